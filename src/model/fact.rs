@@ -70,6 +70,8 @@ facts! {
     /// `TimeStatuses`, `AdjtimeStatuses`.
     TimeStatus: "TimeStatuses, AdjtimeStatuses", Talos("os:reader");
     NetworkStatus: "NetworkStatuses", Talos("os:reader");
+    /// `AddressStatuses`, and `LinkStatuses` where an address stands alone.
+    Addresses: "AddressStatuses, LinkStatuses", Talos("os:reader");
     KubePrism: "KubePrismStatuses", Talos("os:reader");
     KubeSpan: "KubeSpanPeerStatuses (of control planes)", Talos("os:reader");
     Memory: "Memory", Talos("os:reader");

@@ -651,6 +651,8 @@ mod tests {
             name: "cp-1".to_owned(),
             addresses: vec![address.to_owned()],
             internal: vec![address.to_owned()],
+            overlay: Vec::new(),
+            overlay_is_set: false,
             labels: BTreeMap::new(),
             machine_id: String::new(),
             boot_id: String::new(),

@@ -427,6 +427,8 @@ mod tests {
             name: name.to_owned(),
             addresses: vec![address.to_owned()],
             internal: vec![address.to_owned()],
+            overlay: Vec::new(),
+            overlay_is_set: false,
             labels: std::collections::BTreeMap::new(),
             machine_id: String::new(),
             boot_id: String::new(),

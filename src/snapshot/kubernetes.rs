@@ -189,6 +189,10 @@ pub(crate) struct KubeNode {
     pub(crate) addresses: Vec<String>,
     /// InternalIP values only.
     pub(crate) internal: Vec<String>,
+    /// Where flannel on other nodes sends what is for its pods; none without flannel.
+    pub(crate) overlay: Vec<String>,
+    /// Whether the user has set that address.
+    pub(crate) overlay_is_set: bool,
     pub(crate) labels: BTreeMap<String, String>,
     /// `nodeInfo.machineID`; on Talos it is made from the machine's identity. Empty if not told.
     pub(crate) machine_id: String,
@@ -742,10 +746,19 @@ impl Workload {
 
     /// A DaemonSet of a network plugin, by its name or label.
     pub(crate) fn is_of_network_plugin(&self) -> bool {
-        let labels = ["k8s-app", "app", "component", "app.kubernetes.io/name", "name"]
-            .iter()
-            .filter_map(|key| self.labels.get(*key));
-        labels.chain([&self.name]).any(|name| NETWORK_PLUGINS.contains(&name.as_str()))
+        self.names().any(|name| NETWORK_PLUGINS.contains(&name))
+    }
+
+    /// A DaemonSet of flannel, or of a plugin that has flannel for its overlay.
+    pub(crate) fn is_flannel(&self) -> bool {
+        self.names().any(|name| ["canal", "flannel", "kube-flannel", "kube-flannel-ds"].contains(&name))
+    }
+
+    /// What it is called, by itself and by its labels.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let keys = ["k8s-app", "app", "component", "app.kubernetes.io/name", "name"];
+        let labels = keys.into_iter().filter_map(|key| self.labels.get(key));
+        labels.chain([&self.name]).map(String::as_str)
     }
 
     /// A DaemonSet that gives pods their network; others of the plugin go with it, or between it and the kubelet.

@@ -72,6 +72,7 @@ impl Snapshot {
                 [answer("TimeStatuses", &it.time_status), answer("AdjtimeStatuses", &it.adjtime).optional()]
             }),
             Fact::NetworkStatus => self.of_machines(|it| [answer("NetworkStatuses", &it.network_status)]),
+            Fact::Addresses => self.of_machines(|it| [answer("AddressStatuses", &it.link_addresses).optional()]),
             Fact::KubePrism => self.of_machines(|it| [answer("KubePrismStatuses", &it.kube_prism).unless_refused()]),
             Fact::KubeSpan => {
                 self.of_control_planes(|it| [answer("KubeSpanPeerStatuses", &it.kube_span_peers).unless_refused()])

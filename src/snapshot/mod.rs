@@ -32,7 +32,7 @@ pub(crate) use memory::{Boot, Memory};
 pub(crate) use missing::{Missing, Source};
 pub(crate) use observe::{Observe, Suspects};
 pub(crate) use talos::{
-    Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS,
+    Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS, LinkAddress,
     MachineStatus, Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service,
     ServiceEvent, ServingCertificate, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus,
     UnmetCondition, UserPod, Version, Volume,

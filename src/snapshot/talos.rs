@@ -157,6 +157,8 @@ pub(crate) struct TalosNode {
     /// What the kernel says of its clock. There is none in container mode.
     pub(crate) adjtime: Observed<Option<Adjtime>>,
     pub(crate) network_status: Observed<Option<NetworkStatus>>,
+    /// Global addresses of its links, but for loopback and dummy interfaces: those have what may be on every machine.
+    pub(crate) link_addresses: Observed<Vec<LinkAddress>>,
     /// Whether KubePrism reaches an API server. There is none where it is switched off, and before Talos 1.5.
     pub(crate) kube_prism: Observed<Option<bool>>,
     /// Of KubeSpan; none where it is switched off. Asked of control planes only: each of them is everybody's peer.
@@ -250,6 +252,7 @@ impl TalosNode {
             time_status: gap(),
             adjtime: gap(),
             network_status: gap(),
+            link_addresses: gap(),
             kube_prism: gap(),
             kube_span_peers: gap(),
             memory: gap(),
@@ -422,6 +425,17 @@ impl Peer {
         let is_silent = self.last_handshake.is_some_and(|last| now.duration_since(last) > HANDSHAKE_LASTS);
         self.state == "down" || self.state == "unknown" && is_silent
     }
+}
+
+/// An address that a link of a machine has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LinkAddress {
+    /// Without prefix length.
+    pub(crate) address: String,
+    /// `eth0`
+    pub(crate) link: String,
+    /// Whether the address stands alone (/32, /128) and not in a network of its link, as virtual IPs do.
+    pub(crate) is_single: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Who belongs to etcd: do all agree on it, is every member a control plane, and is every one a voter?
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use jiff::SignedDuration;
 
@@ -41,12 +42,14 @@ used only where a control plane cannot be queried.\n\n\
 voter that is permanently down, so the cluster survives fewer failures. Remove it with `talosctl etcd remove-member ID`. \
 `not-a-member`: a control plane with no member in the list, because it was removed or could not join. While the others have a \
 quorum, wipe its EPHEMERAL partition to let it rejoin.\n\n\
+`peer-address`: no peer URL of a member is an address of its machine. Connections that exist still work, but after all control \
+planes have restarted the members do not find each other. It is a warning.\n\n\
 A member without a name was added and has not started yet. That is normal for a few minutes while a control plane joins.",
     severity: Severity::Fail,
-    finds: &[Reason::ForeignEtcd, Reason::StaleMember, Reason::NotAMember, Reason::MemberJoining],
+    finds: &[Reason::ForeignEtcd, Reason::StaleMember, Reason::NotAMember, Reason::MemberJoining, Reason::PeerAddress],
     requires: &[CheckId::EtcdQuorum],
     after: &[CheckId::EtcdLeader],
-    facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
+    facts: &[Fact::TalosNodes, Fact::Addresses, Fact::Services, Fact::EtcdMembership],
     judge: nodes,
 };
 
@@ -155,7 +158,11 @@ fn nodes(cluster: &Assessment<'_>) -> Verdict {
         .filter(|(_, node)| is_named_beyond_etcd(node))
         .collect();
     for (view, node) in &owners {
-        verdict.push(view.target.clone(), owner(cluster, view, node, members));
+        let outcome = match owner(cluster, view, node, members) {
+            Outcome::Pass(line) => elsewhere(view, node, members).map_or(Outcome::Pass(line), Outcome::problem),
+            outcome => outcome,
+        };
+        verdict.push(view.target.clone(), outcome);
     }
     for member in members {
         let owned = owners.iter().any(|(view, _)| view.id == Some(member.id));
@@ -223,6 +230,25 @@ fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdM
         }
         None => status(cluster, view).map_or_else(|outcome| outcome, |_| not_running(node)),
     }
+}
+
+/// The member of this machine tells its peers to look for it at other addresses. Of names, nothing is known here.
+fn elsewhere(view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Option<Problem> {
+    let links = node.talos.link_addresses.as_ref().ok()?;
+    let member = listed.iter().find(|member| Some(member.id) == view.id)?;
+    let is_elsewhere = |host: &String| {
+        let address: Option<IpAddr> = host.parse().ok();
+        let own = links.iter().map(|it| &it.address).chain(&node.own_addresses);
+        address.is_some_and(|address| !own.filter_map(|it| it.parse::<IpAddr>().ok()).any(|it| it == address))
+    };
+    let hosts = member.hosts();
+    (!hosts.is_empty() && hosts.iter().all(is_elsewhere)).then_some(())?;
+    let observed = format!("its peer URL is at {}, where its machine is not", hosts.join(", "));
+    let problem = Problem::warn(Reason::PeerAddress, "a peer URL at an address of the machine", observed)
+        .hint(Hint::likely("etcd has taken an address of the network plugin, or the machine's address has changed"))
+        .hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))
+        .hint(Hint::run("{talosctl} -n {} get addresses", [node.address.as_str()]));
+    Some(problem)
 }
 
 /// How long the node's etcd has been running or starting, by the runner's clock; `None` if the node's clock is so far ahead

@@ -117,7 +117,11 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
 /// Talos installs flannel, or it is there: it routes pods by the podCIDRs of their nodes.
 pub(super) fn flannel_is_wanted(cluster: &Assessment<'_>) -> bool {
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
-    let is_there = || sets.is_some_and(|sets| installed(sets, FLANNEL.name, FLANNEL.app).is_some());
+    let is_there = || {
+        sets.is_some_and(|sets| {
+            installed(sets, FLANNEL.name, FLANNEL.app).is_some() || sets.iter().any(Workload::is_flannel)
+        })
+    };
     wanted(cluster, FLANNEL.enabled) == Wanted::Yes || is_there()
 }
 

@@ -1,5 +1,7 @@
 //! What the kubelet says of its node's resources, and whether the node has a network.
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::nodes::each_object_of;
 use super::scheduling::is_uninitialized;
 use super::{daemon_sets, pod_cidrs};
@@ -24,13 +26,23 @@ warning.\n\n\
 To its network belong an address, unless a cloud provider has yet to initialize the node, and podCIDRs that overlap those of no \
 other Node: with two of the same range, flannel routes the pods of one node to the other. With another network plugin, which may \
 not use them, that is a warning.\n\n\
+flannel sends what is for the pods of a node to the address in its annotation `flannel.alpha.coreos.com/public-ip`. Two Nodes with \
+one such address, whose kubelets report, fail: the traffic of both reaches one machine. An address that is none of the machine's \
+own, and that nobody has set, is a warning.\n\n\
 `kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what \
 is left.",
     severity: Severity::Fail,
     finds: &[Reason::NodeAddress, Reason::PodCidrShared, Reason::NodePressure, Reason::NoAnswer],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     after: &[],
-    facts: &[Fact::TalosNodes, Fact::BootstrapManifests, Fact::KubeNodes, Fact::NodeLeases, Fact::DaemonSets],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::Addresses,
+        Fact::BootstrapManifests,
+        Fact::KubeNodes,
+        Fact::NodeLeases,
+        Fact::DaemonSets,
+    ],
     judge: pressure,
 };
 
@@ -40,6 +52,7 @@ pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDP
 fn pressure(cluster: &Assessment<'_>) -> Verdict {
     // A range belongs to its Node until that is deleted, whatever the node runs and however it is.
     let overlaps = pod_cidrs::overlapping(cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten());
+    let overlay = overlay_addresses(cluster);
     each_object_of(cluster, |node, object| {
         if cluster.is_guest(node) {
             let shared = overlaps.get(object.name.as_str()).map(|overlap| shared_range(cluster, overlap));
@@ -50,11 +63,12 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
             _ if has_no_address(node, object) => Some(no_address()),
             overlap => overlap.map(|overlap| shared_range(cluster, overlap)),
         };
+        let network = network.into_iter().chain(odd_overlay(cluster, node, object, &overlay)).map(Outcome::problem);
         match pressed(cluster, object) {
             // What it said of itself before it fell silent is old.
             pressed if pressed.is_unseen() => vec![pressed],
-            Outcome::Pass(_) => network.map(Outcome::problem).into_iter().collect(),
-            pressed => [pressed].into_iter().chain(network.map(Outcome::problem)).collect(),
+            Outcome::Pass(_) => network.collect(),
+            pressed => [pressed].into_iter().chain(network).collect(),
         }
     })
 }
@@ -76,6 +90,54 @@ fn shared_range(cluster: &Assessment<'_>, overlap: &str) -> Problem {
     // Another network plugin may assign ranges of its own.
     let severity = if daemon_sets::flannel_is_wanted(cluster) { Severity::Fail } else { Severity::Warn };
     Problem { severity, ..problem }
+}
+
+/// Living Nodes by the address to which flannel sends what is for their pods. One that no longer reports may have left its address to
+/// another.
+fn overlay_addresses<'a>(cluster: &Assessment<'a>) -> HashMap<&'a str, BTreeSet<&'a str>> {
+    let mut nodes: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+    let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
+    for object in objects.filter(|object| cluster.kubelet_reports(&object.name)) {
+        for address in &object.overlay {
+            nodes.entry(address).or_default().insert(&object.name);
+        }
+    }
+    nodes
+}
+
+fn odd_overlay(
+    cluster: &Assessment<'_>,
+    node: &Node,
+    object: &KubeNode,
+    nodes: &HashMap<&str, BTreeSet<&str>>,
+) -> Option<Problem> {
+    if !cluster.kubelet_reports(&object.name) {
+        return None;
+    }
+    let look = "{kubectl} get nodes -o custom-columns=NAME:.metadata.name,FLANNEL:.metadata.annotations.flannel\\.alpha\\.coreos\\.com/public-ip";
+    let shared = object.overlay.iter().find_map(|address| {
+        let other = nodes.get(address.as_str())?.iter().find(|other| **other != object.name)?;
+        Some(format!("flannel's public-ip {address} is that of {other} as well"))
+    });
+    if let Some(observed) = shared {
+        // It may be left from a network plugin that was replaced.
+        let severity = if daemon_sets::flannel_is_wanted(cluster) { Severity::Fail } else { Severity::Warn };
+        let problem = Problem::fail(Reason::NodeAddress, "a public-ip of its own for flannel", observed)
+            .hint(Hint::likely(
+                "flannel has taken the address of a link that is the same on both, such as a hypervisor's NAT",
+            ))
+            .hint(Hint::run(look, []));
+        return Some(Problem { severity, ..problem });
+    }
+    let links = node.talos.link_addresses.as_ref().ok().filter(|_| !object.overlay_is_set)?;
+    let is_own = |address: &String| {
+        let of_machine = node.own_addresses.contains(address) || object.addresses.contains(address);
+        of_machine || links.iter().any(|it| it.address == *address)
+    };
+    let foreign = object.overlay.iter().find(|address| !is_own(address))?;
+    daemon_sets::flannel_is_wanted(cluster).then_some(())?;
+    let observed = format!("flannel's public-ip {foreign} is no address of the machine");
+    Some(Problem::warn(Reason::NodeAddress, "a public-ip that the machine has", observed).hint(Hint::run(look, [])))
 }
 
 /// The kubelet's word on each resource, and whoever's on the network.

@@ -1,12 +1,15 @@
 //! Stage 2: the network and the memory of each machine, and what it has diagnosed itself.
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::{CONTAINER, MIB};
-use crate::assess::{Assessment, is_container, is_older};
+use crate::assess::{Assessment, contact, is_container, is_older};
 use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, talos_contact, talos_fact};
 use crate::checks::scope::each_node;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
-use crate::snapshot::{Diagnostic, GapKind, NetworkStatus, Node};
+use crate::snapshot::{Diagnostic, GapKind, LinkAddress, NetworkStatus, Node};
+use crate::text::some;
 
 pub(in crate::checks) const NETWORK: Check = Check {
     id: CheckId::TalosNodesNetwork,
@@ -16,13 +19,16 @@ pub(in crate::checks) const NETWORK: Check = Check {
 if configured, successful probes), a hostname, and the files `/etc/hosts` and `/etc/resolv.conf`. Services wait for all of \
 these, so a machine without one of them does not finish booting. A machine that loses one later keeps running for a while \
 without symptoms.\n\n\
+An address that stands alone (/32, /128) on a link of two machines, such as a virtual IP, fails: traffic for it reaches now the \
+one and now the other. Loopback and dummy interfaces do not count; they have addresses that are on every machine on purpose. A \
+virtual IP that moves may be seen on both for a moment.\n\n\
 Where KubeSpan is enabled, each control plane reports which peers it can reach. A peer that is down is a warning: the two \
 machines, and the pods on them, reach each other in other ways or not at all. Pairs of workers are not checked.",
     severity: Severity::Fail,
-    finds: &[Reason::NetworkNotReady, Reason::KubespanPeerDown],
+    finds: &[Reason::NetworkNotReady, Reason::NodeAddress, Reason::KubespanPeerDown],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
-    facts: &[Fact::TalosNodes, Fact::NetworkStatus, Fact::KubeSpan],
+    facts: &[Fact::TalosNodes, Fact::NetworkStatus, Fact::Addresses, Fact::KubeSpan],
     judge: network,
 };
 
@@ -61,6 +67,7 @@ Talos before 1.8 has no diagnostics, and such machines are skipped.",
 
 fn network(cluster: &Assessment<'_>) -> Verdict {
     let expected = "the state of the machine's network";
+    let single = single_addresses(cluster);
     each_node(cluster, |node, verdict| {
         let target = node.target();
         let outcome = match talos_fact(cluster, node, |talos| &talos.network_status, expected) {
@@ -68,18 +75,63 @@ fn network(cluster: &Assessment<'_>) -> Verdict {
             Ok(None) => says_nothing(expected, "the machine has no NetworkStatus"),
             Err(outcome) => outcome,
         };
-        let peers = if outcome.is_unseen() { None } else { peers_of(cluster, node) };
-        match (outcome, peers) {
-            (Outcome::Pass(_), Some(problem)) => verdict.problem(target, problem),
-            (outcome, peers) => {
-                verdict.push(target.clone(), outcome);
-                if let Some(problem) = peers {
-                    verdict.problem(target, problem);
-                }
-            }
+        let is_unseen = outcome.is_unseen();
+        let more = [shared_address(node, &single), peers_of(cluster, node)].into_iter().flatten();
+        let more: Vec<Problem> = more.filter(|_| !is_unseen).collect();
+        if more.is_empty() || !matches!(outcome, Outcome::Pass(_)) {
+            verdict.push(target.clone(), outcome);
+        }
+        for problem in more {
+            verdict.problem(target.clone(), problem);
         }
     })
 }
+
+/// Machines that have an address that stands alone, and on which link.
+type Holders<'a> = HashMap<&'a str, Vec<(&'a Node, &'a LinkAddress)>>;
+
+/// Of all machines that answer, whichever are judged.
+fn single_addresses<'a>(cluster: &Assessment<'a>) -> Holders<'a> {
+    let mut holders = Holders::new();
+    for node in cluster.nodes().iter().filter(|node| contact(node).is_some()) {
+        for it in node.talos.link_addresses.iter().flatten().filter(|it| it.is_single) {
+            holders.entry(it.address.as_str()).or_default().push((node, it));
+        }
+    }
+    holders
+}
+
+fn shared_address(node: &Node, holders: &Holders<'_>) -> Option<Problem> {
+    let expected = "no address of another machine";
+    let own = match &node.talos.link_addresses {
+        Ok(own) => own,
+        // As many addresses as Services, maybe: that says nothing of the machine.
+        Err(gap) if gap.kind == GapKind::TooLarge => return None,
+        Err(gap) => return Some(gaps::talos(gap, expected)),
+    };
+    // One machine may be listed under two names.
+    let at = |node: &Node| contact(node).map(|contact| contact.address.clone());
+    let is_another = |other: &Node| {
+        let has_same_id = node.machine_ids().any(|id| other.machine_ids().any(|it| it == id));
+        other.name != node.name && !has_same_id && at(other) != at(node)
+    };
+    let others = own.iter().filter(|it| it.is_single).filter_map(|it| {
+        let others = holders.get(it.address.as_str())?.iter().filter(|(other, _)| is_another(other));
+        let (other, its) = others.min_by_key(|(other, _)| &other.name)?;
+        Some(format!("{} on {}, which {} has as well, on {}", it.address, it.link, other.name, its.link))
+    });
+    let observed = others.collect::<BTreeSet<_>>();
+    if observed.is_empty() {
+        return None;
+    }
+    let problem = Problem::fail(Reason::NodeAddress, expected, some(observed.into_iter(), ADDRESSES))
+        .hint(Hint::likely("two machines hold one virtual IP: whatever moves it believes that the other is gone"))
+        .hint(Hint::run("{talosctl} -n {} get addresses", [node.address.as_str()]));
+    Some(problem)
+}
+
+/// Most addresses that are named.
+const ADDRESSES: usize = 3;
 
 /// What is wrong with this control plane's way to its peers.
 fn peers_of(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {

@@ -310,3 +310,18 @@ pub(super) const MARGIN_UNMET: Text = Text {
     source: TALOS_CONTROL_PLANE,
     remedy: &[ETCD_STATUS, ETCD_MEMBERS],
 };
+
+pub(super) const PEER_ADDRESS: Text = Text {
+    explanation: "The other members look for this one at its peer URLs, and none of them is an address of its machine. While the members are connected nothing shows: they keep their connections. When all control planes restart at once, they do not find each other, and the cluster has no quorum. Usually etcd took an address of the network plugin when it started, because no subnet was configured for it, or the machine got another address later.",
+    source: TALOS_ETCD,
+    remedy: &[
+        Look("talosctl -n CP etcd members"),
+        Look("talosctl -n NODE get addresses"),
+        Look("talosctl -n NODE get etcdspec -o yaml"),
+        Do(
+            "Set `cluster.etcd.advertisedSubnets` to the network of the machines. Talos updates the peer URL when etcd starts again.",
+        ),
+        Do("Repair one member at a time, while the others have a quorum, and take a snapshot first:"),
+        Look("talosctl -n CP etcd snapshot etcd.snapshot"),
+    ],
+};

@@ -139,6 +139,7 @@ reasons! {
     StaleMember "stale-member" "an etcd member belongs to no control plane" etcd::STALE_MEMBER;
     NotAMember "not-a-member" "a control plane is not an etcd member" etcd::NOT_A_MEMBER;
     MemberJoining "member-joining" "an etcd member was added and has not started" etcd::MEMBER_JOINING;
+    PeerAddress "peer-address" "an etcd member is not where its peers look for it" etcd::PEER_ADDRESS;
     Learner "learner" "an etcd member is still a learner" etcd::LEARNER;
     AlarmNospace "alarm-nospace" "etcd is out of space and refuses writes" etcd::ALARM_NOSPACE;
     AlarmCorrupt "alarm-corrupt" "etcd has found corrupt data" etcd::ALARM_CORRUPT;
@@ -177,7 +178,7 @@ reasons! {
     NodeNotRegistered "node-not-registered" "a Talos node is not a Kubernetes node" workloads::NODE_NOT_REGISTERED;
     NodenameMismatch "nodename-mismatch" "the machine has registered under a different name" workloads::NODENAME_MISMATCH;
     DuplicateName "duplicate-name" "two machines have the same name" workloads::DUPLICATE_NAME;
-    NodeAddress "node-address" "the Node's InternalIP is not an address of the machine" workloads::NODE_ADDRESS;
+    NodeAddress "node-address" "an address of the node is not its own" workloads::NODE_ADDRESS;
     PodCidrShared "pod-cidr-shared" "two Nodes have overlapping podCIDRs" workloads::POD_CIDR_SHARED;
     NodeNotReady "node-not-ready" "Kubernetes reports the node as not ready" workloads::NODE_NOT_READY;
     NodeLeaseStale "node-lease-stale" "the kubelet has stopped renewing the node's lease" workloads::NODE_LEASE_STALE;

@@ -195,7 +195,7 @@ pub(super) const DUPLICATE_NAME: Text = Text {
 };
 
 pub(super) const NODE_ADDRESS: Text = Text {
-    explanation: "The InternalIP of a Node is not an address of its machine, or another Node has it, too, or the Node has no address at all. The API server uses it for the kubelet (logs, exec, metrics) and the network plugin for the pods, so both reach nothing, or another machine. Usually a machine has several networks and the kubelet has picked the wrong one. It is the same on all machines, like a hypervisor's NAT network, or no longer exists.",
+    explanation: "The InternalIP of a Node is not an address of its machine, or another Node has it, too, or the Node has no address at all. The API server uses it for the kubelet (logs, exec, metrics) and the network plugin for the pods, so both reach nothing, or another machine. Usually a machine has several networks and the kubelet has picked the wrong one. It is the same on all machines, like a hypervisor's NAT network, or no longer exists. Or flannel of two nodes has taken such an address, or a virtual IP is held by two machines at once, so that packets for both reach now one and now the other.",
     source: KUBERNETES_NODES,
     remedy: &[
         Look("kubectl get nodes -o wide"),
@@ -203,6 +203,12 @@ pub(super) const NODE_ADDRESS: Text = Text {
         Look("talosctl -n NODE get addresses"),
         Do(
             "Set the right subnet in the machine configuration (`machine.kubelet.nodeIP.validSubnets`); the kubelet then registers again.",
+        ),
+        Do(
+            "flannel's public-ip: give flannel the right interface (`--iface` in `cluster.network.cni.flannel.extraArgs`).",
+        ),
+        Do(
+            "A virtual IP on two machines: repair what moves it (etcd for Talos's own, leases for kube-vip), then reboot the machine that should not have it.",
         ),
     ],
 };

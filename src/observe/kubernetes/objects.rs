@@ -42,6 +42,9 @@ fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
+/// Annotations in which flannel of a node tells where it is; with `-overwrite`, what the user wants there.
+const FLANNEL: [&str; 2] = ["flannel.alpha.coreos.com/public-ip", "flannel.alpha.coreos.com/public-ipv6"];
+
 /// Since when a node is being removed.
 fn leaving_since(metadata: &ObjectMeta, taints: &[core::Taint]) -> Option<Timestamp> {
     let marked = taints.iter().filter(|taint| taint.key == AUTOSCALER_TAINT).filter_map(|taint| {
@@ -76,6 +79,8 @@ impl Kept for KubeNode {
             // Some clouds list the external one first, at which nobody may be reached.
             addresses: [of("InternalIP"), of("ExternalIP")].concat(),
             internal: of("InternalIP"),
+            overlay: FLANNEL.iter().filter_map(|key| annotation(&metadata, key)).map(str::to_owned).collect(),
+            overlay_is_set: FLANNEL.iter().any(|key| annotation(&metadata, &format!("{key}-overwrite")).is_some()),
             control_plane_label: labels.contains_key("node-role.kubernetes.io/control-plane"),
             labels,
             machine_id: info.machine_id,
@@ -867,7 +872,8 @@ mod tests {
             "metadata": {
                 "name": "cp-1", "creationTimestamp": "2026-11-21T13:33:57Z", "resourceVersion": "27475",
                 "labels": {"node-role.kubernetes.io/control-plane": "", "kubernetes.io/hostname": "cp-1"},
-                "annotations": {"talos.dev/cordoned": "true"},
+                "annotations": {"talos.dev/cordoned": "true", "flannel.alpha.coreos.com/public-ip": "10.0.0.1",
+                    "flannel.alpha.coreos.com/public-ipv6-overwrite": "fd00::1"},
             },
             "spec": {"unschedulable": true, "taints": [
                 {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"},
@@ -894,6 +900,7 @@ mod tests {
         })));
         assert_eq!(node.addresses, ["10.0.0.1", "192.0.2.1"]);
         assert_eq!(node.internal, ["10.0.0.1"]);
+        assert_eq!((node.overlay.as_slice(), node.overlay_is_set), (&["10.0.0.1".to_owned()][..], true));
         assert_eq!(node.pod_cidrs, ["10.244.1.0/24", "fd00:10:244:1::/64"]);
         assert_eq!(node.out_of, ["cpu", "pods"]);
         assert!(node.control_plane_label && node.unschedulable && node.cordoned_by_talos && !node.deleting);

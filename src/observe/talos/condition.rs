@@ -1,22 +1,31 @@
 //! What a machine says of its clock, its network, its ways into the cluster, its memory and its disks.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use serde::Deserialize;
 use talos_api::google::protobuf::Empty;
 use talos_api::machine::{MemoryResponse, MountsResponse};
 
 use super::call::{Caller, LIST, Route, SMALL};
 use super::machine::{malformed, only};
-use super::resources::{KUBE_SPAN_PEERS, Resource, Type, each};
+use super::resources::{ADDRESS_STATUSES, KUBE_SPAN_PEERS, Resource, Type, each};
 use crate::observe::dial::cause::clean;
-use crate::snapshot::{Adjtime, DATA_MOUNTS, Diagnostic, Mount, NetworkStatus, Observed, Peer, TimeStatus, Volume};
+use crate::snapshot::{
+    Adjtime, DATA_MOUNTS, Diagnostic, LinkAddress, Mount, NetworkStatus, Observed, Peer, TimeStatus, Volume,
+};
 use crate::text::sanitize::without_secrets;
 
 const TIME_STATUSES: Type = Type { namespace: "runtime", name: "TimeStatuses.v1alpha1.talos.dev" };
 const ADJTIME_STATUSES: Type = Type { namespace: "runtime", name: "AdjtimeStatuses.v1alpha1.talos.dev" };
 const NETWORK_STATUSES: Type = Type { namespace: "network", name: "NetworkStatuses.net.talos.dev" };
+const LINK_STATUSES: Type = Type { namespace: "network", name: "LinkStatuses.net.talos.dev" };
 const KUBE_PRISM_STATUSES: Type = Type { namespace: "k8s", name: "KubePrismStatuses.kubernetes.talos.dev" };
 const VOLUME_STATUSES: Type = Type { namespace: "runtime", name: "VolumeStatuses.block.talos.dev" };
 const DIAGNOSTICS: Type = Type { namespace: "runtime", name: "Diagnostics.runtime.talos.dev" };
+
+/// Beginnings of the names of devices whose single address is of the node's own range of pod addresses.
+const OVERLAYS: [&str; 5] = ["flannel.", "flannel-", "cilium_", "vxlan.calico", "tunl0"];
 
 impl Caller {
     pub(super) async fn time_status(&self, to: &Route<'_>) -> Observed<Option<TimeStatus>> {
@@ -30,6 +39,27 @@ impl Caller {
 
     pub(super) async fn network_status(&self, to: &Route<'_>) -> Observed<Option<NetworkStatus>> {
         self.one(to, NETWORK_STATUSES, "status").await
+    }
+
+    /// Links are read only where one has an address that stands alone: nothing else shows which of them are dummies.
+    pub(super) async fn link_addresses(&self, to: &Route<'_>) -> Observed<Vec<LinkAddress>> {
+        let listed = self.list(to, ADDRESS_STATUSES).await?;
+        if listed.is_empty() {
+            // Every machine has that of its loopback interface.
+            return Err(malformed("AddressStatuses: an empty list"));
+        }
+        let listed: Vec<AddressStatus> = each(listed, Resource::spec).await?;
+        let mut found: Vec<LinkAddress> = listed.into_iter().filter_map(link_address).collect();
+        let is_of_overlay = |link: &str| OVERLAYS.iter().any(|name| link.starts_with(name));
+        if found.iter().any(|it| it.is_single && !is_of_overlay(&it.link)) {
+            let links = each(self.list(to, LINK_STATUSES).await?, |link| Ok((link.id.clone(), link.spec()?))).await?;
+            let dummies: BTreeSet<String> = links
+                .into_iter()
+                .filter_map(|(id, link): (_, LinkStatus)| (link.kind == "dummy").then_some(id))
+                .collect();
+            found.retain(|it| !dummies.contains(&it.link));
+        }
+        Ok(found)
     }
 
     pub(super) async fn kube_prism(&self, to: &Route<'_>) -> Observed<Option<bool>> {
@@ -56,6 +86,39 @@ impl Caller {
     pub(super) async fn diagnostics(&self, to: &Route<'_>) -> Observed<Vec<Diagnostic>> {
         each(self.list(to, DIAGNOSTICS).await?, diagnostic).await
     }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AddressStatus {
+    /// With prefix length.
+    address: String,
+    link_name: String,
+    scope: String,
+    #[serde(default)]
+    flags: String,
+}
+
+#[derive(Deserialize)]
+struct LinkStatus {
+    kind: String,
+}
+
+/// `None`: no other machine could reach it there, or the kernel does not use the address.
+fn link_address(status: AddressStatus) -> Option<LinkAddress> {
+    let (address, length) = status.address.split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    let (is_link_local, most) = match address {
+        IpAddr::V4(address) => (address.is_link_local(), "32"),
+        IpAddr::V6(address) => (address.is_unicast_link_local(), "128"),
+    };
+    let is_unused = status.flags.contains("dadfailed") || status.flags.contains("tentative");
+    let is_global = status.scope == "global" && !is_link_local && !address.is_loopback();
+    (is_global && !is_unused && status.link_name != "lo").then(|| LinkAddress {
+        address: address.to_string(),
+        link: clean(&status.link_name),
+        is_single: length == most,
+    })
 }
 
 #[derive(Deserialize)]
@@ -229,6 +292,35 @@ mod tests {
         assert_eq!(volume(&literal("phase: ready\nsize: 4123000832\n")).unwrap().size, Some(4_123_000_832));
         is_malformed(volume(&literal("size: 4123000832\n")));
         is_malformed(volume(&literal("phase: ready\nsize: -1\n")));
+    }
+
+    #[test]
+    fn addresses_that_others_can_reach_are_kept() {
+        let of = |address: &str, link: &str, scope: &str, flags: &str| {
+            let yaml = format!("address: {address}\nlinkName: {link}\nscope: {scope}\nflags: {flags}\n");
+            let status = Resource::literal("AddressStatuses", "id", &yaml).spec().unwrap();
+            link_address(status).map(|it| (it.address, it.is_single))
+        };
+        let kept = |address: &str, is_single: bool| Some((address.to_owned(), is_single));
+        assert_eq!(of("192.0.2.10/32", "eth0", "global", "permanent"), kept("192.0.2.10", true));
+        assert_eq!(of("192.0.2.10/24", "eth0", "global", "permanent"), kept("192.0.2.10", false));
+        assert_eq!(of("2001:DB8:0::1/128", "eth0", "global", "permanent"), kept("2001:db8::1", true));
+        assert_eq!(of("2001:db8::1/64", "bond0.7", "global", "''"), kept("2001:db8::1", false));
+        for (address, link, scope, flags) in [
+            ("192.0.2.10/32", "lo", "global", "permanent"),
+            ("127.0.0.1/8", "lo", "host", "permanent"),
+            ("fe80::1/128", "eth0", "link", "permanent"),
+            ("169.254.20.10/32", "eth0", "global", "permanent"),
+            ("fe80::1/64", "eth0", "global", "permanent"),
+            ("2001:db8::1/128", "eth0", "global", "permanent,dadfailed"),
+            ("2001:db8::1/128", "eth0", "global", "tentative"),
+            ("192.0.2.10", "eth0", "global", "permanent"),
+            ("soon/32", "eth0", "global", "permanent"),
+        ] {
+            assert_eq!(of(address, link, scope, flags), None, "{address} on {link}");
+        }
+        let incomplete = Resource::literal("AddressStatuses", "id", "address: 192.0.2.10/32\n");
+        assert!(incomplete.spec::<AddressStatus>().is_err());
     }
 
     #[test]

@@ -164,6 +164,7 @@ impl TalosClient {
                 fill(&mut node.time_status, wants(Fact::TimeStatus), caller.time_status(to)),
                 fill(&mut node.adjtime, wants(Fact::TimeStatus), caller.adjtime(to)),
                 fill(&mut node.network_status, wants(Fact::NetworkStatus), caller.network_status(to)),
+                fill(&mut node.link_addresses, wants(Fact::Addresses), caller.link_addresses(to)),
                 fill(&mut node.kube_prism, wants(Fact::KubePrism), caller.kube_prism(to)),
                 // A peer of everybody's on every machine would be as many answers as there are pairs of machines.
                 fill(&mut node.kube_span_peers, of_control_plane(Fact::KubeSpan), caller.kube_span_peers(to)),

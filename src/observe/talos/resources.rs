@@ -40,6 +40,9 @@ pub(super) const MEMBERS: Type = Type { namespace: "cluster", name: "Members.clu
 pub(super) const KUBE_SPAN_PEERS: Type =
     Type { namespace: "kubespan", name: "KubeSpanPeerStatuses.kubespan.talos.dev" };
 
+/// Of a machine whose kube-proxy uses IPVS, one of each Service of the cluster.
+pub(super) const ADDRESS_STATUSES: Type = Type { namespace: "network", name: "AddressStatuses.net.talos.dev" };
+
 impl Type {
     /// `Members` of `Members.cluster.talos.dev`.
     fn short(self) -> &'static str {
@@ -47,7 +50,11 @@ impl Type {
     }
 
     fn most(self) -> Most {
-        if [MEMBERS.name, KUBE_SPAN_PEERS.name].contains(&self.name) { OF_CLUSTER } else { OF_MACHINE }
+        if [MEMBERS.name, KUBE_SPAN_PEERS.name, ADDRESS_STATUSES.name].contains(&self.name) {
+            OF_CLUSTER
+        } else {
+            OF_MACHINE
+        }
     }
 }
 

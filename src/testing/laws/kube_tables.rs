@@ -367,6 +367,12 @@ fn kube_node() -> Table<KubeNode> {
             bad(|it| it.internal = vec!["10.9.9.9".to_owned()]),
             harmless("a cloud provider tells it later", |it| it.internal.clear()),
         ],
+        overlay: [
+            bad(|it| it.overlay = vec!["10.0.0.1".to_owned(), "10.0.0.2".to_owned()]),
+            warns(|it| it.overlay = vec!["10.9.9.9".to_owned()]),
+            harmless("it has no flannel", |it| it.overlay.clear()),
+        ],
+        overlay_is_set: [harmless("it is the machine's own", |it| it.overlay_is_set = true)],
         machine_id: [harmless("discovery tells none to compare it with", |it| it.machine_id = "7".to_owned())],
         labels: [harmless("where pods are wanted, their number says as well", |it| it.labels.clear())],
         boot_id: [harmless("any boot will do", |it| it.boot_id.clear())],

@@ -109,6 +109,7 @@ impl Shuffle {
             time_status: _,
             adjtime: _,
             network_status: _,
+            link_addresses,
             kube_prism: _,
             kube_span_peers,
             memory: _,
@@ -138,6 +139,7 @@ impl Shuffle {
         if let Ok(Some(status)) = machine_status {
             self.list(&mut status.unmet);
         }
+        self.answer(link_addresses);
         self.answer(kube_span_peers);
         self.answer(services);
         self.answer(volumes);
@@ -222,11 +224,14 @@ impl Shuffle {
             self.list(failed);
         }
         self.answer(nodes);
-        for KubeNode { addresses, internal, taints, pod_cidrs, out_of, conditions, .. } in nodes.iter_mut().flatten() {
+        for KubeNode { addresses, internal, overlay, taints, pod_cidrs, out_of, conditions, .. } in
+            nodes.iter_mut().flatten()
+        {
             self.list(pod_cidrs);
             self.list(out_of);
             self.list(addresses);
             self.list(internal);
+            self.list(overlay);
             self.list(taints);
             self.list(conditions);
         }

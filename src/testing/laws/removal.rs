@@ -98,7 +98,7 @@ fn of_talos(world: &Snapshot, removals: &mut Vec<Removal>) {
         of_node!(
             removals, node, role,
             TalosNodes machine_type, TalosNodes nodename, MachineStatus machine_status, Services services,
-            TimeStatus time_status, TimeStatus adjtime, NetworkStatus network_status, KubePrism kube_prism, Memory memory, Volumes volumes,
+            TimeStatus time_status, TimeStatus adjtime, NetworkStatus network_status, Addresses link_addresses, KubePrism kube_prism, Memory memory, Volumes volumes,
             Volumes mounts,
             StaticPods static_pods, StaticPodStatuses static_pod_statuses, ConfigStatuses config_statuses,
             ComponentConfigs scheduler_enabled, ComponentConfigs controller_manager_enabled,

@@ -52,6 +52,7 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
             refuse(&mut node.adjtime);
         }),
         Fact::NetworkStatus => nodes(snapshot, |node| refuse(&mut node.network_status)),
+        Fact::Addresses => nodes(snapshot, |node| refuse(&mut node.link_addresses)),
         Fact::KubePrism => nodes(snapshot, |node| refuse(&mut node.kube_prism)),
         Fact::KubeSpan => nodes(snapshot, |node| refuse(&mut node.kube_span_peers)),
         Fact::Memory => nodes(snapshot, |node| refuse(&mut node.memory)),
@@ -247,6 +248,7 @@ const CALLS: &[(&str, &str)] = &[
     ),
     ("TimeStatuses, AdjtimeStatuses", "error talos.time"),
     ("NetworkStatuses", "error talos.nodes.network"),
+    ("AddressStatuses, LinkStatuses", "error talos.nodes.network"),
     // What they tell only warns.
     ("KubePrismStatuses", ""),
     ("KubeSpanPeerStatuses (of control planes)", ""),

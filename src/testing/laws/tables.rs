@@ -6,8 +6,8 @@ use crate::model::Fact;
 use crate::model::Role;
 use crate::snapshot::{
     Adjtime, AlarmKind, BootstrapManifests, Certificate, Contact, Diagnostic, Endpoint, EtcdAlarm, GapKind,
-    MachineStatus, Mount, NetworkStatus, Node, Peer, ReadyResource, ServerCheck, ServerProgress, Service, Snapshot,
-    Sources, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition, UserPod, Version, Volume,
+    LinkAddress, MachineStatus, Mount, NetworkStatus, Node, Peer, ReadyResource, ServerCheck, ServerProgress, Service,
+    Snapshot, Sources, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition, UserPod, Version, Volume,
 };
 use crate::testing::fixture::{ago, gap, now, said, service, volume};
 use crate::testing::laws::corruption::{Corruption, Table, at, bad, differs, harmless, table, warns};
@@ -263,6 +263,11 @@ fn talos_node() -> Table<TalosNode> {
         time_status: [bad(|it| it.time_status = Ok(None))],
         adjtime: [harmless("the node's lease tells the same", |it| it.adjtime = Ok(None))],
         network_status: [bad(|it| it.network_status = Ok(None))],
+        link_addresses: [
+            bad(|it| it.link_addresses = gap(GapKind::TimedOut)),
+            harmless("one machine alone has it", |it| it.link_addresses.as_mut().unwrap().push(virtual_ip())),
+            harmless("discovery tells of the others", |it| it.link_addresses = Ok(vec![virtual_ip()])),
+        ],
         kubelet_certificate: [
             bad(|it| it.kubelet_certificate.as_mut().unwrap().validity.not_after = ago(1)),
             warns(|it| {
@@ -346,6 +351,10 @@ fn talos_node() -> Table<TalosNode> {
         cluster_id: [harmless("no check reads it", |it| it.cluster_id = Ok(Some("another".to_owned())))],
         installed: [harmless("no check reads it", |it| it.installed = Ok(Some("registry.example/a:v1".to_owned())))],
     })
+}
+
+fn virtual_ip() -> LinkAddress {
+    LinkAddress { address: "192.0.2.10".to_owned(), link: "eth0".to_owned(), is_single: true }
 }
 
 fn peer(node: &mut TalosNode, state: &str) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{Hint, Status};
-use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, GapKind, Snapshot, Sources, TalosNode};
+use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, GapKind, LinkAddress, Snapshot, Sources, TalosNode};
 use crate::testing::fixture::{CONTROL_PLANES, Shape, ago, gap, healthy, kube_node, member, member_id, node, now};
 use crate::testing::judged::{failing, hints, judge, observed, status, wrong};
 use jiff::SignedDuration;
@@ -266,4 +266,32 @@ fn endpoints_of_another_etcd_fail_and_hide_nothing() {
         talos.etcd_members = gap(GapKind::TimedOut);
     }
     assert_eq!(wrong("etcd.members.nodes", &mute), ["cp-1: error no-answer"]);
+}
+
+#[test]
+fn a_member_that_is_not_where_its_peers_look_for_it_is_a_warning() {
+    let of = |urls: &[&str], change: &dyn Fn(&mut Snapshot)| {
+        let mut snapshot = healthy();
+        for name in ["cp-1", "cp-2", "cp-3"] {
+            let id = snapshot.talos_of("cp-3").etcd_status.as_ref().unwrap().member_id;
+            let members = snapshot.talos_of(name).etcd_members.as_mut().unwrap();
+            let member = members.iter_mut().find(|member| member.id == id).unwrap();
+            member.peer_urls = urls.iter().map(|&url| url.to_owned()).collect();
+        }
+        change(&mut snapshot);
+        wrong("etcd.members.nodes", &snapshot)
+    };
+    let warns = ["cp-3: warn peer-address"];
+    assert_eq!(of(&["https://10.0.0.3:2380"], &|_| {}), [""; 0]);
+    assert_eq!(of(&["https://100.64.0.3:2380"], &|_| {}), warns);
+    assert_eq!(of(&["https://10.0.0.1:2380"], &|_| {}), warns, "another machine is there");
+    assert_eq!(of(&["https://100.64.0.3:2380", "https://10.0.0.3:2380"], &|_| {}), [""; 0]);
+    assert_eq!(of(&["https://cp-3.example.com:2380"], &|_| {}), [""; 0], "a name may lead there");
+    assert_eq!(of(&["https://[fd00:0::3]:2380"], &|_| {}), warns);
+    let link = |address: &str| LinkAddress { address: address.to_owned(), link: "eth1".to_owned(), is_single: false };
+    let has =
+        |snapshot: &mut Snapshot| snapshot.talos_of("cp-3").link_addresses.as_mut().unwrap().push(link("fd00::3"));
+    assert_eq!(of(&["https://[fd00:0::3]:2380"], &has), [""; 0]);
+    let untold = |snapshot: &mut Snapshot| snapshot.talos_of("cp-3").link_addresses = gap(GapKind::TimedOut);
+    assert_eq!(of(&["https://100.64.0.3:2380"], &untold), [""; 0], "`talos.nodes.network` tells it");
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::checks::kubernetes::tests::{judge, no, roots, said, status};
 use crate::model::{Reason, Status};
-use crate::snapshot::{Gap, GapKind, KubeNode, Pod, PodState, Snapshot, Sources, TalosNode};
+use crate::snapshot::{Gap, GapKind, KubeNode, LinkAddress, Pod, PodState, Snapshot, Sources, TalosNode, Workload};
 use crate::testing::fixture::{self, Shape, Sides, ago, condition, healthy, kube_node, node, now, taint};
 
 fn set_ready(snapshot: &mut Snapshot, name: &str, state: &str, message: &str) {
@@ -768,4 +768,45 @@ fn a_condition_that_the_user_names_fails() {
     // One that nothing looks for is not one that is well.
     snapshot.asked.fail_on_node_condition = vec!["KernelDeadLock".to_owned()];
     assert_eq!(said(&snapshot, id), ["warn node-condition cluster", "warn node-condition w-1"]);
+}
+
+/// flannel of one node takes a packet for the other's pods, if both tell one address.
+#[test]
+fn flannel_of_each_node_has_an_address_of_its_own() {
+    let id = "k8s.nodes.pressure";
+    let set = |snapshot: &mut Snapshot, name: &str, address: &str| {
+        snapshot.kube_node_mut(name).overlay = vec![address.to_owned()];
+    };
+    let mut shared = healthy();
+    set(&mut shared, "cp-1", "192.0.2.15");
+    set(&mut shared, "w-1", "192.0.2.15");
+    assert_eq!(said(&shared, id), ["fail node-address cp-1", "fail node-address w-1"]);
+    // Set on purpose, it is as wrong.
+    shared.kube_node_mut("w-1").overlay_is_set = true;
+    assert_eq!(said(&shared, id), ["fail node-address cp-1", "fail node-address w-1"]);
+    // A Node that no longer reports may have left its address to another.
+    let mut silent = shared.clone();
+    silent.kube().node_leases.as_mut().unwrap().by_name.remove("w-1");
+    assert_eq!(said(&silent, id), ["blocked w-1 < k8s.nodes.ready", "warn node-address cp-1"]);
+    let mut replaced = Shape { flannel: false, ..Shape::default() }.world();
+    set(&mut replaced, "cp-1", "192.0.2.15");
+    set(&mut replaced, "w-1", "192.0.2.15");
+    assert_eq!(said(&replaced, id), ["warn node-address cp-1", "warn node-address w-1"], "left over");
+    let set_of_flannel = replaced.kube().daemon_sets.as_ref().unwrap()[0].clone();
+    let canal = Workload { name: "canal".to_owned(), namespace: "canal".to_owned(), ..set_of_flannel };
+    replaced.kube().daemon_sets.as_mut().unwrap().push(canal);
+    assert_eq!(said(&replaced, id), ["fail node-address cp-1", "fail node-address w-1"]);
+    // An address that is nobody's.
+    let foreign = |change: &dyn Fn(&mut Snapshot)| {
+        let mut snapshot = healthy();
+        set(&mut snapshot, "w-1", "192.0.2.15");
+        change(&mut snapshot);
+        said(&snapshot, id)
+    };
+    assert_eq!(foreign(&|_| {}), ["warn node-address w-1"]);
+    assert_eq!(foreign(&|it| it.kube_node_mut("w-1").overlay_is_set = true), [""; 0]);
+    assert_eq!(foreign(&|it| it.kube_node_mut("w-1").addresses.push("192.0.2.15".to_owned())), [""; 0]);
+    assert_eq!(foreign(&|it| it.talos_of("w-1").link_addresses = no(GapKind::TimedOut)), [""; 0], "nobody knows");
+    let link = |is_single| LinkAddress { address: "192.0.2.15".to_owned(), link: "eth1".to_owned(), is_single };
+    assert_eq!(foreign(&|it| it.talos_of("w-1").link_addresses.as_mut().unwrap().push(link(false))), [""; 0]);
 }

@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use crate::model::Role;
 use crate::model::{Outcome, Status};
-use crate::snapshot::{Diagnostic, GapKind, Mount, NetworkStatus, Peer, Snapshot, Volume};
+use crate::snapshot::{Diagnostic, GapKind, LinkAddress, Mount, NetworkStatus, Peer, Snapshot, Volume};
 use crate::testing::fixture::{gap, healthy, mount, volume};
 use crate::testing::judged::{judge, observed, status, wrong};
 
@@ -352,4 +352,49 @@ fn a_peer_of_kubespan_that_is_down_is_a_warning() {
     // Workers are not asked.
     let worker = with(|snapshot| snapshot.talos_of("w-1").kube_span_peers = gap(GapKind::TimedOut));
     assert_eq!(status(id, &worker), Status::Pass);
+}
+
+#[test]
+fn an_address_that_stands_alone_is_on_one_machine() {
+    let id = "talos.nodes.network";
+    let with_single = |on: &[(&str, &str)], change: &dyn Fn(&mut Snapshot)| {
+        let mut snapshot = healthy();
+        for (name, link) in on {
+            let (address, link) = ("192.0.2.10".to_owned(), (*link).to_owned());
+            let single = LinkAddress { address, link, is_single: true };
+            snapshot.talos_of(name).link_addresses.as_mut().unwrap().push(single);
+        }
+        change(&mut snapshot);
+        snapshot
+    };
+    let of = |on: &[(&str, &str)], change: &dyn Fn(&mut Snapshot)| wrong(id, &with_single(on, change));
+    let both = ["cp-1: fail node-address", "w-1: fail node-address"];
+    assert_eq!(of(&[("cp-1", "eth0")], &|_| {}), [""; 0]);
+    assert_eq!(of(&[("cp-1", "eth0"), ("w-1", "bond0")], &|_| {}), both);
+    let told = observed(id, &with_single(&[("cp-1", "eth0"), ("w-1", "bond0")], &|_| {}));
+    assert_eq!(told[0], "192.0.2.10 on eth0, which w-1 has as well, on bond0");
+    let network = |snapshot: &mut Snapshot| {
+        for node in &mut snapshot.nodes {
+            node.talos.link_addresses.iter_mut().flatten().for_each(|it| it.is_single = false);
+        }
+    };
+    assert_eq!(of(&[("cp-1", "eth0"), ("w-1", "eth0")], &network), [""; 0], "of a network that each may have");
+    let silent = |snapshot: &mut Snapshot| snapshot.talos_of("w-1").contact = gap(GapKind::NodeUnreachable);
+    assert_eq!(of(&[("cp-1", "eth0"), ("w-1", "eth0")], &silent), ["w-1: blocked talos.nodes.reachable"]);
+    let namesake = |snapshot: &mut Snapshot| {
+        for name in ["cp-1", "w-1"] {
+            snapshot.node_mut(name).machine_id = Some("1".to_owned());
+        }
+    };
+    assert_eq!(of(&[("cp-1", "eth0"), ("w-1", "eth0")], &namesake), [""; 0], "one machine of two names");
+    let lost = |kind| move |snapshot: &mut Snapshot| snapshot.talos_of("w-1").link_addresses = gap(kind);
+    assert_eq!(of(&[("cp-1", "eth0")], &lost(GapKind::TimedOut)), ["w-1: error timed-out"]);
+    assert_eq!(of(&[("cp-1", "eth0")], &lost(GapKind::Forbidden)), ["w-1: error role-too-low, for ever"]);
+    assert_eq!(of(&[("cp-1", "eth0")], &lost(GapKind::TooLarge)), [""; 0], "one of each Service");
+    let out_of_scope = |snapshot: &mut Snapshot| snapshot.node_mut("w-1").out_of_scope = true;
+    assert_eq!(
+        of(&[("cp-1", "eth0"), ("w-1", "eth0")], &out_of_scope),
+        both[..1],
+        "the other one is there all the same"
+    );
 }
