@@ -135,6 +135,8 @@ facts! {
     SigningRequests: "certificatesigningrequests", Kubernetes(Resource("certificates.k8s.io", "certificatesigningrequests"));
     ValidatingWebhooks: "validatingwebhookconfigurations", Kubernetes(Resource(ADMISSION, "validatingwebhookconfigurations"));
     MutatingWebhooks: "mutatingwebhookconfigurations", Kubernetes(Resource(ADMISSION, "mutatingwebhookconfigurations"));
+    /// Conversion webhooks of `CustomResourceDefinitions`, once in a run.
+    Conversions: "customresourcedefinitions", Kubernetes(Resource("apiextensions.k8s.io", "customresourcedefinitions"));
     /// Endpoints of the Services that webhooks name.
     WebhookEndpoints: "endpointslices (of webhooks)", Kubernetes(Resource("discovery.k8s.io", "endpointslices"));
     ApiServices: "apiservices", Kubernetes(Resource("apiregistration.k8s.io", "apiservices"));

@@ -348,6 +348,8 @@ impl Hint {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) findings: Shared<Vec<Finding>>,
+    /// What was seen in this round and not judged, in words: a rule of the check leaves it out.
+    pub(crate) left_out: Vec<String>,
     /// The first sample looks wrong in a way that a second one can settle: ask for the check's facts again after this long
     /// and judge anew. Granted once a round, if the deadline allows it; the findings count if it is not.
     pub(crate) resample_after: Option<std::time::Duration>,
@@ -372,6 +374,11 @@ impl Verdict {
     /// Passes, with a line for the text report.
     pub(crate) fn pass(&mut self, target: Target, line: impl Into<String>) {
         self.push(target, Outcome::Pass(Some(line.into())));
+    }
+
+    /// Names what a rule of the check leaves out, so that nobody takes it for judged.
+    pub(crate) fn leave_out(&mut self, what: impl Into<String>) {
+        self.left_out.push(what.into());
     }
 
     /// Passes without a word.

@@ -78,6 +78,7 @@ fn report(check: &'static Check, findings: Vec<Finding>) -> CheckReport {
         selection: Selection::Selected,
         status,
         findings: findings.into(),
+        left_out: Vec::new(),
         rounds: 1,
         bad_rounds: u32::from(!fine),
         since: Some(Duration::from_millis(400)),

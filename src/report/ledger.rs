@@ -135,6 +135,7 @@ fn enter(entry: &mut CheckReport, verdict: &Verdict, round: &Round) {
     entry.rounds += counts;
     entry.status = Some(status);
     entry.findings.clone_from(&verdict.findings);
+    entry.left_out.clone_from(&verdict.left_out);
 }
 
 /// Precedence: signal > 70 > 78 > 1 > 77 > 69 > 124 > 4 > 0. The code says what is known of the cluster; that time ran out is
@@ -236,7 +237,8 @@ fn not_observed(checks: &[CheckReport]) -> Vec<String> {
             Outcome::Skip(why) if finding.target.kind == Kind::Pod => Some(format!("{}: {why}", finding.target)),
             _ => None,
         });
-        reason.take(1).chain(unseen).map(|what| format!("{}: {what}", entry.check.id)).collect()
+        let all = reason.take(1).chain(unseen).chain(entry.left_out.iter().cloned());
+        all.map(|what| format!("{}: {what}", entry.check.id)).collect()
     };
     selected.flat_map(of_check).collect()
 }
@@ -438,5 +440,12 @@ mod tests {
         assert_eq!(of(End::Healthy, &[CheckReport::unjudged(check, Selection::Selected)]), Exit::Deadline);
         assert_eq!(of(End::Healthy, &[skip()]), Exit::NothingChecked);
         assert_eq!(of(End::Healthy, &[pass(), skip()]), Exit::Healthy);
+    }
+
+    #[test]
+    fn what_a_rule_leaves_out_is_not_observed() {
+        let mut one = entry("k8s.pods.starting", Selection::Selected, vec![("w-1", Outcome::Pass(None))]);
+        one.left_out = vec!["pods without a node: shop/web-1".to_owned()];
+        assert_eq!(not_observed(&[one]), ["k8s.pods.starting: pods without a node: shop/web-1"]);
     }
 }

@@ -175,6 +175,8 @@ pub(crate) struct CheckReport {
     /// `None` until a complete round has judged it.
     pub(crate) status: Option<Status>,
     pub(crate) findings: Shared<Vec<Finding>>,
+    /// What its rules left out in the last round.
+    pub(crate) left_out: Vec<String>,
     /// Complete rounds that judged it.
     pub(crate) rounds: u32,
     /// Of those, rounds in a row in which it has not been fine, up to the last.
@@ -246,6 +248,7 @@ impl CheckReport {
             selection,
             status: None,
             findings: Shared::default(),
+            left_out: Vec::new(),
             rounds: 0,
             bad_rounds: 0,
             since: None,

@@ -47,6 +47,8 @@ pub(crate) struct Kubernetes {
     pub(crate) starting_pods: Observed<Vec<StartingPod>>,
     /// Pods of the same list that have a sandbox and wait for an image.
     pub(crate) pulling_pods: Vec<PullingPod>,
+    /// Pods of the same list that have no node, for a reason that a scheduler or the user gives.
+    pub(crate) unplaced_pods: Vec<UnplacedPod>,
     /// The drivers that each node's kubelet knows; asked for while several pods of a node wait for volumes.
     pub(crate) csi_nodes: Observed<Vec<CsiNode>>,
     /// The volumes that drivers attach to nodes; asked for along with the drivers.
@@ -70,6 +72,8 @@ pub(crate) struct Kubernetes {
     pub(crate) signing_requests: Observed<Vec<SigningRequest>>,
     pub(crate) validating_webhooks: Observed<Vec<Webhook>>,
     pub(crate) mutating_webhooks: Observed<Vec<Webhook>>,
+    /// Webhooks that convert objects of custom resources, by the definition's name. Read once in a run.
+    pub(crate) conversions: Observed<Vec<Webhook>>,
     /// Endpoints of each Service that a webhook names, by namespace and name.
     pub(crate) webhook_endpoints: BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>,
     pub(crate) api_services: Observed<Vec<ApiService>>,
@@ -114,6 +118,7 @@ impl Kubernetes {
             ("certificatesigningrequests", self.signing_requests.as_ref().err()),
             ("validatingwebhookconfigurations", self.validating_webhooks.as_ref().err()),
             ("mutatingwebhookconfigurations", self.mutating_webhooks.as_ref().err()),
+            ("customresourcedefinitions", self.conversions.as_ref().err()),
             ("endpointslices of webhooks", self.webhook_endpoints.values().find_map(|it| it.as_ref().err())),
             ("apiservices", self.api_services.as_ref().err()),
         ];
@@ -425,7 +430,7 @@ pub(crate) struct PullingPod {
     pub(crate) waiting_for: Option<Duration>,
     /// What its own status says.
     pub(crate) says: String,
-    /// Another node on which a container of this image runs. Only looked for while many pods of a node wait.
+    /// Name of a different node on which a container of this image runs. Looked for only while many pods of a node wait.
     pub(crate) runs_on: Option<String>,
 }
 
@@ -434,10 +439,21 @@ impl PullingPod {
         self.waiting_for.is_some_and(|waiting| waiting >= WAITED)
     }
 
-    /// As many of these pods wait for images as no single application accounts for.
+    /// Whether so many pods wait for images that no single application accounts for them.
     pub(crate) fn are_many<'a>(pods: impl Iterator<Item = &'a Self> + Clone) -> bool {
         pods.clone().count() >= 5 && are_of_several(pods.map(|pod| pod.owner.as_str()))
     }
+}
+
+/// A pod that no node was found for, or that is not to have one yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnplacedPod {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// Since it was created, by the clock of the server that answered; `None` if nothing says.
+    pub(crate) waiting_for: Option<Duration>,
+    /// Why: `Unschedulable`, `SchedulingGated`, `another scheduler`
+    pub(crate) why: String,
 }
 
 /// Whether there are two different owners.

@@ -150,6 +150,9 @@ impl Snapshot {
             Fact::MutatingWebhooks => {
                 self.of_kubernetes(|it| answer("mutatingwebhookconfigurations", &it.mutating_webhooks))
             }
+            Fact::Conversions => {
+                self.of_kubernetes(|it| answer("customresourcedefinitions", &it.conversions).unless_refused())
+            }
             Fact::WebhookEndpoints => self.of_webhooks(),
             Fact::ApiServices => self.of_kubernetes(|it| answer("apiservices", &it.api_services).unless_refused()),
             Fact::KubernetesCluster => self.of_kubernetes(|it| answer("namespaces (kube-system)", &it.cluster_uid)),

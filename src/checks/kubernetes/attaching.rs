@@ -32,7 +32,7 @@ enum Fault {
     NoDriver,
 }
 
-/// In the words of Kubernetes' volume manager, of its controller, and of drivers.
+/// Reads the words of Kubernetes' volume manager, of its attach controller, and of drivers.
 fn fault(event: &PodEvent) -> Fault {
     let has = |words: &[&str]| words.iter().any(|words| event.message.contains(words));
     let is_attach = event.reason == "FailedAttachVolume";

@@ -11,6 +11,7 @@ use crate::checks::scope::{OFF_OR_GONE, is_narrowed, reason_not_judged, reason_n
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Condition, KubeNode, Leases, Node};
+use crate::text::some;
 
 pub(in crate::checks) const REGISTERED: Check = Check {
     id: CheckId::K8sNodesRegistered,
@@ -298,8 +299,17 @@ pub(super) fn each_object_of(cluster: &Assessment<'_>, judge: impl Fn(&Node, &Ku
     verdict
 }
 
+/// Most guests that are named.
+const NAMED: usize = 3;
+
 fn ready(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = each_object(cluster, |node, object| readiness(cluster, node, object));
+    let guests = cluster.nodes().iter().filter(|node| cluster.is_guest(node)).map(|node| node.name.as_str());
+    let guests: Vec<&str> = guests.collect();
+    if !guests.is_empty() {
+        let words = "nodes that are not Talos machines, of which nothing but Ready counts";
+        verdict.leave_out(format!("{words}: {}", some(guests.into_iter(), NAMED)));
+    }
     let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
     if let Some(problem) = leases.and_then(|leases| is_old(cluster, cluster.memory.node_leases.as_ref(), leases)) {
         verdict.problem(Target::cluster(), problem);

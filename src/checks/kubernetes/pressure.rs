@@ -26,9 +26,9 @@ warning.\n\n\
 To its network belong an address, unless a cloud provider has yet to initialize the node, and podCIDRs that overlap those of no \
 other Node: with two of the same range, flannel routes the pods of one node to the other. With another network plugin, which may \
 not use them, that is a warning.\n\n\
-flannel sends what is for the pods of a node to the address in its annotation `flannel.alpha.coreos.com/public-ip`. Two Nodes with \
-one such address, whose kubelets report, fail: the traffic of both reaches one machine. An address that is none of the machine's \
-own, and that nobody has set, is a warning.\n\n\
+flannel sends what is for the pods of a node to the address in its annotation `flannel.alpha.coreos.com/public-ip`. If two \
+Nodes have the same address, and both kubelets report, they fail: the traffic of both reaches one machine. An address that the machine does not \
+have is a warning, unless it was set with the annotation `public-ip-overwrite`.\n\n\
 `kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what \
 is left.",
     severity: Severity::Fail,
@@ -52,7 +52,7 @@ pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDP
 fn pressure(cluster: &Assessment<'_>) -> Verdict {
     // A range belongs to its Node until that is deleted, whatever the node runs and however it is.
     let overlaps = pod_cidrs::overlapping(cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten());
-    let overlay = overlay_addresses(cluster);
+    let of_flannel = overlay_addresses(cluster);
     each_object_of(cluster, |node, object| {
         if cluster.is_guest(node) {
             let shared = overlaps.get(object.name.as_str()).map(|overlap| shared_range(cluster, overlap));
@@ -63,7 +63,7 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
             _ if has_no_address(node, object) => Some(no_address()),
             overlap => overlap.map(|overlap| shared_range(cluster, overlap)),
         };
-        let network = network.into_iter().chain(odd_overlay(cluster, node, object, &overlay)).map(Outcome::problem);
+        let network = network.into_iter().chain(odd_overlay(cluster, node, object, &of_flannel)).map(Outcome::problem);
         match pressed(cluster, object) {
             // What it said of itself before it fell silent is old.
             pressed if pressed.is_unseen() => vec![pressed],

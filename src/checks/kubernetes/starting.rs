@@ -1,6 +1,6 @@
 //! Whether nodes start the pods that are given to them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use super::attaching::{cannot_attach, is_about_volumes};
@@ -114,11 +114,48 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.pod_events, EVENTS) {
         verdict.push(Target::cluster(), outcome);
     }
+    for words in left_out(cluster, pods, &verdict) {
+        verdict.leave_out(words);
+    }
     if let Some(problem) = unscheduled(cluster, pods, &ignored) {
         verdict.problem(Target::cluster(), problem);
     }
     verdict.sum_up(if is_narrowed(cluster) { "Pods start on all nodes of --nodes" } else { "Pods start on all nodes" });
     verdict
+}
+
+/// Pods that have waited for long and that no rule takes for the cluster's matter, by what they wait for.
+fn left_out(cluster: &Assessment<'_>, pods: &[StartingPod], verdict: &Verdict) -> Vec<String> {
+    let reported: HashSet<(&str, Reason)> =
+        verdict.problems().map(|(target, problem)| (target.name.as_str(), problem.reason)).collect();
+    let is_reported = |node: &str, reason: Reason| {
+        cluster.machine_of(node).is_some_and(|machine| reported.contains(&(machine.name.as_str(), reason)))
+    };
+    let works = |node: &str| {
+        let is_ours = cluster.machine_of(node).is_some_and(|machine| !cluster.is_guest(machine));
+        is_ours && cluster.life(node) == Life::Works
+    };
+    let is_own = |pod: &&StartingPod| {
+        let is_left = |node: &str| works(node) && !is_reported(node, Reason::NodeCannotAttach);
+        pod.is_late() && pod.node.as_deref().is_some_and(is_left) && problem_of(cluster, pod).is_none()
+    };
+    let waiting: BTreeSet<String> = pods.iter().filter(is_own).map(full_name).collect();
+    let kubernetes = || cluster.own_kubernetes.into_iter();
+    let pulling = kubernetes().flat_map(|it| &it.pulling_pods).filter(|pod| pod.is_late() && works(&pod.node));
+    let pulling = pulling.filter(|pod| !is_reported(&pod.node, Reason::NodeCannotPull));
+    let pulling = pulling.map(|pod| format!("{}/{}", pod.namespace, pod.name));
+    // `k8s.system` judges those of the system.
+    let unplaced = kubernetes().flat_map(|it| &it.unplaced_pods);
+    let unplaced = unplaced.filter(|pod| pod.waiting_for.is_some_and(|waiting| waiting >= STUCK));
+    let unplaced = unplaced.filter(|pod| pod.namespace != "kube-system");
+    let unplaced = unplaced.map(|pod| format!("{}/{} ({})", pod.namespace, pod.name, pod.why));
+    let kinds = [
+        ("pods that wait for a volume, a device, a Secret or an image of their own", waiting),
+        ("pods that wait for an image", pulling.collect()),
+        ("pods without a node", unplaced.collect()),
+    ];
+    let line = |(what, pods): (&str, BTreeSet<String>)| format!("{what}: {}", some(pods.into_iter(), NAMED));
+    kinds.into_iter().filter(|(_, pods)| !pods.is_empty()).map(line).collect()
 }
 
 /// Pods that no scheduler has looked at. A younger one that Kubernetes' own has looked at shows that there is one, and that it is slow or

@@ -93,6 +93,11 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
                 Some(problem) => verdict.problem(target.clone(), problem),
                 None => available += usize::from(matches!(outcome, Outcome::Pass(_))),
             }
+            if let Outcome::Skip(why) = &outcome
+                && workload.desired > 0
+            {
+                verdict.leave_out(format!("{target}: {why}"));
+            }
             verdict.push(target, outcome);
             warn_of_restarts(cluster, pods, &mut verdict);
         }
@@ -181,7 +186,10 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
             Some(held_up) if may_all_be_missing || held_up.severity == Severity::Fail => {
                 return Outcome::problem(held_up.hint(describe));
             }
-            None if may_all_be_missing => return Outcome::Pass(None),
+            None if may_all_be_missing => {
+                let nodes = lacking.places.iter().map(|place| place.node.name.as_str());
+                return Outcome::Skip(format!("missing only on {}, which does not count", some(nodes, NAMES)));
+            }
             Some(_) | None => {}
         }
     }

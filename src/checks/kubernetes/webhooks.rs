@@ -8,13 +8,15 @@ use crate::assess::{Assessment, PodLists, Why};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{BoundPod, Gap, Kubernetes, Observed, Requirement, ServiceEndpoint, Webhook, WebhookRule};
+use crate::snapshot::{
+    BoundPod, Gap, GapKind, Kubernetes, Observed, Requirement, ServiceEndpoint, Webhook, WebhookRule,
+};
 use crate::text::some;
 
 pub(in crate::checks) const WEBHOOKS: Check = Check {
     id: CheckId::K8sWebhooks,
     stage: Stage::Nodes,
-    summary: "every admission webhook that the API server depends on has a ready backend",
+    summary: "every webhook that the API server depends on has a ready backend",
     explain: "Reads the ValidatingWebhookConfigurations and MutatingWebhookConfigurations, and the EndpointSlices of the \
 Services that they name.\n\n\
 A webhook fails closed when its failurePolicy is Fail, which is the default: if no backend answers, the API server refuses the \
@@ -24,11 +26,15 @@ of the webhook itself can be created.\n\n\
 All other webhooks without a ready backend are warnings: those that fail open, apply to other resources, have matchConditions, \
 or have selectors that exclude kube-system. Selectors are evaluated with the label that every namespace has \
 (kubernetes.io/metadata.name); other labels are treated as absent.\n\n\
+Conversion webhooks of CustomResourceDefinitions are warnings, too. Without a backend, every list of such a resource that is \
+stored in another version fails; then the garbage collector stops for the whole cluster, and namespaces stay in Terminating. \
+Where the credentials may not list customresourcedefinitions, or where they are too large to be read, these are not checked. They \
+are read once in a run.\n\n\
 Webhooks that are called by URL are not checked, because nothing in the cluster shows whether the URL is served.\n\n\
 Repair the backend. If it cannot start because of its own webhook, set failurePolicy to Ignore, or delete the configuration; \
 its controller creates it again.",
     severity: Severity::Fail,
-    finds: &[Reason::WebhookUnavailable],
+    finds: &[Reason::WebhookUnavailable, Reason::ConversionUnavailable],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     after: &[],
     facts: &[
@@ -37,6 +43,7 @@ its controller creates it again.",
         Fact::NodeLeases,
         Fact::ValidatingWebhooks,
         Fact::MutatingWebhooks,
+        Fact::Conversions,
         Fact::WebhookEndpoints,
         Fact::Pods,
     ],
@@ -90,9 +97,13 @@ fn webhooks(cluster: &Assessment<'_>) -> Verdict {
                 Outcome::Problem(problem) => Outcome::problem(problem.hint(Hint::run(its.show, [name]))),
                 outcome => outcome,
             };
+            if let Outcome::Skip(why) = &outcome {
+                verdict.leave_out(format!("{}/{name}: {why}", its.kind));
+            }
             verdict.push(Target::new(Kind::Webhook, format!("{}/{name}", its.kind)), outcome);
         }
     }
+    conversions(cluster, &mut verdict);
     let is_judged = verdict.findings.iter().any(|finding| finding.target.kind == Kind::Webhook);
     if let Some(outcome) = leases(cluster).err().filter(|_| is_judged) {
         verdict.push(Target::cluster(), outcome);
@@ -107,6 +118,55 @@ fn webhooks(cluster: &Assessment<'_>) -> Verdict {
         verdict.ok(Target::cluster());
     }
     verdict
+}
+
+/// Definitions whose objects cannot be converted: one warning for each Service that has no backend.
+fn conversions(cluster: &Assessment<'_>, verdict: &mut Verdict) {
+    let all = Target::new(Kind::Webhook, "customresourcedefinitions");
+    let hooks = match listed(cluster, |kubernetes| &kubernetes.conversions, "the CustomResourceDefinitions") {
+        Ok(hooks) => hooks,
+        Err(outcome) => {
+            let gap = cluster.any_kubernetes().and_then(|kubernetes| kubernetes.conversions.as_ref().err());
+            let words = match gap.map(|gap| gap.kind).filter(|_| !outcome.is_unseen()) {
+                Some(GapKind::Forbidden) => "the credentials may not list customresourcedefinitions",
+                Some(GapKind::TooLarge) => "customresourcedefinitions are too large to be read",
+                _ => return verdict.push(all, outcome),
+            };
+            verdict.leave_out(format!("conversion webhooks: {words}"));
+            return verdict.skip(all, words);
+        }
+    };
+    let mut by_service: BTreeMap<&(String, String), Vec<&Webhook>> = BTreeMap::new();
+    for hook in hooks {
+        if let Some(service) = &hook.service {
+            by_service.entry(service).or_default().push(hook);
+        }
+    }
+    let by_url = hooks.iter().filter(|hook| hook.service.is_none()).map(|hook| hook.configuration.as_str());
+    let by_url: BTreeSet<&str> = by_url.collect();
+    if !by_url.is_empty() {
+        verdict.leave_out(format!("conversion webhooks that are called by URL: {}", some(by_url.into_iter(), NAMES)));
+    }
+    for (service, mut hooks) in by_service {
+        hooks.sort_by_key(|hook| &hook.configuration);
+        let Some(first) = hooks.first() else { continue };
+        let target = Target::new(Kind::Webhook, format!("customresourcedefinition/{}", first.configuration));
+        match backend(cluster, LISTS, first) {
+            Some(Ok(true)) => verdict.ok(target),
+            Some(Ok(false)) => {
+                let names = some(hooks.iter().map(|hook| hook.configuration.as_str()), NAMES);
+                let observed = format!("{} (conversion of {names})", without_backend(cluster, LISTS, first));
+                let problem = Problem::warn(Reason::ConversionUnavailable, "a ready endpoint of its Service", observed);
+                verdict.problem(target, backends(problem, &hooks));
+            }
+            Some(Err(_)) | None => {
+                let (namespace, name) = service;
+                let words = format!("the endpoints of {namespace}/{name} could not be read");
+                verdict.leave_out(format!("{target}: {words}"));
+                verdict.skip(target, words);
+            }
+        }
+    }
 }
 
 /// The lists that this check declares.
@@ -186,6 +246,11 @@ fn namespace(hook: &Webhook) -> String {
 
 fn missing(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String {
     let policy = if hook.fails_closed { "Fail" } else { "Ignore" };
+    format!("{}: {} (failurePolicy {policy})", hook.name, without_backend(cluster, lists, hook))
+}
+
+/// `Service policy/webhook has no ready endpoint`
+fn without_backend(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String {
     let (namespace, service) = hook.service.clone().unwrap_or_default();
     let faults: BTreeMap<&str, BTreeSet<&str>> = ready(cluster, hook).fold(BTreeMap::new(), |mut faults, endpoint| {
         if let Some(why) = cluster.serving(lists, &namespace, endpoint, "TCP").fault() {
@@ -202,7 +267,7 @@ fn missing(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String 
         none if none.is_empty() => "has no ready endpoint".to_owned(),
         faults => format!("has no working endpoint: its ready endpoints {faults}"),
     };
-    format!("{}: Service {namespace}/{service} {why} (failurePolicy {policy})", hook.name)
+    format!("Service {namespace}/{service} {why}")
 }
 
 /// Most pods or nodes that are named.

@@ -53,7 +53,10 @@ fn disk(cluster: &Assessment<'_>) -> Verdict {
                     verdict.problem(target.clone(), problem);
                 }
             }
-            Ok(Judged { unknown: Some(why), .. }) => verdict.skip(target, why),
+            Ok(Judged { unknown: Some(why), .. }) => {
+                verdict.leave_out(format!("{target}: {why}"));
+                verdict.skip(target, why);
+            }
             Ok(_) => verdict.ok(target),
             Err(outcome) => verdict.push(target, outcome),
         }

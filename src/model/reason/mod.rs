@@ -211,6 +211,7 @@ reasons! {
     NodeCannotPull "node-cannot-pull" "the node cannot pull images that run on others" workloads::NODE_CANNOT_PULL;
     PodsCannotStart "pods-cannot-start" "the node cannot start pods" workloads::PODS_CANNOT_START;
     WebhookUnavailable "webhook-unavailable" "an admission webhook has no ready backend" workloads::WEBHOOK_UNAVAILABLE;
+    ConversionUnavailable "conversion-unavailable" "custom resources cannot be converted: their webhook has no ready backend" workloads::CONVERSION_UNAVAILABLE;
     ApiserviceUnavailable "apiservice-unavailable" "an aggregated API is not available" workloads::APISERVICE_UNAVAILABLE;
     StaticPodMissing "static-pod-missing" "a static pod is missing" workloads::STATIC_POD_MISSING;
     StaticPodNotRendered "static-pod-not-rendered" "Talos has not rendered a static pod" workloads::STATIC_POD_NOT_RENDERED;

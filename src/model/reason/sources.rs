@@ -157,6 +157,10 @@ pub(crate) const KUBERNETES_NODE_HEALTH: Source = Source {
     title: "Kubernetes documentation, `Monitor Node Health`",
     address: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
 };
+pub(crate) const KUBERNETES_CONVERSION: Source = Source {
+    title: "Kubernetes documentation, `Versions in CustomResourceDefinitions` (webhook conversion)",
+    address: "https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#webhook-conversion",
+};
 pub(crate) const KUBERNETES_CSI: Source = Source {
     title: "Kubernetes documentation, `Volumes` (CSI)",
     address: "https://kubernetes.io/docs/concepts/storage/volumes/#csi",

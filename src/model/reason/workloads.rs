@@ -3,9 +3,9 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    KUBERNETES_AGGREGATION, KUBERNETES_CSI, KUBERNETES_DNS, KUBERNETES_DRAIN, KUBERNETES_IMAGES, KUBERNETES_LEASES,
-    KUBERNETES_NETWORK, KUBERNETES_NODE_HEALTH, KUBERNETES_NODES, KUBERNETES_PODS, KUBERNETES_PRESSURE,
-    KUBERNETES_SKEW, KUBERNETES_TLS, KUBERNETES_WEBHOOKS, TALOS_DISCOVERY, TALOS_TROUBLESHOOTING,
+    KUBERNETES_AGGREGATION, KUBERNETES_CONVERSION, KUBERNETES_CSI, KUBERNETES_DNS, KUBERNETES_DRAIN, KUBERNETES_IMAGES,
+    KUBERNETES_LEASES, KUBERNETES_NETWORK, KUBERNETES_NODE_HEALTH, KUBERNETES_NODES, KUBERNETES_PODS,
+    KUBERNETES_PRESSURE, KUBERNETES_SKEW, KUBERNETES_TLS, KUBERNETES_WEBHOOKS, TALOS_DISCOVERY, TALOS_TROUBLESHOOTING,
     TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBELET, TALOS_UPGRADE,
 };
 use super::steps::{CONTAINERS, DESCRIBE_NODE, ETCD_SERVICE, ETCD_STATUS, KUBELET_LOGS, KUBELET_SERVICE, NODE_VERSION};
@@ -445,8 +445,22 @@ pub(super) const PODS_NOT_SCHEDULED: Text = Text {
     ],
 };
 
+pub(super) const CONVERSION_UNAVAILABLE: Text = Text {
+    explanation: "The objects of a custom resource are stored in one version and requested in another, and the webhook that converts them has no working backend. Every list of this resource fails. The garbage collector and the namespace controller list all resources, so nothing that was deleted is cleaned up in the whole cluster, and namespaces stay in Terminating. Usually the operator that serves the webhook is down, or it was removed and its CustomResourceDefinitions were not.",
+    source: KUBERNETES_CONVERSION,
+    remedy: &[
+        Look("kubectl get crd NAME -o jsonpath={.spec.conversion}"),
+        Look("kubectl -n NAMESPACE get endpointslices -o wide"),
+        Look("kubectl -n NAMESPACE get pods -o wide"),
+        Do("Start the operator that serves the webhook."),
+        Do(
+            "If it was removed for good, install it once more, delete the objects of the resource, and then the CustomResourceDefinition.",
+        ),
+    ],
+};
+
 pub(super) const NODE_CANNOT_ATTACH: Text = Text {
-    explanation: "The node is Ready, but several of its pods have waited for their volumes for more than 5 minutes. The storage driver has not registered with the kubelet there, or it fails on this node: a missing system extension or kernel module, records that an upgrade left behind, a driver whose pod crashes. A single waiting pod would be its own matter; several on one node are the node's. Pods that already have their volumes keep running, so the failure is easily overlooked, and every further machine that is upgraded loses its volumes, too.",
+    explanation: "The node is Ready, but several of its pods have waited for their volumes for more than 5 minutes. The storage driver has not registered with the kubelet there, or it fails on this node: a missing system extension or kernel module, records that an upgrade left behind, a driver that crashes. A single waiting pod would be its own matter; several on one node are the node's. Pods that already have their volumes keep running, so the failure is easily overlooked, and every further machine that is upgraded loses its volumes, too.",
     source: KUBERNETES_CSI,
     remedy: &[
         Look("kubectl -n NAMESPACE describe pod POD"),

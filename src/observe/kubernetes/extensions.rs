@@ -3,6 +3,7 @@
 use super::lists::Kept;
 use super::wire::admission;
 use super::wire::aggregation::APIService;
+use super::wire::definition::CustomResourceDefinition;
 use super::wire::meta::LabelSelector;
 use crate::snapshot::{ApiService, Condition, Requirement, Webhook, WebhookRule, badness};
 use crate::text::sanitize::without_secrets;
@@ -39,6 +40,30 @@ macro_rules! webhooks {
 
 webhooks!(Validating, ValidatingWebhookConfiguration);
 webhooks!(Mutating, MutatingWebhookConfiguration);
+
+/// The conversion webhook of a definition; `None`: nothing is converted, or by the API server itself.
+impl Kept for Option<Webhook> {
+    type Object = CustomResourceDefinition;
+
+    // A definition has a hundred kilobytes of schemas, and none more than 1.5 MiB.
+    const MOST: usize = 4000;
+    const OF_PAGE: u32 = 20;
+
+    fn of(object: CustomResourceDefinition) -> Self {
+        let conversion = object.spec?.conversion.filter(|conversion| conversion.strategy == "Webhook")?;
+        let config = conversion.webhook.unwrap_or_default().client_config;
+        Some(Webhook {
+            configuration: object.metadata.name.unwrap_or_default(),
+            name: "conversion".to_owned(),
+            fails_closed: true,
+            service: config.service.map(|it| (it.namespace, it.name)),
+            rules: Vec::new(),
+            namespaces: Vec::new(),
+            objects: Vec::new(),
+            is_conditional: false,
+        })
+    }
+}
 
 fn rule(rule: admission::RuleWithOperations) -> WebhookRule {
     WebhookRule {
@@ -117,6 +142,28 @@ mod tests {
             assert_eq!((hook.namespaces.len(), hook.objects.len(), hook.is_conditional), (2, 0, false));
             assert_eq!(hook.rules[0].scope, "*");
         }
+    }
+
+    #[test]
+    fn a_definition_keeps_its_conversion_webhook() {
+        let of = |conversion: serde_json::Value| {
+            let spec = json!({"group": "example.com", "versions": [{"name": "v1", "schema": {"a": []}}], "conversion": conversion});
+            let object = json!({"metadata": {"name": "things.example.com"}, "spec": spec});
+            Option::<Webhook>::of(serde_json::from_value(object).unwrap())
+        };
+        for none in [json!(null), json!({"strategy": "None"}), json!({})] {
+            assert_eq!(of(none.clone()), None, "{none}");
+        }
+        let config = json!({"service": {"namespace": "a", "name": "b", "path": "/convert"}, "caBundle": "Cg=="});
+        let webhook = json!({"clientConfig": config, "conversionReviewVersions": ["v1"]});
+        let hook = of(json!({"strategy": "Webhook", "webhook": webhook})).unwrap();
+        assert_eq!(
+            (hook.configuration.as_str(), hook.service),
+            ("things.example.com", Some(("a".to_owned(), "b".to_owned())))
+        );
+        let by_url = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://192.0.2.1/"}}});
+        assert_eq!(of(by_url).unwrap().service, None);
+        assert_eq!(of(json!({"strategy": "Webhook"})).unwrap().service, None);
     }
 
     #[test]

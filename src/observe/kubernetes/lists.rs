@@ -48,6 +48,8 @@ pub(super) trait Kept: Debug + Send + Sized + 'static {
 
     /// Objects of one list.
     const MOST: usize = 20_000;
+    /// Objects of one page.
+    const OF_PAGE: u32 = PAGE;
 
     fn of(object: Self::Object) -> Self;
 }
@@ -89,16 +91,16 @@ async fn pages<T: Kept>(transport: &Transport, from: &Trusted, select: Selection
     let mut names = BTreeSet::new();
     let mut bytes = 0;
     let mut next: Option<String> = None;
-    for page in 0..T::MOST / PAGE as usize {
+    for page in 0..T::MOST / T::OF_PAGE as usize {
         // No `resourceVersion`: a list from the server's cache answers without quorum, and lies.
-        let mut parameters = ListParams::default().limit(PAGE);
+        let mut parameters = ListParams::default().limit(T::OF_PAGE);
         parameters.label_selector = select.labels.map(str::to_owned);
         parameters.field_selector = select.fields.map(str::to_owned);
         parameters.continue_token.clone_from(&next);
         let request = kube::core::Request::new(<Kind<T> as kube::Resource>::url_path(&(), select.namespace))
             .list(&parameters)
             .map_err(|error| Gap::new(GapKind::Malformed, gaps::short(&error.to_string())))?;
-        let limit = Keep::All(PAGE_BYTES.min(T::MOST * OBJECT_BYTES - bytes));
+        let limit = Keep::All(PAGE_BYTES.min((T::MOST * OBJECT_BYTES).saturating_sub(bytes)));
         let answer = transport.ask(from, request, limit).await?;
         if answer.status == StatusCode::GONE && next.is_some() {
             return Ok(None);

@@ -39,7 +39,8 @@ use crate::observe::dial::cause;
 use crate::observe::fill;
 use crate::snapshot::{
     AttachedVolume, BoundPod, CsiNode, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases, Observed,
-    Pod, PodEvent, PullingPod, Readyz, RequestedApis, ServiceEndpoint, StartingPod, WAITED, Webhook, Workload,
+    Pod, PodEvent, PullingPod, Readyz, RequestedApis, ServiceEndpoint, StartingPod, UnplacedPod, WAITED, Webhook,
+    Workload,
 };
 use client::Transport;
 use extensions::{Mutating, Validating, is_label};
@@ -67,6 +68,8 @@ pub(crate) struct KubeClient {
     lists: Trusted,
     /// What this round knows of who may be sent the credentials.
     round: Mutex<Round>,
+    /// Conversion webhooks, as they were read in an earlier round: the definitions are tens of megabytes.
+    conversions: OnceCell<Observed<Vec<Webhook>>>,
     in_flight: Semaphore,
 }
 
@@ -152,7 +155,14 @@ impl KubeClient {
         let transport = Transport::new(&config, routes, call_timeout).await?;
         // `--k8s-endpoint` or the kubeconfig's server, possibly with a path.
         let lists = Trusted::named(config.cluster_url);
-        Ok(Self { credentials, transport, lists, round: Mutex::default(), in_flight: Semaphore::new(IN_FLIGHT) })
+        Ok(Self {
+            credentials,
+            transport,
+            lists,
+            round: Mutex::default(),
+            conversions: OnceCell::new(),
+            in_flight: Semaphore::new(IN_FLIGHT),
+        })
     }
 
     /// What it keeps is paid from `budget`.
@@ -204,7 +214,7 @@ impl KubeClient {
         let (workloads, starting);
         (
             (seen.node_leases, seen.system_leases),
-            (seen.validating_webhooks, seen.mutating_webhooks, seen.webhook_endpoints),
+            (seen.validating_webhooks, seen.mutating_webhooks, seen.conversions, seen.webhook_endpoints),
             workloads,
             starting,
             ..,
@@ -230,8 +240,9 @@ impl KubeClient {
         );
         ([seen.daemon_sets, seen.deployments, seen.stateful_sets], seen.plugin_namespaces, seen.plugin_pods) =
             workloads;
-        let Starting { pods, pulling, events, csi_nodes, attached } = starting;
-        (seen.starting_pods, seen.pulling_pods, seen.pod_events) = (pods, pulling, events);
+        let Starting { pods, pulling, unplaced, events, csi_nodes, attached } = starting;
+        (seen.starting_pods, seen.pod_events) = (pods, events);
+        (seen.pulling_pods, seen.unplaced_pods) = (pulling, unplaced);
         (seen.csi_nodes, seen.attached_volumes) = (csi_nodes, attached);
         seen
     }
@@ -352,11 +363,12 @@ impl KubeClient {
     async fn webhooks(&self, facts: &BTreeSet<Fact>) -> Webhooks {
         let validating = async { Ok(self.everywhere::<Validating>().await?.into_iter().flat_map(|it| it.0).collect()) };
         let mutating = async { Ok(self.everywhere::<Mutating>().await?.into_iter().flat_map(|it| it.0).collect()) };
-        let (validating, mutating): (Observed<Vec<Webhook>>, Observed<Vec<Webhook>>) = tokio::join!(
+        let (validating, mutating, conversions): (Observed<Vec<Webhook>>, Observed<Vec<Webhook>>, _) = tokio::join!(
             wanted(facts, Fact::ValidatingWebhooks, validating),
             wanted(facts, Fact::MutatingWebhooks, mutating),
+            wanted(facts, Fact::Conversions, Box::pin(self.conversions())),
         );
-        let hooks = validating.iter().chain(&mutating).flatten();
+        let hooks = validating.iter().chain(&mutating).chain(&conversions).flatten();
         let services: BTreeSet<_> = hooks.filter_map(|hook| hook.service.clone()).collect();
         let endpoints = services.into_iter().map(async |service| {
             let (namespace, name) = &service;
@@ -368,7 +380,20 @@ impl KubeClient {
             (service, endpoints)
         });
         let endpoints = join_all(endpoints).await.into_iter().collect();
-        (validating, mutating, endpoints)
+        (validating, mutating, conversions, endpoints)
+    }
+
+    /// Read once in a run, unless the answer may be another the next time.
+    async fn conversions(&self) -> Observed<Vec<Webhook>> {
+        if let Some(known) = self.conversions.get() {
+            return known.clone();
+        }
+        let read = self.everywhere::<Option<Webhook>>().await;
+        let read = read.map(|all| all.into_iter().flatten().collect::<Vec<_>>());
+        if read.is_ok() || read.as_ref().is_err_and(|gap| gap.kind == GapKind::TooLarge) {
+            let _ = self.conversions.set(read.clone());
+        }
+        read
     }
 
     async fn endpoints(&self, namespace: &str, service: &str) -> Observed<Vec<ServiceEndpoint>> {
@@ -460,9 +485,9 @@ impl KubeClient {
             pods
         });
         let (mut pods, mut lost) = (Vec::new(), None);
-        for list in join_all(lists).await {
-            match list {
-                Ok(list) => pods.extend(list),
+        for answer in join_all(lists).await {
+            match answer {
+                Ok(found) => pods.extend(found),
                 Err(gap) => lost = lost.or(Some(gap)),
             }
         }
@@ -493,7 +518,7 @@ impl KubeClient {
         let failed = self.events("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
         let (pending, failed) =
             tokio::join!(wanted(facts, Fact::StartingPods, pending), wanted(facts, Fact::PodEvents, failed));
-        let (mut pods, pulling) = split(pending);
+        let (mut pods, pulling, unplaced) = split(pending);
         if let (Ok(pending), Ok(failed)) = (&mut pods, &failed) {
             match self.stranded(failed).await {
                 Ok(stranded) => pending.extend(stranded),
@@ -504,6 +529,7 @@ impl KubeClient {
         let mut seen = Starting {
             pods,
             pulling,
+            unplaced,
             events: failed,
             csi_nodes: Err(Gap::not_asked()),
             attached: Err(Gap::not_asked()),
@@ -511,7 +537,7 @@ impl KubeClient {
         if !seen.pods.iter().flatten().any(StartingPod::is_late) {
             return seen;
         }
-        let waits = seen.pods.iter().flatten().any(|pod| seen.pods.iter().flatten().any(|it| wait_together(pod, it)));
+        let waits = seen.pods.as_ref().is_ok_and(|pods| wait_together(pods));
         // Without those that every pod has, or that come after the sandbox.
         let events = self.events(
             "involvedObject.kind=Pod,reason!=Scheduled,reason!=Pulled,reason!=Created,reason!=Started,reason!=Killing,\
@@ -628,36 +654,42 @@ impl KubeClient {
 struct Starting {
     pods: Observed<Vec<StartingPod>>,
     pulling: Vec<PullingPod>,
+    unplaced: Vec<UnplacedPod>,
     events: Observed<Vec<PodEvent>>,
     csi_nodes: Observed<Vec<CsiNode>>,
     attached: Observed<Vec<AttachedVolume>>,
 }
 
-fn split(pending: Observed<Vec<PendingPod>>) -> (Observed<Vec<StartingPod>>, Vec<PullingPod>) {
+fn split(pending: Observed<Vec<PendingPod>>) -> (Observed<Vec<StartingPod>>, Vec<PullingPod>, Vec<UnplacedPod>) {
+    let (mut starting, mut pulling, mut unplaced) = (Vec::new(), Vec::new(), Vec::new());
     let pending = match pending {
         Ok(pending) => pending,
-        Err(gap) => return (Err(gap), Vec::new()),
+        Err(gap) => return (Err(gap), pulling, unplaced),
     };
-    let (mut starting, mut pulling) = (Vec::new(), Vec::new());
     for pod in pending {
         match pod {
             PendingPod::Starting(pod) => starting.push(pod),
             PendingPod::Pulling(pod) => pulling.push(pod),
+            PendingPod::Unplaced(pod) => unplaced.push(pod),
         }
     }
-    (Ok(starting), pulling)
+    (Ok(starting), pulling, unplaced)
 }
 
-/// Whether two pods wait on one node for volumes.
-fn wait_together(one: &StartingPod, other: &StartingPod) -> bool {
-    let waits = |pod: &StartingPod| pod.mounts_storage && pod.waiting_for.is_some_and(|waiting| waiting >= WAITED);
-    let is_another = (&one.namespace, &one.name) != (&other.namespace, &other.name);
-    is_another && one.node.is_some() && one.node == other.node && waits(one) && waits(other)
+/// Whether several pods wait on one node for volumes.
+fn wait_together(pods: &[StartingPod]) -> bool {
+    let waits = |pod: &&StartingPod| pod.mounts_storage && pod.waiting_for.is_some_and(|waiting| waiting >= WAITED);
+    let mut nodes = BTreeSet::new();
+    pods.iter().filter(waits).filter_map(|pod| pod.node.as_ref()).any(|node| !nodes.insert(node))
 }
 
-/// Validating ones, mutating ones, and the endpoints of their Services.
-type Webhooks =
-    (Observed<Vec<Webhook>>, Observed<Vec<Webhook>>, BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>);
+/// Validating ones, mutating ones, those that convert, and the endpoints of their Services.
+type Webhooks = (
+    Observed<Vec<Webhook>>,
+    Observed<Vec<Webhook>>,
+    Observed<Vec<Webhook>>,
+    BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>,
+);
 
 /// The pods of more nodes than these, and more pods than these, are not read one by one.
 const LOOKED_AT: usize = 8;
@@ -714,6 +746,7 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         plugin_pods: Vec::new(),
         starting_pods: gap(),
         pulling_pods: Vec::new(),
+        unplaced_pods: Vec::new(),
         csi_nodes: gap(),
         attached_volumes: gap(),
         bound_pods: gap(),
@@ -728,6 +761,7 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         signing_requests: gap(),
         validating_webhooks: gap(),
         mutating_webhooks: gap(),
+        conversions: gap(),
         webhook_endpoints: BTreeMap::new(),
         api_services: gap(),
         cluster_uid: gap(),

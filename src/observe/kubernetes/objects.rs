@@ -14,7 +14,8 @@ use super::wire::meta::{MicroTime, ObjectMeta, Time};
 use super::wire::{apps, certificates, coordination, core, discovery};
 use crate::snapshot::{
     AUTOSCALER_TAINT, Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, PullingPod,
-    RequestState, ServiceEndpoint, SigningRequest, Spread, StartingPod, Taint, Workload, badness, has_ended,
+    RequestState, ServiceEndpoint, SigningRequest, Spread, StartingPod, Taint, UnplacedPod, Workload, badness,
+    has_ended,
 };
 use crate::text::sanitize::without_secrets;
 
@@ -188,6 +189,8 @@ pub(super) enum PendingPod {
     Starting(StartingPod),
     /// It waits for an image.
     Pulling(PullingPod),
+    /// No node was found for it, or it is not to have one yet.
+    Unplaced(UnplacedPod),
 }
 
 impl Ages for Option<PendingPod> {
@@ -195,6 +198,7 @@ impl Ages for Option<PendingPod> {
         match self {
             Some(PendingPod::Starting(pod)) => pod.waiting_for = age,
             Some(PendingPod::Pulling(pod)) => pod.waiting_for = age,
+            Some(PendingPod::Unplaced(pod)) => pod.waiting_for = age,
             None => {}
         }
     }
@@ -240,7 +244,8 @@ impl Kept for Since<Option<PendingPod>, core::Pod> {
         let bound = bound.filter_map(|condition| condition.last_transition_time.as_ref()).min();
         let since = bound.or(pod.metadata.creation_timestamp.as_ref()).map(|Time(time)| *time);
         let pulling = pulling(&pod).map(PendingPod::Pulling);
-        Self::new(pulling.or_else(|| starting(pod).map(PendingPod::Starting)), since)
+        let known = pulling.or_else(|| unplaced(&pod).map(PendingPod::Unplaced));
+        Self::new(known.or_else(|| starting(pod).map(PendingPod::Starting)), since)
     }
 }
 
@@ -317,6 +322,26 @@ fn pulling(pod: &core::Pod) -> Option<PullingPod> {
         waiting_for: None,
         says: short(&without_secrets(&says)),
         runs_on: None,
+    })
+}
+
+/// A pod without a node, and why it has none as far as it says.
+fn unplaced(pod: &core::Pod) -> Option<UnplacedPod> {
+    let (metadata, spec, status) = (&pod.metadata, pod.spec.as_ref()?, pod.status.as_ref()?);
+    let is_bound = spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
+    let is_left_out = is_bound || metadata.deletion_timestamp.is_some() || is_ignored(spec, status);
+    (status.phase.as_deref() == Some("Pending") && !is_left_out).then_some(())?;
+    let told = condition(status, "PodScheduled").and_then(|told| told.reason.clone());
+    let why = told.unwrap_or_else(|| match spec.scheduling_gates.iter().flatten().next() {
+        Some(_) => "scheduling gates".to_owned(),
+        None if is_by_default(spec) => "device claims".to_owned(),
+        None => "another scheduler".to_owned(),
+    });
+    Some(UnplacedPod {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        name: name(metadata),
+        waiting_for: None,
+        why: short(&why),
     })
 }
 
@@ -1235,7 +1260,7 @@ mod tests {
     fn starting_of(pod: Value) -> Option<StartingPod> {
         match ages::<Option<PendingPod>, core::Pod>(vec![pod]).remove(0)? {
             PendingPod::Starting(pod) => Some(pod),
-            PendingPod::Pulling(_) => None,
+            PendingPod::Pulling(_) | PendingPod::Unplaced(_) => None,
         }
     }
 
@@ -1288,7 +1313,7 @@ mod tests {
             });
             match ages::<Option<PendingPod>, core::Pod>(vec![pod]).remove(0)? {
                 PendingPod::Pulling(pod) => Some((pod.image, pod.owner, pod.says)),
-                PendingPod::Starting(_) => None,
+                PendingPod::Starting(_) | PendingPod::Unplaced(_) => None,
             }
         };
         let of = |name: &str, ready: bool, state: Value| json!({"name": name, "image": "x", "ready": ready, "restartCount": 0, "state": state});
@@ -1332,13 +1357,11 @@ mod tests {
 
     #[test]
     fn pods_belong_to_what_their_controllers_share() {
+        let owner_of = |metadata: Value| owner(&read(metadata));
         let of = |kind: &str, own: &str| {
             let owner = json!([{"apiVersion": "apps/v1", "kind": kind, "name": own, "uid": "1", "controller": true}]);
             owner_of(json!({"name": "a", "namespace": "b", "ownerReferences": owner}))
         };
-        fn owner_of(metadata: Value) -> String {
-            owner(&read(metadata))
-        }
         assert_eq!(of("ReplicaSet", "web-6f7c9"), "b/ReplicaSet/web");
         assert_eq!(of("StatefulSet", "db-main"), "b/StatefulSet/db-main");
         assert_eq!(of("Job", "backup-29384750"), "b/Job/backup");

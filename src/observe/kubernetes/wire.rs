@@ -263,7 +263,7 @@ pub(super) mod core {
             }
         }
         PodIp { ip: String, }
-        PodCondition { type_: String, status: String, message: Option<String>, last_transition_time: Option<Time>, }
+        PodCondition { type_: String, status: String, reason: Option<String>, message: Option<String>, last_transition_time: Option<Time>, }
         ContainerStatus {
             name: String,
             image: String,
@@ -577,6 +577,21 @@ pub(super) mod admission {
             scope: Option<String>,
             ; bounded_list { api_groups: Vec<String>, resources: Vec<String>, operations: Vec<String>, }
         }
+    }
+}
+
+/// Schemas have most of a definition, and none of them is kept.
+pub(super) mod definition {
+    use super::meta::ObjectMeta;
+    use super::{Deserialize, or_default};
+
+    objects!(k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1: CustomResourceDefinition);
+
+    structs! {
+        CustomResourceDefinition { metadata: ObjectMeta, spec: Option<CustomResourceDefinitionSpec>, }
+        CustomResourceDefinitionSpec { conversion: Option<CustomResourceConversion>, }
+        CustomResourceConversion { strategy: String, webhook: Option<WebhookConversion>, }
+        WebhookConversion { client_config: super::admission::WebhookClientConfig, }
     }
 }
 

@@ -49,7 +49,7 @@ impl Caller {
             return Err(malformed("AddressStatuses: an empty list"));
         }
         let listed: Vec<AddressStatus> = each(listed, Resource::spec).await?;
-        let mut found: Vec<LinkAddress> = listed.into_iter().filter_map(link_address).collect();
+        let mut found: Vec<LinkAddress> = listed.iter().filter_map(link_address).collect();
         let is_of_overlay = |link: &str| OVERLAYS.iter().any(|name| link.starts_with(name));
         if found.iter().any(|it| it.is_single && !is_of_overlay(&it.link)) {
             let links = each(self.list(to, LINK_STATUSES).await?, |link| Ok((link.id.clone(), link.spec()?))).await?;
@@ -105,7 +105,7 @@ struct LinkStatus {
 }
 
 /// `None`: no other machine could reach it there, or the kernel does not use the address.
-fn link_address(status: AddressStatus) -> Option<LinkAddress> {
+fn link_address(status: &AddressStatus) -> Option<LinkAddress> {
     let (address, length) = status.address.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
     let (is_link_local, most) = match address {
@@ -113,7 +113,7 @@ fn link_address(status: AddressStatus) -> Option<LinkAddress> {
         IpAddr::V6(address) => (address.is_unicast_link_local(), "128"),
     };
     let is_unused = status.flags.contains("dadfailed") || status.flags.contains("tentative");
-    let is_global = status.scope == "global" && !is_link_local && !address.is_loopback();
+    let is_global = status.scope == "global" && !is_link_local;
     (is_global && !is_unused && status.link_name != "lo").then(|| LinkAddress {
         address: address.to_string(),
         link: clean(&status.link_name),
@@ -298,8 +298,8 @@ mod tests {
     fn addresses_that_others_can_reach_are_kept() {
         let of = |address: &str, link: &str, scope: &str, flags: &str| {
             let yaml = format!("address: {address}\nlinkName: {link}\nscope: {scope}\nflags: {flags}\n");
-            let status = Resource::literal("AddressStatuses", "id", &yaml).spec().unwrap();
-            link_address(status).map(|it| (it.address, it.is_single))
+            let status: AddressStatus = Resource::literal("AddressStatuses", "id", &yaml).spec().unwrap();
+            link_address(&status).map(|it| (it.address, it.is_single))
         };
         let kept = |address: &str, is_single: bool| Some((address.to_owned(), is_single));
         assert_eq!(of("192.0.2.10/32", "eth0", "global", "permanent"), kept("192.0.2.10", true));

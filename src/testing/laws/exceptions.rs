@@ -115,6 +115,16 @@ pub(super) const IN_SOME_WORLDS: &[Exception] = &[
 /// there and says nothing by `empty` before the fact, one that the role does not allow by `refused`, one from whoever shows a certificate of another CA by `foreign`, one to which the way is closed
 /// by `unreached`, one that nobody asked for by `unasked`.
 pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["etcd.members.nodes", "k8s.nodes.pressure"],
+        &["link_addresses of a control plane", "link_addresses of a worker"],
+        "what they tell only warns here; `talos.nodes.network` tells that they are lost",
+    ),
+    (
+        &["talos.nodes.network"],
+        &["empty link_addresses of a control plane", "empty link_addresses of a worker"],
+        "loopback and dummies may have all",
+    ),
     (&[""], &["an endpoint"], "the other endpoints forward; `talos.endpoints` warns"),
     (&[""], &["machine_type of a control plane", "machine_type of a worker"], "discovery tells the role as well"),
     (
@@ -425,6 +435,10 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
 
 /// Facts without which the whole cluster may be called healthy.
 pub(super) const HARMLESS: &[(&[&str], &str)] = &[
+    (
+        &["empty link_addresses of a control plane", "empty link_addresses of a worker"],
+        "loopback and dummies may have all",
+    ),
     (&["an endpoint"], "a warning"),
     (&["empty discovery"], "Kubernetes and etcd name the same nodes"),
     (&["machine_type of a control plane", "machine_type of a worker"], "discovery tells the role as well"),

@@ -10,7 +10,7 @@ use crate::snapshot::{
     ApiService, BoundPod, Condition, ContainerState, DisruptionBudget, Flags, GapKind, KubeNode, Kubernetes,
     KubernetesCredentials, Lease, Leases, NodeRoom, Observed, PersistentVolume, Pod, PodState, PullingPod, Readyz,
     RequestState, RequestedApi, Requirement, ServiceEndpoint, SigningRequest, Snapshot, Spread, StartingPod,
-    StaticPodStatus, Term, Validity, VolumeAttachment, Webhook, WebhookRule, Workload,
+    StaticPodStatus, Term, UnplacedPod, Validity, VolumeAttachment, Webhook, WebhookRule, Workload,
 };
 use crate::testing::fixture::{ago, amounts, bound_pod, budget, condition, gap, now, taint};
 use crate::testing::laws::corruption::{Change, Corruption, Table, at, bad, differs, harmless, table, warns};
@@ -268,6 +268,10 @@ fn of_side() -> Table<Kubernetes> {
             harmless("one pod's image is its own matter", |it| it.pulling_pods = pulling_pods(1)),
             warns(|it| it.pulling_pods = pulling_pods(5)),
         ],
+        unplaced_pods: [harmless("the user's own matter", |it| {
+            let [namespace, name, why] = ["default", "web", "Unschedulable"].map(str::to_owned);
+            it.unplaced_pods.push(UnplacedPod { namespace, name, waiting_for: Some(Duration::from_secs(300)), why });
+        })],
         csi_nodes: [harmless("no pod waits for a volume", |it| it.csi_nodes = Ok(Vec::new()))],
         attached_volumes: [harmless("no pod waits for a volume", |it| it.attached_volumes = Ok(Vec::new()))],
         pod_events: [bad(|it| it.pod_events = gap(GapKind::Forbidden))],
@@ -320,6 +324,15 @@ fn of_side() -> Table<Kubernetes> {
         mutating_webhooks: [harmless("none is what a healthy cluster has", |it| {
             it.mutating_webhooks.as_mut().unwrap().clear();
         })],
+        conversions: [
+            warns(|it| {
+                let mut more = it.validating_webhooks.as_ref().unwrap()[0].clone();
+                more.service = Some(("policy".to_owned(), "gone".to_owned()));
+                it.webhook_endpoints.insert(("policy".to_owned(), "gone".to_owned()), Ok(Vec::new()));
+                it.conversions.as_mut().unwrap().push(more);
+            }),
+            bad(|it| it.conversions = gap(GapKind::TimedOut)),
+        ],
         webhook_endpoints: [
             bad(|it| it.webhook_endpoints.clear()),
             bad(|it| it.webhook_endpoints.values_mut().flatten().for_each(Vec::clear)),

@@ -201,6 +201,7 @@ impl Shuffle {
             plugin_pods,
             starting_pods,
             pulling_pods,
+            unplaced_pods,
             csi_nodes,
             attached_volumes,
             pod_events,
@@ -215,6 +216,7 @@ impl Shuffle {
             signing_requests,
             validating_webhooks,
             mutating_webhooks,
+            conversions,
             webhook_endpoints: _,
             api_services,
             cluster_uid: _,
@@ -246,6 +248,7 @@ impl Shuffle {
         self.answer(plugin_namespaces);
         self.answer(starting_pods);
         self.list(pulling_pods);
+        self.list(unplaced_pods);
         self.answer(csi_nodes);
         for CsiNode { drivers, .. } in csi_nodes.iter_mut().flatten() {
             self.list(drivers);
@@ -272,6 +275,7 @@ impl Shuffle {
         self.answer(signing_requests);
         self.answer(validating_webhooks);
         self.answer(mutating_webhooks);
+        self.answer(conversions);
         self.answer(api_services);
     }
 }

@@ -94,11 +94,17 @@ fn of_talos(world: &Snapshot, removals: &mut Vec<Removal>) {
             let gap = Gap::new(kind.unwrap_or(GapKind::NotAsked), "test");
             snapshot.talos_of(&silent).clone_from(&TalosNode::unasked(&gap));
         }));
+        let of_links = node.clone();
+        removals.push(Removal::new(Fact::Addresses, format!("link_addresses of a {role}"), move |snapshot, kind| {
+            // As many as there are Services may be too many to be read, which is named as not observed.
+            let kind = kind.map(|kind| if kind == GapKind::TooLarge { GapKind::NotAsked } else { kind });
+            snapshot.talos_of(&of_links).link_addresses = kind.map_or_else(|| Ok(Vec::new()), gap);
+        }));
         absence_of_node!(removals, node, role, Diagnostics diagnostics, KubeletCertificate kubelet_certificate);
         of_node!(
             removals, node, role,
             TalosNodes machine_type, TalosNodes nodename, MachineStatus machine_status, Services services,
-            TimeStatus time_status, TimeStatus adjtime, NetworkStatus network_status, Addresses link_addresses, KubePrism kube_prism, Memory memory, Volumes volumes,
+            TimeStatus time_status, TimeStatus adjtime, NetworkStatus network_status, KubePrism kube_prism, Memory memory, Volumes volumes,
             Volumes mounts,
             StaticPods static_pods, StaticPodStatuses static_pod_statuses, ConfigStatuses config_statuses,
             ComponentConfigs scheduler_enabled, ComponentConfigs controller_manager_enabled,
@@ -227,6 +233,11 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
         for endpoints in snapshot.kube().webhook_endpoints.values_mut() {
             *endpoints = kind.map_or_else(|| Ok(Vec::new()), gap);
         }
+    }));
+    // A refusal concerns warnings alone, and so do definitions that are too large.
+    removals.push(Removal::new(Fact::Conversions, "conversions", |snapshot, kind| {
+        let kind = kind.filter(|kind| !matches!(kind, GapKind::Forbidden | GapKind::TooLarge));
+        snapshot.kube().conversions = gap(kind.unwrap_or(GapKind::NotAsked));
     }));
     removals.push(Removal::new(Fact::ApiServices, "api_services", |snapshot, kind| {
         let kind = kind.filter(|kind| *kind != GapKind::Forbidden);

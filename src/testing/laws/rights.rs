@@ -127,6 +127,7 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
         Fact::SigningRequests => kube(snapshot, |kube| refuse(&mut kube.signing_requests)),
         Fact::ValidatingWebhooks => kube(snapshot, |kube| refuse(&mut kube.validating_webhooks)),
         Fact::MutatingWebhooks => kube(snapshot, |kube| refuse(&mut kube.mutating_webhooks)),
+        Fact::Conversions => kube(snapshot, |kube| refuse(&mut kube.conversions)),
         Fact::WebhookEndpoints => kube(snapshot, |kube| kube.webhook_endpoints.values_mut().for_each(refuse)),
         Fact::ApiServices => kube(snapshot, |kube| refuse(&mut kube.api_services)),
         Fact::ServerCheck => snapshot.talos.iter_mut().for_each(|talos| refuse(&mut talos.server)),
@@ -191,6 +192,8 @@ const RIGHTS: &[(&str, &str, &str)] = &[
     ),
     ("mutatingwebhookconfigurations", "error k8s.webhooks upgrade.drain", "error k8s.webhooks"),
     ("validatingwebhookconfigurations", "error k8s.webhooks upgrade.drain", "error k8s.webhooks"),
+    // Their webhooks are skipped, of which a warning is the worst.
+    ("customresourcedefinitions", "", ""),
     ("apiservices", "skip k8s.apiservices", "skip k8s.apiservices"),
     ("daemonsets", "error k8s.kube-proxy k8s.cni k8s.system", "error k8s.kube-proxy k8s.cni k8s.system"),
     // They tell how many pods of DNS there should be.

@@ -35,7 +35,7 @@ fn the_guide_says_why_each_right_is_needed() {
 }
 
 /// Each right, and all checks that say so if it is missing: with Talos, and without.
-const RIGHTS: [(&str, &[&str], &[&str]); 14] = [
+const RIGHTS: [(&str, &[&str], &[&str]); 15] = [
     (
         "nodes",
         &["k8s.api.identity"],
@@ -100,6 +100,7 @@ const RIGHTS: [(&str, &[&str], &[&str]); 14] = [
     ("csinodes", &[], &[]),
     ("volumeattachments", &[], &[]),
     // They concern a warning alone, which is skipped.
+    ("customresourcedefinitions", &[], &[]),
     ("certificatesigningrequests", &[], &[]),
     ("apiservices", &[], &[]),
 ];

@@ -215,3 +215,50 @@ fn who_does_not_serve_is_named() {
     let gone = observed(|it, name| it.kube().pods.as_mut().unwrap().retain(|pod| pod.name != name)).unwrap();
     assert!(gone.contains("lead to pods that no longer exist (webhook-1)"), "{gone}");
 }
+
+#[test]
+fn custom_resources_that_cannot_be_converted_are_a_warning() {
+    let converted = |names: &[&str], change: &dyn Fn(&mut Snapshot)| {
+        let mut snapshot = healthy();
+        let kubernetes = snapshot.kube();
+        let hook = kubernetes.validating_webhooks.as_ref().unwrap()[0].clone();
+        let of = |name: &&str| Webhook { configuration: (*name).to_owned(), ..hook.clone() };
+        let service = hook.service.clone().unwrap();
+        kubernetes.conversions = Ok(names.iter().map(of).collect());
+        kubernetes.validating_webhooks.as_mut().unwrap().clear();
+        kubernetes.webhook_endpoints.insert(service, Ok(Vec::new()));
+        change(&mut snapshot);
+        snapshot
+    };
+    let warns = ["warn conversion-unavailable customresourcedefinition/a.example.com"];
+    let of = |names: &[&str], change: &dyn Fn(&mut Snapshot)| said(&converted(names, change), WEBHOOKS);
+    assert_eq!(of(&["b.example.com", "a.example.com"], &|_| {}), warns, "one Service, one warning");
+    let verdict = judge(&converted(&["b.example.com", "a.example.com"], &|_| {}), WEBHOOKS);
+    let observed = &verdict.problems().next().unwrap().1.observed;
+    assert_eq!(observed, "Service policy/webhook has no ready endpoint (conversion of a.example.com, b.example.com)");
+    let by_url = |snapshot: &mut Snapshot| {
+        snapshot.kube().conversions.iter_mut().flatten().for_each(|hook| hook.service = None);
+    };
+    assert_eq!(of(&["a.example.com"], &by_url), [""; 0]);
+    let left_out = judge(&converted(&["a.example.com"], &by_url), WEBHOOKS).left_out;
+    assert_eq!(left_out, ["conversion webhooks that are called by URL: a.example.com"]);
+    let unread = |snapshot: &mut Snapshot| {
+        snapshot.kube().webhook_endpoints.values_mut().for_each(|it| *it = no(GapKind::TimedOut));
+        snapshot.kube().mutating_webhooks.as_mut().unwrap().clear();
+    };
+    assert_eq!(of(&["a.example.com"], &unread), [""; 0], "it only warns");
+    // What cannot be read is skipped where it is refused or too large.
+    let lost = |kind| {
+        move |snapshot: &mut Snapshot| {
+            snapshot.kube().conversions = no(kind);
+            snapshot.kube().mutating_webhooks.as_mut().unwrap().clear();
+        }
+    };
+    for kind in [GapKind::Forbidden, GapKind::TooLarge] {
+        let snapshot = converted(&[], &lost(kind));
+        assert_eq!(said(&snapshot, WEBHOOKS), [""; 0], "{kind:?}");
+        let mut skips = judge(&snapshot, WEBHOOKS).findings.iter().map(|it| it.outcome.status()).collect::<Vec<_>>();
+        assert_eq!(skips.pop(), Some(Status::Skip), "{kind:?}");
+    }
+    assert_eq!(of(&[], &lost(GapKind::TimedOut)), ["error timed-out customresourcedefinitions"]);
+}

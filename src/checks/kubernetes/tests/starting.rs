@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::checks::kubernetes::tests::{judge, lines, no, said};
 use crate::model::Hint;
-use crate::snapshot::{AttachedVolume, CsiNode, GapKind, PodEvent, PullingPod, Snapshot, StartingPod};
+use crate::snapshot::{AttachedVolume, CsiNode, GapKind, PodEvent, PullingPod, Snapshot, StartingPod, UnplacedPod};
 use crate::testing::fixture::{ago, healthy};
 
 const STARTING: &str = "k8s.pods.starting";
@@ -420,4 +420,35 @@ fn images_that_run_elsewhere_and_do_not_arrive_are_a_warning() {
         }
     };
     assert_eq!(pulling(5, 2, alternate), FINE, "on two nodes");
+}
+
+/// What the check leaves out in this snapshot.
+fn left_out(snapshot: &Snapshot) -> Vec<String> {
+    judge(snapshot, STARTING).left_out
+}
+
+#[test]
+fn pods_that_are_nobodys_matter_are_named() {
+    assert_eq!(left_out(&healthy()), [""; 0]);
+    let own = "pods that wait for a volume, a device, a Secret or an image of their own: default/web-1";
+    assert_eq!(left_out(&waiting(4000, &[("FailedMount", 5)])), [own]);
+    assert_eq!(left_out(&waiting(59, &[("FailedMount", 5)])), [""; 0], "it may still come");
+    assert_eq!(left_out(&waiting(4000, &[("FailedCreatePodSandBox", 5)])), [""; 0], "it is a problem");
+    assert_eq!(left_out(&volumes(300, FAILS, &["db", "mail"])), [""; 0]);
+    assert_eq!(left_out(&volumes(300, FAILS, &["db", "db"])).len(), 1);
+    let mut unplaced = healthy();
+    let pod = |namespace: &str, name: &str, seconds: Option<u64>| UnplacedPod {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        waiting_for: seconds.map(Duration::from_secs),
+        why: "Unschedulable".to_owned(),
+    };
+    unplaced.kube().unplaced_pods = vec![
+        pod("shop", "web-1", Some(300)),
+        pod("shop", "web-2", Some(299)),
+        pod("shop", "web-3", None),
+        pod("kube-system", "dns", Some(300)),
+    ];
+    assert_eq!(left_out(&unplaced), ["pods without a node: shop/web-1 (Unschedulable)"]);
+    assert_eq!(said(&unplaced, STARTING), FINE);
 }

@@ -250,6 +250,8 @@ fn sizes_that_are_not_told_are_left_out() {
     ];
     for (lose, expected) in unknown {
         assert_eq!(skips("talos.nodes.disk", &with(lose)), [expected]);
+        let left_out = judge("talos.nodes.disk", &with(lose)).left_out;
+        assert_eq!(left_out, [format!("w-1 (10.0.0.4): {expected}")]);
     }
     let both = with_disk(|snapshot| {
         snapshot.talos_of("w-1").mounts = gap(GapKind::ServerError);

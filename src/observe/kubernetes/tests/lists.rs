@@ -242,3 +242,97 @@ async fn pods_of_a_driver_are_read_where_it_lacks_some() {
         );
     }
 }
+
+#[tokio::test]
+async fn definitions_are_read_once_in_a_run() {
+    let pki = Pki::new();
+    let definition = |name: &str| {
+        let config = serde_json::json!({"service": {"namespace": "a", "name": "b"}});
+        let conversion = serde_json::json!({"strategy": "Webhook", "webhook": {"clientConfig": config}});
+        serde_json::json!({"metadata": {"name": name}, "spec": {"conversion": conversion}})
+    };
+    let pages =
+        [serde_json::json!([definition("x"), {"metadata": {"name": "plain"}}]), serde_json::json!([definition("y")])];
+    for (status, reads) in [("200 OK", 2), ("403 Forbidden", 2), ("500 Internal Server Error", 2)] {
+        let pages = pages.clone().map(|page| page.to_string());
+        let server = good(&pki, move |head| {
+            let path = head.split(' ').nth(1).unwrap_or_default();
+            let list =
+                |next: &str, items: &str| list("CustomResourceDefinitionList", "apiextensions.k8s.io/v1", next, items);
+            match path {
+                path if !path.contains("customresourcedefinitions") => http("404 Not Found", "", "no"),
+                _ if status != "200 OK" => http(status, "", "no"),
+                path if path.contains("continue=2") => list("", &pages[1]),
+                path => {
+                    assert!(path.contains("limit=20"), "{path}");
+                    list("2", &pages[0])
+                }
+            }
+        })
+        .await;
+        let client = client(pki.config(&server.url()), CALL).await;
+        let facts = BTreeSet::from([Fact::Conversions]);
+        for _ in 0..2 {
+            client.begin_round(false);
+            let seen = client.observe(&facts, &KnownLeases::default()).await;
+            let names =
+                seen.conversions.map(|hooks| hooks.into_iter().map(|hook| hook.configuration).collect::<Vec<_>>());
+            assert_eq!(names.is_ok(), status == "200 OK");
+            if let Ok(names) = names {
+                assert_eq!(names, ["x", "y"]);
+            }
+        }
+        let asked = server.heads().iter().filter(|head| head.contains("customresourcedefinitions")).count();
+        assert_eq!(asked, reads, "{status}: two pages once, or a refusal twice");
+    }
+}
+
+#[tokio::test]
+async fn drivers_are_asked_for_while_several_pods_of_a_node_wait() {
+    let pki = Pki::new();
+    let pod = |name: &str, node: &str| {
+        serde_json::json!({
+            "metadata": {"name": name, "namespace": "a", "creationTimestamp": "2026-11-21T13:40:00Z"},
+            "spec": {"nodeName": node, "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]},
+            "status": {"phase": "Pending"},
+        })
+    };
+    for (nodes, is_asked) in [(["w-1", "w-1"], true), (["w-1", "w-2"], false)] {
+        let pods = serde_json::json!([pod("one", nodes[0]), pod("two", nodes[1])]).to_string();
+        let server = good(&pki, move |head| {
+            let path = head.split(' ').nth(1).unwrap_or_default();
+            match path.split_once('?').map_or(path, |(path, _)| path) {
+                "/api/v1/pods" if path.contains("Pending") && !path.contains("spec.nodeName") => list("PodList", "v1", "", &pods),
+                "/api/v1/pods" => list("PodList", "v1", "", "[]"),
+                "/api/v1/events" => list("EventList", "v1", "", "[]"),
+                "/apis/storage.k8s.io/v1/csinodes" => list(
+                    "CSINodeList",
+                    "storage.k8s.io/v1",
+                    "",
+                    r#"[{"metadata":{"name":"w-1"},"spec":{"drivers":[{"name":"d","nodeID":"w-1","topologyKeys":null}]}}]"#,
+                ),
+                "/apis/storage.k8s.io/v1/volumeattachments" => list(
+                    "VolumeAttachmentList",
+                    "storage.k8s.io/v1",
+                    "",
+                    r#"[{"metadata":{"name":"x"},"spec":{"attacher":"d","nodeName":"w-2","source":{"persistentVolumeName":"pv-1"}},"status":{"attached":true}}]"#,
+                ),
+                _ => http("404 Not Found", "", "no"),
+            }
+        })
+        .await;
+        let client = client(pki.config(&server.url()), CALL).await;
+        let facts = BTreeSet::from([Fact::StartingPods, Fact::PodEvents, Fact::CsiNodes, Fact::AttachedVolumes]);
+        let seen = client.observe(&facts, &KnownLeases::default()).await;
+        assert_eq!(seen.starting_pods.unwrap().len(), 2);
+        if is_asked {
+            let [node] = &seen.csi_nodes.unwrap()[..] else { panic!() };
+            assert_eq!((node.name.as_str(), node.drivers.as_slice()), ("w-1", &["d".to_owned()][..]));
+            let [volume] = &seen.attached_volumes.unwrap()[..] else { panic!() };
+            let told = (volume.node.as_str(), volume.driver.as_str(), volume.volume.as_str(), volume.attached);
+            assert_eq!(told, ("w-2", "d", "pv-1", true));
+        } else {
+            assert_eq!((seen.csi_nodes, seen.attached_volumes), (Err(Gap::not_asked()), Err(Gap::not_asked())));
+        }
+    }
+}

@@ -21,7 +21,7 @@ const STYLE: LiveStyle = LiveStyle {
 };
 
 fn verdict(findings: Vec<Finding>) -> Verdict {
-    Verdict { findings: findings.into(), resample_after: None }
+    Verdict { findings: findings.into(), ..Verdict::default() }
 }
 
 fn round(ready: bool, observed: &str) -> Vec<(&'static Check, Verdict)> {

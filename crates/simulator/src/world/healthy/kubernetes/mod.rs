@@ -56,6 +56,7 @@ fn reader() -> Vec<Rule> {
             "admissionregistration.k8s.io",
             &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
         ),
+        resources("apiextensions.k8s.io", &["customresourcedefinitions"]),
         resources("apiregistration.k8s.io", &["apiservices"]),
         resources("apps", &["daemonsets", "deployments", "statefulsets"]),
         resources("certificates.k8s.io", &["certificatesigningrequests"]),
