@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     commands::answer();
     let start = Start::now();
     // tonic and kube both take the process's provider. Nobody else has installed one before.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let _ = config::crypto::provider().as_ref().clone().install_default();
     // A panic becomes a reported internal error (exit code 70); its message must not look like a crash on the way.
     std::panic::set_hook(Box::new(|panic| {
         let _ = writeln!(io::stderr(), "internal error: {}", text::sanitize::clean(&panic.to_string()));

@@ -27,7 +27,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("plan", &["text", "model", "snapshot", "config", "observe", "checks", "engine", "report", "cli"]),
     ("signals", &["model"]),
     ("run", &["text", "model", "snapshot", "config", "observe", "engine", "report", "plan", "signals"]),
-    ("main", &["text", "model", "cli", "commands", "plan", "run"]),
+    // The TLS provider of the process is configuration.
+    ("main", &["text", "model", "config", "cli", "commands", "plan", "run"]),
 ];
 
 /// Within `src/checks`. The three protocols do not know each other; what two of them need is below them.

@@ -2,15 +2,18 @@
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use rustls::RootCertStore;
+use rustls::client::ResolvesClientCert;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{InconsistentKeys, RootCertStore};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::yaml::Value;
-use super::{ConfigError, pem};
+use super::{ConfigError, crypto, pem};
 use crate::snapshot::{Certificate, Validity};
 use crate::text::clock;
 
@@ -40,6 +43,19 @@ impl Identity {
     /// See [`Self::chain_pem`]. Secret.
     pub(crate) fn key_pem(&self) -> Zeroizing<String> {
         pem::encode_key(&self.key)
+    }
+}
+
+impl Identity {
+    /// For rustls, which would parse the certificate only to compare its key, and knows no X.509 version 1 (`MicroK8s` writes it): so
+    /// the keys are compared here.
+    pub(crate) fn resolver(&self) -> Result<Arc<dyn ResolvesClientCert>, rustls::Error> {
+        let facts = self.chain.first().map(|leaf| facts(leaf, Some(&self.key), Peer::Kubernetes));
+        if !facts.is_some_and(|facts| facts.is_ok_and(|facts| facts.matches_key)) {
+            return Err(InconsistentKeys::KeyMismatch.into());
+        }
+        let key = crypto::provider().key_provider.load_private_key(self.key.clone_key())?;
+        Ok(Arc::new(SingleCertAndKey::from(CertifiedKey::new(self.chain.clone(), key))))
     }
 }
 
@@ -190,36 +206,19 @@ pub(crate) fn is_of_kubelet(leaf: &[u8]) -> bool {
         || subject.iter_common_name().any(|attribute| text(attribute.as_slice()).starts_with(b"system:node:"))
 }
 
-/// Every certificate of a CA bundle has to be one that rustls would trust.
+/// The certificates of a CA bundle that rustls can trust, at least one. Go passes over the others, too.
 pub(crate) fn roots(bundle_pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates = pem::certificates(bundle_pem)?;
-    let mut store = RootCertStore::empty();
-    for (index, certificate) in certificates.iter().enumerate() {
-        store
-            .add(certificate.clone())
-            .map_err(|_| format!("PEM block {} is not a readable X.509 certificate", index + 1))?;
-    }
-    Ok(certificates)
+    let mut certificates = pem::certificates(bundle_pem)?;
+    certificates.retain(|certificate| RootCertStore::empty().add(certificate.clone()).is_ok());
+    if certificates.is_empty() { Err("contains no readable X.509 certificate".to_owned()) } else { Ok(certificates) }
 }
 
 /// The `SubjectPublicKeyInfo` that belongs to a private key, in DER.
 fn public_key(key: &PrivateKeyDer<'static>) -> Result<Vec<u8>, String> {
-    let signer =
-        rustls::crypto::ring::default_provider().key_provider.load_private_key(key.clone_key()).map_err(|_| {
-            if contains(key.secret_der(), SECP521R1) {
-                "is a P-521 key, which is not supported (Ed25519, P-256, P-384 and RSA are)".to_owned()
-            } else {
-                "is not a supported private key (Ed25519, P-256, P-384, and RSA with 2048 to 8192 bits are)".to_owned()
-            }
-        })?;
+    let signer = crypto::provider().key_provider.load_private_key(key.clone_key()).map_err(|_| {
+        "is not a supported private key (Ed25519, P-256, P-384, P-521, and RSA with 2048 to 8192 bits are)".to_owned()
+    })?;
     signer.public_key().map(|spki| spki.as_ref().to_vec()).ok_or_else(|| "does not contain its public key".to_owned())
-}
-
-/// OID 1.3.132.0.35 in DER.
-const SECP521R1: &[u8] = &[0x06, 0x05, 0x2b, 0x81, 0x04, 0x00, 0x23];
-
-fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack.windows(needle.len()).any(|window| window == needle)
 }
 
 /// "Never" is written as the last second of the year 9999, which is later than jiff's last.
@@ -289,16 +288,8 @@ mod tests {
         let no_der = label("CERTIFICATE", b"not DER at all");
         assert_eq!(of(&no_der, &pair.key), Fault::Certificate("is not a readable X.509 certificate".to_owned()));
         assert!(matches!(of(&pair.certificate, &label("PRIVATE KEY", b"not DER at all")), Fault::Key(_)));
-        // PKCS#8 with the algorithm of a P-521 key.
-        let p521 = [
-            &[0x30, 0x17, 0x02, 0x01, 0x00, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01][..],
-            SECP521R1,
-            &[0x04, 0x00],
-        ]
-        .concat();
-        let Fault::Key(problem) = of(&pair.certificate, &label("PRIVATE KEY", &p521)) else { panic!("not the key") };
-        assert!(problem.contains("P-521"), "{problem}");
-        assert!(roots(no_der.as_bytes()).unwrap_err().contains("PEM block 1"));
+        assert_eq!(roots(no_der.as_bytes()).unwrap_err(), "contains no readable X.509 certificate");
+        assert_eq!(roots(format!("{no_der}{}", pair.certificate).as_bytes()).unwrap().len(), 1);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::kubeconfig::{KubeAccess, Options, access, context_names, in_cluster, references};
 use super::talosconfig::exists;
-use super::yaml::Document;
-use super::{ConfigError, Environment, file, path_text, shown_path};
+use super::yaml::{Dialect, Document};
+use super::{ConfigError, Environment, file, kubeconfig_schema, path_text, shown_path};
 use crate::model::Reason;
 use crate::snapshot::MINTED;
 
@@ -153,7 +153,9 @@ pub(crate) fn from_talos(text: &[u8], options: &Options, environment: &Environme
     let text = file::text(text.to_vec()).map_err(|problem| ConfigError::unreadable(format!("{name}: {problem}")))?;
     // A context of the user's own kubeconfig is not one of this.
     let options = Options { context: None, ..options.clone() };
-    access(&[Document::parse(name, text, None)?], SOURCE.to_owned(), false, &options, environment)
+    let document = Document::parse(name, text, Dialect::Kubernetes, None)?;
+    kubeconfig_schema::check(&document)?;
+    access(&[document], SOURCE.to_owned(), false, &options, environment)
 }
 
 /// The first few paths; none if one of them is no path: then all are pieces of something else.
@@ -165,7 +167,8 @@ fn joined(paths: &[PathBuf]) -> String {
 fn document(path: &Path) -> Result<Document, ConfigError> {
     let text = file::read_text(path, "kubeconfig")?;
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
-    let document = Document::parse(format!("kubeconfig {}", shown_path(path)), text, Some(folder))?;
+    let document =
+        Document::parse(format!("kubeconfig {}", shown_path(path)), text, Dialect::Kubernetes, Some(folder))?;
     for path in references(&document) {
         file::is_input(&path);
     }
@@ -175,6 +178,7 @@ fn document(path: &Path) -> Result<Document, ConfigError> {
             .error("is a talosconfig")
             .hint("pass it with `--talosconfig`, and a kubeconfig here"));
     }
+    kubeconfig_schema::check(&document)?;
     Ok(document)
 }
 
@@ -275,8 +279,8 @@ mod tests {
             ("    client-certificate-data: ", "    client-certificate: /etc/hostname\n    x: ", FILE),
             (ca, "    certificate-authority: /etc/hostname\n    x: ", FILE),
             (
-                key,
-                "    exec: {apiVersion: client.authentication.k8s.io/v1, command: id}\n    client-key-data: ",
+                "    client-certificate-data: ",
+                "    exec: {apiVersion: client.authentication.k8s.io/v1, command: id, interactiveMode: Never}\n    x: ",
                 PROGRAM,
             ),
         ] {
@@ -284,6 +288,10 @@ mod tests {
             assert!(error.message.contains(why), "{to}: {error:?}");
         }
         assert!(load(&good.replace(key, "    token: a\n    x: ")).is_err());
+        let left_alone =
+            "    exec: {apiVersion: client.authentication.k8s.io/v1, command: id, interactiveMode: Never}\n";
+        let access = load(&good.replace(key, &format!("{left_alone}{key}"))).unwrap();
+        assert!(access.config.auth_info.exec.is_none(), "it has a client certificate");
         assert!(from_talos(&[0x1f, 0x8b, 0], &Options::default(), &environment).is_err());
         assert!(from_talos(&vec![b' '; 5 << 20], &Options::default(), &environment).is_err());
     }

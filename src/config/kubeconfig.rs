@@ -3,7 +3,7 @@
 //! Files that it names are read here, bounded, so that the client reads none (but a token file, which changes while we
 //! wait) and no error of the client's own can quote them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::config::{AuthInfo, Cluster, ExecAuthCluster, ExecConfig, ExecInteractiveMode, NamedExtension};
 use rustls::pki_types::CertificateDer;
+use secrecy::ExposeSecret as _;
+use zeroize::Zeroizing;
 
-use super::certificate::{self, Identity, Peer};
+use super::certificate::{self, Fault, Identity, Peer};
 use super::endpoint::{self, Endpoint};
 use super::proxy::{Routes, Setting};
 use super::yaml::{Document, Node, Value};
@@ -52,13 +54,15 @@ impl fmt::Debug for KubeAccess {
 }
 
 impl Value<'_> {
-    /// `KEY-data` in base64, or the file that `KEY` names; and which of the two it is.
+    /// `KEY-data` in base64, or the file that `KEY` names; and which of the two it is. kubectl accepts no kubeconfig with both.
     fn bytes(&self, key: &str) -> Result<certificate::Half<'_>, ConfigError> {
-        let data = self.key(&format!("{key}-data"));
+        let (data, value) = (self.key(&format!("{key}-data")), self.key(key));
         if let Some(bytes) = data.decoded()? {
-            return Ok(Some((data, bytes)));
+            return match value.text()? {
+                None => Ok(Some((data, bytes))),
+                Some(_) => Err(value.error(format_args!("and `{key}-data` are both set: kubectl accepts only one"))),
+            };
         }
-        let value = self.key(key);
         let Some(file) = value.file()? else { return Ok(None) };
         let bytes = file::contents(&file.path).map_err(|problem| value.error(file.problem(&problem)))?;
         Ok(Some((value, bytes)))
@@ -118,16 +122,10 @@ fn entries<'a>(documents: &'a [Document], list: &str, inner: &str) -> Result<Vec
     let mut all: Vec<(String, Value<'a>)> = Vec::new();
     for document in documents {
         let earlier: BTreeSet<String> = all.iter().map(|(name, _)| name.clone()).collect();
-        let mut here = BTreeSet::new();
         for item in document.top().key(list).items("a list")? {
-            let item = item.map()?;
-            let Some(name) = item.key("name").text()? else { return Err(item.error("has no `name`")) };
-            if !here.insert(name.clone()) {
-                return Err(item.error("has the same name as an earlier entry"));
-            }
+            let name = item.key("name").text()?.unwrap_or_default();
             if !earlier.contains(&name) {
-                let entry = item.key(inner);
-                all.push((name, if entry.is_there() { entry.map()? } else { entry }));
+                all.push((name, item.key(inner)));
             }
         }
     }
@@ -174,10 +172,10 @@ pub(super) fn access(
     }
     let mut identity = None;
     if let Some(user) = &user {
-        identity = log_in(user, explicit, &mut config.auth_info)?;
+        identity = log_in(user, &mut config.auth_info)?;
         let exec = user.key("exec");
         if exec.is_there() {
-            config.auth_info.exec = Some(plugin(&exec.map()?, explicit, &cluster, &config)?);
+            config.auth_info.exec = plugin(&exec, explicit, &cluster, &config)?;
         }
     }
     Ok(KubeAccess {
@@ -243,8 +241,9 @@ fn server(cluster: &Value<'_>, options: &Options) -> Result<(Endpoint, http::Uri
     }
     let server = cluster.key("server");
     let Some(text) = server.text()? else { return Err(cluster.error("has no `server`")) };
-    let Some(rest) = text.strip_prefix("https://") else {
-        return Err(if text.contains("://") && !text.starts_with("http://") {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let Some(rest) = text.split_once("://").filter(|_| scheme.as_deref() == Some("https")).map(|(_, rest)| rest) else {
+        return Err(if scheme.is_some_and(|scheme| scheme != "http") {
             server.error("does not start with `https://`")
         } else {
             insecure(&server, "is not `https://`: credentials would be sent in plain text")
@@ -255,7 +254,7 @@ fn server(cluster: &Value<'_>, options: &Options) -> Result<(Endpoint, http::Uri
         return Err(server.error("carries credentials in the URL"));
     }
     let endpoint = endpoint::split(authority, 443).map_err(|problem| server.error(problem))?;
-    let url = text.parse::<http::Uri>().map_err(|_| server.error("is not a URL"))?;
+    let url = format!("https://{rest}").parse::<http::Uri>().map_err(|_| server.error("is not a URL"))?;
     Ok((endpoint, url))
 }
 
@@ -279,24 +278,21 @@ fn ca_of(config: &kube::Config) -> Option<Validity> {
     certificate::longest(config.root_cert.iter().flatten().map(Vec::as_slice))
 }
 
-/// Fills in everything but the plugin.
-fn log_in(user: &Value<'_>, explicit: bool, auth: &mut AuthInfo) -> Result<Option<Identity>, ConfigError> {
-    let (provider, exec) = (user.key("auth-provider"), user.key("exec"));
+/// Fills in everything but the plugin. Which ways to log in go together, and which of two counts, is as in kubectl.
+fn log_in(user: &Value<'_>, auth: &mut AuthInfo) -> Result<Option<Identity>, ConfigError> {
+    let provider = user.key("auth-provider");
     if provider.is_there() {
         return Err(provider
             .error("is not supported: Kubernetes has removed auth providers")
             .hint("use a client certificate, a token, or an `exec` plugin")
             .refused());
     }
-    if exec.is_there() && !explicit {
-        return Err(exec
-            .error("is a program, which is run only from a kubeconfig passed on the command line")
-            .hint("pass the file with `--kubeconfig`")
-            .refused());
-    }
-    let (chain, key) = (user.bytes("client-certificate")?, user.bytes("client-key")?);
     let names = ["client-certificate-data", "client-key-data"];
-    let identity = certificate::pair(chain, key, names, Peer::Kubernetes)?;
+    let identity = match user.bytes("client-certificate")? {
+        // A key alone means nothing.
+        None => None,
+        chain => certificate::pair(chain, user.bytes("client-key")?, names, Peer::Kubernetes)?,
+    };
     if let Some(identity) = &identity {
         auth.client_certificate_data = Some(STANDARD.encode(identity.chain_pem()));
         auth.client_key_data = Some(STANDARD.encode(&*identity.key_pem()).into());
@@ -304,16 +300,44 @@ fn log_in(user: &Value<'_>, explicit: bool, auth: &mut AuthInfo) -> Result<Optio
     let (token, file) = (user.key("token"), user.key("tokenFile"));
     if let Some(text) = token.text()? {
         auth.token = Some(token_text(&text).map_err(|problem| token.error(problem))?.into());
-    } else if let Some(named) = file.file()? {
-        token_file(&named.path, auth).map_err(|problem| file.error(named.problem(&problem)))?;
     }
-    auth.username = user.key("username").text()?;
-    auth.password = user.key("password").text()?.map(Into::into);
+    if let Some(named) = file.file()? {
+        match token_file(&named.path, auth) {
+            // The token is what counts for as long as the file cannot be read.
+            Err(_) if auth.token.is_some() => auth.token_file = named.path.to_str().map(str::to_owned),
+            read => read.map_err(|problem| file.error(named.problem(&problem)))?,
+        }
+    }
+    let (name, password) = (user.key("username"), user.key("password"));
+    auth.username = name.text()?;
+    auth.password = password.text()?.map(Into::into);
+    let has_token = auth.token.is_some() || auth.token_file.is_some();
+    if has_token && auth.username.is_some() || token.text()?.is_some() && auth.password.is_some() {
+        let field = if name.is_there() { name } else { password };
+        return Err(field.error("and a token are both set: kubectl accepts only one"));
+    }
+    impersonate(user, auth)?;
+    Ok(identity)
+}
+
+/// As whom else to act.
+fn impersonate(user: &Value<'_>, auth: &mut AuthInfo) -> Result<(), ConfigError> {
+    let (uid, groups, extra) = (user.key("as-uid"), user.key("as-groups"), user.key("as-user-extra"));
     auth.impersonate = user.key("as").text()?;
-    auth.impersonate_uid = user.key("as-uid").text()?;
-    auth.impersonate_groups = Some(user.key("as-groups").texts()?).filter(|groups| !groups.is_empty());
-    let extra = user.key("as-user-extra");
-    if extra.is_there() { Err(extra.error("is not supported")) } else { Ok(identity) }
+    auth.impersonate_uid = uid.text()?;
+    auth.impersonate_groups = Some(groups.texts()?).filter(|groups| !groups.is_empty());
+    let keys = extra.node.keys().into_iter();
+    let more = keys.map(|key| Ok((key.to_owned(), extra.key(key).texts()?))).collect::<Result<HashMap<_, _>, _>>()?;
+    auth.impersonate_user_extra = Some(more).filter(|more| !more.is_empty());
+    let with = [
+        (uid, auth.impersonate_uid.is_some()),
+        (groups, auth.impersonate_groups.is_some()),
+        (extra, auth.impersonate_user_extra.is_some()),
+    ];
+    match with.into_iter().find(|(_, is_set)| *is_set && auth.impersonate.is_none()) {
+        Some((value, _)) => Err(value.error("is set, but `as` is missing")),
+        None => Ok(()),
+    }
 }
 
 /// A token fit for a header.
@@ -346,30 +370,59 @@ fn token_file(path: &Path, auth: &mut AuthInfo) -> Result<(), String> {
     Ok(())
 }
 
+/// The versions of the answer that client-go knows.
+const PLUGIN_VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
+
+/// The plugin, if it is to be run: client-go checks its fields in any case, and leaves it alone where the user has another way to log in.
 fn plugin(
     exec: &Value<'_>,
     explicit: bool,
     cluster: &Value<'_>,
     config: &kube::Config,
-) -> Result<ExecConfig, ConfigError> {
-    let (command, mode) = (exec.key("command"), exec.key("interactiveMode"));
-    let Some(folder) = exec.document.folder.as_deref().filter(|_| explicit) else {
-        return Err(command.error("is a local program, which is not run for a kubeconfig from elsewhere"));
-    };
-    let Some(command) = command.text()? else { return Err(command.error("is missing")) };
-    if mode.text()?.as_deref() == Some("Always") {
-        return Err(mode.error("is `Always`, but no prompt is possible"));
+) -> Result<Option<ExecConfig>, ConfigError> {
+    let (command, version, mode) = (exec.key("command"), exec.key("apiVersion"), exec.key("interactiveMode"));
+    let Some(name) = command.text()? else { return Err(command.error("is missing")) };
+    let Some(wanted) = version.text()? else { return Err(version.error("is missing")) };
+    if !PLUGIN_VERSIONS.contains(&wanted.as_str()) {
+        return Err(
+            version.error("is neither `client.authentication.k8s.io/v1` nor `client.authentication.k8s.io/v1beta1`")
+        );
     }
     let mut environment = Vec::new();
     for item in exec.key("env").items("a list")? {
         let text = |key: &str| item.key(key).text().map(|text| (key.to_owned(), text.unwrap_or_default()));
-        environment.push([text("name")?, text("value")?].into());
+        let (name, value) = (text("name")?, text("value")?);
+        if name.1.is_empty() {
+            return Err(item.error("has no `name`"));
+        }
+        environment.push([name, value].into());
+    }
+    let is_interactive = match mode.text()?.as_deref() {
+        Some("Never" | "IfAvailable") => false,
+        Some("Always") => true,
+        None if wanted != PLUGIN_VERSIONS[0] => false,
+        None => return Err(mode.error("is missing").hint("kubectl requires it: `Never`, `IfAvailable` or `Always`")),
+        Some(_) => return Err(mode.error("is neither `Never`, `IfAvailable` nor `Always`")),
+    };
+    let auth = &config.auth_info;
+    let has_token = auth.token.is_some() || auth.token_file.is_some();
+    if has_token || auth.username.is_some() || auth.client_certificate_data.is_some() {
+        return Ok(None);
+    }
+    let Some(folder) = exec.document.folder.as_deref().filter(|_| explicit) else {
+        return Err(exec
+            .error("is a program, which is run only from a kubeconfig passed on the command line")
+            .hint("pass the file with `--kubeconfig`")
+            .refused());
+    };
+    if is_interactive {
+        return Err(mode.error("is `Always`, but no prompt is possible"));
     }
     // Only what looks like a path is one; the rest is looked up in PATH.
-    let command = if command.contains('/') { folder.join(&command).display().to_string() } else { command };
+    let command = if name.contains('/') { folder.join(&name).display().to_string() } else { name };
     let provide_cluster_info = exec.key("provideClusterInfo").bool()?;
-    Ok(ExecConfig {
-        api_version: exec.key("apiVersion").text()?,
+    Ok(Some(ExecConfig {
+        api_version: Some(wanted),
         command: Some(command),
         args: Some(exec.key("args").texts()?),
         env: Some(environment),
@@ -377,6 +430,19 @@ fn plugin(
         provide_cluster_info,
         cluster: provide_cluster_info.then(|| cluster_info(cluster, config)).transpose()?,
         ..ExecConfig::default()
+    }))
+}
+
+/// The client certificate that was put into `auth`, taken out of it.
+pub(crate) fn identity(auth: &mut AuthInfo) -> Result<Option<Identity>, String> {
+    let (Some(chain), Some(key)) = (auth.client_certificate_data.take(), auth.client_key_data.take()) else {
+        return Ok(None);
+    };
+    let decoded = |text: &str| STANDARD.decode(text).map(Zeroizing::new).map_err(|_| "is not valid base64".to_owned());
+    let read = certificate::identity(&decoded(&chain)?, &decoded(key.expose_secret())?, Peer::Kubernetes);
+    read.map(Some).map_err(|fault| match fault {
+        Fault::Certificate(problem) => format!("the client certificate {problem}"),
+        Fault::Key(problem) => format!("the client key {problem}"),
     })
 }
 

@@ -70,7 +70,7 @@ fn reads_what_talos_writes() {
 async fn kube_takes_what_we_make() {
     use kube::client::ConfigExt as _;
 
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    let _ = crate::config::crypto::provider().as_ref().clone().install_default();
     let (setup, pair) = (Setup::new(), pair());
     let access = setup.load(&kubeconfig(&pair)).unwrap();
     access.config.rustls_client_config().unwrap();
@@ -112,7 +112,6 @@ fn every_flaw_is_named_with_its_key_and_line() {
         ("a: 1".to_owned(), "has no contexts"),
         (good.replace("contexts:\n", "contexts: {}\nold:\n"), "`contexts` (line 8) is a mapping; expected a list"),
         (good.replace("current-context: main\n", ""), "has no `current-context`"),
-        (good.replace("  name: main\n", ""), "`contexts[0]` (line 9) has no `name`"),
         (good.replace("    cluster: home\n", ""), "`contexts[0].context` (line 9) has no `cluster`"),
         (
             good.replace("    cluster: home\n", "    cluster: other\n"),
@@ -173,8 +172,8 @@ fn every_flaw_is_named_with_its_key_and_line() {
         ),
         (
             good.replace(
-                "    client-key-data:",
-                "    exec: {command: a, interactiveMode: Always}\n    client-key-data:",
+                "    client-certificate-data:",
+                "    exec: {apiVersion: client.authentication.k8s.io/v1, command: a, interactiveMode: Always}\n    x:",
             ),
             "no prompt is possible",
         ),
@@ -204,12 +203,129 @@ fn an_unknown_context_is_named_with_its_neighbors() {
     assert_eq!(error.hint.as_deref(), Some("did you mean `main`? there are `main`"));
 }
 
+const PLUGIN: &str = "{apiVersion: client.authentication.k8s.io/v1, command: ./login, interactiveMode: Never}";
+
+/// A kubeconfig whose user is `user`, in YAML's flow style.
+fn of_user(user: &str) -> String {
+    let text = kubeconfig(&pair());
+    format!("{}  user: {user}\n", text.split("  user:\n").next().unwrap())
+}
+
+/// `tests/kubeconfigs` compares the same with the real kubectl.
+#[test]
+fn of_several_ways_to_log_in_kubectl_s_counts() {
+    let setup = Setup::new();
+    setup.write("token", "fresh");
+    let pair = pair();
+    let certificate = format!("client-certificate-data: {}, client-key-data: {}", pair.certificate64(), pair.key64());
+    // Token, token file, name, certificate, plugin.
+    for (user, expected) in [
+        ("{token: a, tokenFile: token}".to_owned(), "tf..."),
+        ("{token: a, tokenFile: missing}".to_owned(), "tf..."),
+        ("{tokenFile: token}".to_owned(), ".f..."),
+        ("{username: me}".to_owned(), "..n.."),
+        ("{username: me, password: pw}".to_owned(), "..n.."),
+        (format!("{{{certificate}, token: a}}"), "t..c."),
+        (format!("{{{certificate}, exec: {PLUGIN}}}"), "...c."),
+        (format!("{{token: a, exec: {PLUGIN}}}"), "t...."),
+        (format!("{{tokenFile: token, exec: {PLUGIN}}}"), ".f..."),
+        (format!("{{username: me, exec: {PLUGIN}}}"), "..n.."),
+        (format!("{{password: pw, exec: {PLUGIN}}}"), "....p"),
+        (format!("{{client-key-data: {}, exec: {PLUGIN}}}", pair.key64()), "....p"),
+        (format!("{{token: a, exec: {}}}", PLUGIN.replace("Never", "Always")), "t...."),
+        ("{}".to_owned(), "....."),
+    ] {
+        let auth = setup.load(&of_user(&user)).unwrap_or_else(|error| panic!("{user}: {error}")).config.auth_info;
+        let ways = [
+            ('t', auth.token.is_some()),
+            ('f', auth.token_file.is_some()),
+            ('n', auth.username.is_some()),
+            ('c', auth.client_certificate_data.is_some()),
+            ('p', auth.exec.is_some()),
+        ];
+        let ways: String = ways.iter().map(|(way, is_there)| if *is_there { *way } else { '.' }).collect();
+        assert_eq!(ways, expected, "{user}");
+    }
+}
+
+#[test]
+fn ways_that_kubectl_does_not_combine_are_refused() {
+    let setup = Setup::new();
+    setup.write("token", "fresh");
+    let pair = pair();
+    let (certificate, key) = (pair.certificate64(), pair.key64());
+    setup.write("file", &pair.certificate);
+    for (user, expected) in [
+        ("{token: a, username: me}".to_owned(), "`users[0].user.username` and a token are both set"),
+        ("{token: a, password: pw}".to_owned(), "`users[0].user.password` and a token are both set"),
+        ("{tokenFile: token, username: me}".to_owned(), "`users[0].user.username` and a token are both set"),
+        (
+            format!("{{client-certificate-data: {certificate}, client-certificate: file, client-key-data: {key}}}"),
+            "`client-certificate-data` are both set",
+        ),
+        (
+            format!("{{client-certificate-data: {certificate}, client-key: file, client-key-data: {key}}}"),
+            "`client-key-data` are both set",
+        ),
+        (format!("{{token: a, exec: {}}}", PLUGIN.replace("/v1,", "/v1alpha1,")), "is neither `client.authentication"),
+        (format!("{{token: a, exec: {}}}", PLUGIN.replace("command", "x")), "`users[0].user.exec.command` is missing"),
+        (format!("{{exec: {}}}", PLUGIN.replace("interactiveMode", "x")), "is missing"),
+        (format!("{{exec: {}}}", PLUGIN.replace("Never", "Sometimes")), "is neither `Never`"),
+        (format!("{{exec: {}}}", PLUGIN.replace('}', ", env: [{value: x}]}")), "has no `name`"),
+        ("{token: a, as-groups: [b]}".to_owned(), "is set, but `as` is missing"),
+        ("{token: a, as-uid: b}".to_owned(), "is set, but `as` is missing"),
+        ("{token: a, as-user-extra: {b: [c]}}".to_owned(), "is set, but `as` is missing"),
+        ("{token: 1}".to_owned(), "`users[0].user.token` is a number; expected a string"),
+    ] {
+        let error = setup.load(&of_user(&user)).expect_err(&user);
+        assert!(error.message.contains(expected), "{user}: {error}");
+    }
+    let beta = PLUGIN.replace("/v1,", "/v1beta1,").replace("interactiveMode: Never", "args: []");
+    assert!(setup.load(&of_user(&format!("{{exec: {beta}}}"))).unwrap().config.auth_info.exec.is_some());
+    let access = setup.load(&of_user("{token: a, as: b, as-user-extra: {c: [d, e]}}")).unwrap();
+    assert_eq!(access.config.auth_info.impersonate_user_extra.unwrap()["c"], ["d", "e"]);
+}
+
+#[test]
+fn what_no_context_uses_may_be_incomplete_and_not_of_another_type() {
+    let setup = Setup::new();
+    let good = of_user("{token: a}");
+    for entry in ["{}", "{name: b}", "{name: b, user: {client-certificate: none, exec: {command: x}}}", "~"] {
+        setup.load(&format!("{good}- {entry}\n")).unwrap_or_else(|error| panic!("{entry}: {error}"));
+    }
+    for entry in [
+        "[]",
+        "{name: 1}",
+        "{name: b, user: []}",
+        "{name: b, user: {token: 1}}",
+        "{name: b, user: {client-key-data: '%'}}",
+        "{name: b, user: {exec: {args: [1]}}}",
+        "{name: b, user: {as-user-extra: {c: d}}}",
+        "{name: b}\n- {name: b}",
+    ] {
+        assert!(setup.load(&format!("{good}- {entry}\n")).is_err(), "{entry}");
+    }
+    for (from, to) in [("apiVersion: v1", "apiVersion: v2"), ("kind: Config", "kind: Pod")] {
+        assert!(setup.load(&good.replace(from, to)).unwrap_err().message.contains("this is not a kubeconfig"), "{to}");
+        assert!(setup.load(&good.replace(from, "")).is_ok());
+    }
+}
+
+#[test]
+fn a_server_s_scheme_may_be_in_capitals() {
+    let (setup, pair) = (Setup::new(), pair());
+    let access = setup.load(&kubeconfig(&pair).replace("https://", "HTTPS://")).unwrap();
+    assert_eq!(access.config.cluster_url.to_string(), "https://10.0.0.10:6443/");
+    let clear = setup.load(&kubeconfig(&pair).replace("https://", "HTTP://")).unwrap_err();
+    assert_eq!(clear.reason, Reason::KubeconfigInsecure);
+}
+
 #[test]
 fn plugins_run_only_from_a_named_file() {
     let (setup, pair) = (Setup::new(), pair());
     let text = kubeconfig(&pair).replace(
         "    client-certificate-data:",
-        "    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      command: ./bin/login\n      args: [a, b]\n      env: [{name: A, value: 1}]\n      interactiveMode: IfAvailable\n      provideClusterInfo: true\n    x:",
+        "    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      command: ./bin/login\n      args: [a, b]\n      env: [{name: A, value: '1'}]\n      interactiveMode: IfAvailable\n      provideClusterInfo: true\n    x:",
     );
     let text = text.replace("    client-key-data:", "    y:");
     let error = setup.unnamed(&text).unwrap_err();

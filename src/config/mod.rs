@@ -6,11 +6,13 @@
 
 pub(crate) mod access;
 pub(crate) mod certificate;
+pub(crate) mod crypto;
 pub(crate) mod endpoint;
 pub(crate) mod etcd;
 pub(crate) mod file;
 pub(crate) mod kube_sources;
 pub(crate) mod kubeconfig;
+mod kubeconfig_schema;
 mod line;
 pub(crate) mod pem;
 pub(crate) mod plugin;

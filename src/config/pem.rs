@@ -5,6 +5,7 @@
 
 use pem::{EncodeConfig, LineEnding, Pem, PemError};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
+use x509_parser::asn1_rs::{FromDer as _, Header, Integer, Sequence, Tag};
 use zeroize::Zeroizing;
 
 /// A chain or a CA bundle longer than this is no such thing.
@@ -13,46 +14,69 @@ const MOST_BLOCKS: usize = 1000;
 /// The header of a key that is encrypted without its label saying so.
 const ENCRYPTED: &str = "Proc-Type: 4,ENCRYPTED";
 
-/// All certificates of a text, at least one.
+/// All certificates of a text, at least one. As in Go, blocks that are broken or something else are passed over; the first problem is
+/// the error where nothing is left.
 pub(crate) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let blocks = blocks(text)?;
     let problem = match blocks.first() {
-        None => "contains no PEM block",
-        Some(block) if block.tag().ends_with("PRIVATE KEY") => "contains a private key but no certificate",
-        Some(_) => "contains no PEM certificate",
+        None => "contains no PEM block".to_owned(),
+        Some(Err(problem)) => problem.clone(),
+        Some(Ok(block)) if block.tag().ends_with("PRIVATE KEY") => {
+            "contains a private key but no certificate".to_owned()
+        }
+        Some(Ok(_)) => "contains no PEM certificate".to_owned(),
     };
-    let found: Vec<_> = blocks.into_iter().filter(is_certificate).map(|block| block.into_contents().into()).collect();
-    if found.is_empty() { Err(problem.to_owned()) } else { Ok(found) }
+    let found = blocks.into_iter().flatten().filter(is_certificate);
+    let found: Vec<_> = found.map(|block| block.into_contents().into()).collect();
+    if found.is_empty() { Err(problem) } else { Ok(found) }
 }
 
+/// Go takes no other label: `TRUSTED CERTIFICATE` has more in it than a certificate.
 fn is_certificate(block: &Pem) -> bool {
-    matches!(block.tag(), "CERTIFICATE" | "X509 CERTIFICATE" | "TRUSTED CERTIFICATE")
+    block.tag() == "CERTIFICATE"
 }
 
-/// The one private key of a text.
+/// The first private key of a text: Go looks at no other. Its label says no more than that it is one.
 pub(crate) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     let blocks = blocks(text)?;
     let problem = match blocks.first() {
-        None => "contains no PEM block",
-        Some(_) if blocks.iter().any(is_certificate) => "contains a certificate but no private key",
-        Some(_) => "contains no private key of a known kind",
+        None => "contains no PEM block".to_owned(),
+        Some(Err(problem)) => problem.clone(),
+        Some(Ok(_)) if blocks.iter().flatten().any(is_certificate) => {
+            "contains a certificate but no private key".to_owned()
+        }
+        Some(Ok(_)) => "contains no private key of a known kind".to_owned(),
     };
-    let mut keys = blocks.into_iter().filter_map(|block| {
-        Some(Ok(match block.tag() {
-            "ENCRYPTED PRIVATE KEY" => {
-                return Some(Err("is encrypted with a passphrase, and no prompt is possible".to_owned()));
-            }
-            // Talos's own label: the body is the same.
-            "PRIVATE KEY" | "ED25519 PRIVATE KEY" => PrivatePkcs8KeyDer::from(block.into_contents()).into(),
-            "EC PRIVATE KEY" => PrivateSec1KeyDer::from(block.into_contents()).into(),
-            "RSA PRIVATE KEY" => PrivatePkcs1KeyDer::from(block.into_contents()).into(),
-            _ => return None,
-        }))
-    });
-    match (keys.next(), keys.next()) {
-        (Some(key), None) => key,
-        (Some(_), Some(_)) => Err("contains more than one private key".to_owned()),
-        (None, _) => Err(problem.to_owned()),
+    let is_key = |block: &Pem| block.tag() == "PRIVATE KEY" || block.tag().ends_with(" PRIVATE KEY");
+    let Some(block) = blocks.into_iter().flatten().find(is_key) else { return Err(problem) };
+    if block.tag() == "ENCRYPTED PRIVATE KEY" {
+        return Err("is encrypted with a passphrase, and no prompt is possible".to_owned());
+    }
+    let der = block.into_contents();
+    match encoding(&der) {
+        Some(Encoding::Pkcs8) => Ok(PrivatePkcs8KeyDer::from(der).into()),
+        Some(Encoding::Sec1) => Ok(PrivateSec1KeyDer::from(der).into()),
+        Some(Encoding::Pkcs1) => Ok(PrivatePkcs1KeyDer::from(der).into()),
+        None => Err("contains a private key that is not readable".to_owned()),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Encoding {
+    Pkcs8,
+    Sec1,
+    Pkcs1,
+}
+
+/// The encoding of a private key by what follows its version: an algorithm, the key of a curve, or the modulus of RSA.
+fn encoding(der: &[u8]) -> Option<Encoding> {
+    let (_, key) = Sequence::from_der(der).ok()?;
+    let (rest, _) = Integer::from_der(&key.content).ok()?;
+    match Header::from_der(rest).ok()?.1.tag() {
+        Tag::Sequence => Some(Encoding::Pkcs8),
+        Tag::OctetString => Some(Encoding::Sec1),
+        Tag::Integer => Some(Encoding::Pkcs1),
+        _ => None,
     }
 }
 
@@ -75,8 +99,8 @@ fn encode(label: &str, der: &[u8]) -> String {
     pem::encode_config(&Pem::new(label, der), EncodeConfig::new().set_line_ending(LineEnding::LF))
 }
 
-/// The blocks of a text: one by one, because `pem` passes over one without an end, and does not say which is wrong.
-fn blocks(text: &[u8]) -> Result<Vec<Pem>, String> {
+/// The blocks of a text, and what is wrong with those that are broken.
+fn blocks(text: &[u8]) -> Result<Vec<Result<Pem, String>>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "is not PEM but binary (DER?)".to_owned())?;
     // As in Go: blank lines and headers are allowed anywhere, and a block begins and ends at the start of a line.
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -88,20 +112,19 @@ fn blocks(text: &[u8]) -> Result<Vec<Pem>, String> {
         if number > MOST_BLOCKS {
             return Err(format!("contains more than {MOST_BLOCKS} PEM blocks"));
         }
-        if !rest.contains("\n-----END ") {
-            return Err(broken("has no end marker"));
-        }
-        if rest.contains(ENCRYPTED) {
-            blocks.push(Pem::new("ENCRYPTED PRIVATE KEY", []));
-            continue;
-        }
-        // The errors hold what was read.
-        blocks.push(pem::parse(&*Zeroizing::new(format!("-----BEGIN {rest}"))).map_err(|error| match error {
-            PemError::MalformedFraming => broken("has no end marker"),
-            PemError::MismatchedTags(..) => broken("has different labels at its beginning and end"),
-            PemError::InvalidData(_) => broken("is not valid base64"),
-            _ => broken("has no label"),
-        })?);
+        blocks.push(if !rest.contains("\n-----END ") {
+            Err(broken("has no end marker"))
+        } else if rest.contains(ENCRYPTED) {
+            Ok(Pem::new("ENCRYPTED PRIVATE KEY", []))
+        } else {
+            // The errors hold what was read.
+            pem::parse(&*Zeroizing::new(format!("-----BEGIN {rest}"))).map_err(|error| match error {
+                PemError::MalformedFraming => broken("has no end marker"),
+                PemError::MismatchedTags(..) => broken("has different labels at its beginning and end"),
+                PemError::InvalidData(_) => broken("is not valid base64"),
+                _ => broken("has no label"),
+            })
+        });
     }
     Ok(blocks)
 }
@@ -139,6 +162,39 @@ mod tests {
     }
 
     #[test]
+    fn broken_blocks_and_further_keys_are_passed_over() {
+        let (a, b) = (Pair::talos("a"), Pair::talos("b"));
+        let no_base64 = "-----BEGIN CERTIFICATE-----\n***\n-----END CERTIFICATE-----\n";
+        let cut = "-----BEGIN CERTIFICATE-----\nMIIB\n";
+        for broken in [no_base64, cut, a.key.as_str(), "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"] {
+            for bundle in [format!("{broken}{}", a.certificate), format!("{}{broken}", a.certificate)] {
+                assert_eq!(certificates(bundle.as_bytes()), certificates(a.certificate.as_bytes()), "{bundle}");
+            }
+        }
+        let two = format!("{}{}", a.key, b.key);
+        assert_eq!(private_key(two.as_bytes()), private_key(a.key.as_bytes()));
+        let trusted = a.certificate.replace("CERTIFICATE", "TRUSTED CERTIFICATE");
+        assert_eq!(certificates(trusted.as_bytes()).unwrap_err(), "contains no PEM certificate");
+    }
+
+    #[test]
+    fn the_label_of_a_key_does_not_decide_its_encoding() {
+        let pair = Pair::new(&rcgen::PKCS_ECDSA_P256_SHA256, &[], None);
+        for (key, is_sec1) in [(pair.key.clone(), false), (pair.sec1(), true)] {
+            let label = key.lines().next().unwrap().trim_matches('-').trim_start_matches("BEGIN ").to_owned();
+            for other in ["PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY", "ANY PRIVATE KEY"] {
+                let relabeled = key.replace(&format!(" {label}-"), &format!(" {other}-"));
+                let read = private_key(relabeled.as_bytes()).unwrap();
+                assert_eq!(matches!(read, PrivateKeyDer::Sec1(_)), is_sec1, "{label} as {other}");
+            }
+            assert!(private_key(key.replace(&label, "KEY").as_bytes()).is_err());
+        }
+        // Version and modulus, as RSA's own encoding begins.
+        let rsa = crate::config::testing::label("PRIVATE KEY", &[0x30, 0x06, 0x02, 0x01, 0x00, 0x02, 0x01, 0x23]);
+        assert!(matches!(private_key(rsa.as_bytes()), Ok(PrivateKeyDer::Pkcs1(_))));
+    }
+
+    #[test]
     fn says_what_is_wrong() {
         let pair = Pair::talos("a");
         let of_certificate = |text: &str| certificates(text.as_bytes()).unwrap_err();
@@ -147,7 +203,6 @@ mod tests {
         assert_eq!(of_certificate("hello"), "contains no PEM block");
         assert_eq!(of_certificate(&pair.key), "contains a private key but no certificate");
         assert_eq!(of_key(&pair.certificate), "contains a certificate but no private key");
-        assert_eq!(of_key(&pair.key.repeat(2)), "contains more than one private key");
         assert_eq!(
             of_certificate(&pair.certificate.replace("-----END CERTIFICATE-----", "")),
             "PEM block 1 has no end marker"

@@ -8,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 use super::certificate::{self, Identity, Peer};
 use super::endpoint::{self, Endpoint};
 use super::proxy::{Proxy, Setting};
-use super::yaml::{Document, Node, Value};
+use super::yaml::{Dialect, Document, Node, Value};
 use super::{ConfigError, Environment, choose_context, file, path_text, shown, shown_path};
 use crate::model::Reason;
 use crate::snapshot::TalosCredentials;
@@ -143,7 +143,7 @@ pub(super) fn from_text(
     text: String,
     overrides: &Overrides,
 ) -> Result<TalosConfig, ConfigError> {
-    let document = Document::parse(file, text, None)?;
+    let document = Document::parse(file, text, Dialect::Talos, None)?;
     if document.top().is_kubeconfig() {
         return Err(document
             .top()
@@ -186,7 +186,7 @@ pub(super) fn from_text(
 pub(crate) fn contexts(flag: Option<&Path>, environment: &Environment) -> Vec<String> {
     let document = find(flag, environment)
         .and_then(|found| file::read_text(&found.path, "talosconfig"))
-        .and_then(|text| Document::parse(String::new(), text, None));
+        .and_then(|text| Document::parse(String::new(), text, Dialect::Talos, None));
     let Ok(document) = document else { return Vec::new() };
     match document.top().key("contexts").node {
         Node::Map(contexts) => contexts.iter().map(|(name, _)| name.clone()).collect(),

@@ -56,3 +56,56 @@ impl Pair {
 pub(super) fn label(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
 }
+
+/// A value in DER.
+pub(super) fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
+    let mut all = vec![tag];
+    match u16::try_from(content.len()).unwrap().to_be_bytes() {
+        [0, short @ 0..0x80] => all.push(short),
+        [0, long] => all.extend([0x81, long]),
+        [high, low] => all.extend([0x82, high, low]),
+    }
+    all.extend(content);
+    all
+}
+
+/// What a certificate says before it is signed: of a version and for a key that rcgen does not make.
+pub(super) struct Unsigned<'a> {
+    pub(super) version: u8,
+    pub(super) issuer: &'a str,
+    pub(super) subject: &'a str,
+    /// `SubjectPublicKeyInfo`.
+    pub(super) public_key: &'a [u8],
+    /// DNS names.
+    pub(super) names: &'a [&'a str],
+}
+
+impl Unsigned<'_> {
+    /// `algorithm`: object identifier and parameters.
+    pub(super) fn signed(&self, algorithm: &[u8], sign: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        let algorithm = tlv(0x30, algorithm);
+        // CN.
+        let name = |text: &str| {
+            let pair = [&[0x06, 0x03, 0x55, 0x04, 0x03][..], &tlv(0x0c, text.as_bytes())].concat();
+            tlv(0x30, &tlv(0x31, &tlv(0x30, &pair)))
+        };
+        let mut body = Vec::new();
+        if self.version > 1 {
+            body.extend(tlv(0xa0, &[0x02, 0x01, self.version - 1]));
+        }
+        body.extend([0x02, 0x01, 0x01]);
+        body.extend(&algorithm);
+        body.extend(name(self.issuer));
+        body.extend(tlv(0x30, &[tlv(0x17, b"200101000000Z"), tlv(0x17, b"400101000000Z")].concat()));
+        body.extend(name(self.subject));
+        body.extend(self.public_key);
+        if !self.names.is_empty() {
+            let names: Vec<u8> = self.names.iter().flat_map(|name| tlv(0x82, name.as_bytes())).collect();
+            let alternative = [&[0x06, 0x03, 0x55, 0x1d, 0x11][..], &tlv(0x04, &tlv(0x30, &names))].concat();
+            body.extend(tlv(0xa3, &tlv(0x30, &tlv(0x30, &alternative))));
+        }
+        let body = tlv(0x30, &body);
+        let signature = tlv(0x03, &[vec![0], sign(&body)].concat());
+        tlv(0x30, &[body, algorithm, signature].concat())
+    }
+}

@@ -3,6 +3,8 @@
 //! serde's own messages quote what they did not expect (`invalid type: string "LS0t…"`), and in these files that is
 //! key material. So nothing is deserialized into a type here: a tree is, and its readers write their own messages.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -49,6 +51,12 @@ impl Node {
         entries.iter().find(|(name, _)| name == key).map(|(_, node)| node).filter(|node| **node != Self::Null)
     }
 
+    /// Of a mapping.
+    pub(super) fn keys(&self) -> Vec<&str> {
+        let Self::Map(entries) = self else { return Vec::new() };
+        entries.iter().map(|(key, _)| key.as_str()).collect()
+    }
+
     fn wipe(&mut self) {
         match self {
             Self::Null | Self::Bool(_) => {}
@@ -78,15 +86,28 @@ fn is_bounded(text: &str) -> bool {
     BOUNDS.hold(text) || (is_json() && BOUNDS.hold_json(text))
 }
 
-/// Parses the one document of `text`. The error names the line and, where libyaml tells, the column.
-fn parse(text: &str) -> Result<Node, String> {
+/// Whose reading of YAML decides what a file means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Talos's: a file is one document, whose keys differ; a number may be where a string belongs.
+    Talos,
+    /// Kubernetes's, which turns YAML into JSON first: of several documents the first counts, and of equal keys the last. A number is
+    /// not a string.
+    Kubernetes,
+}
+
+/// Parses the document of `text`. The error names the line and, where libyaml tells, the column.
+fn parse(text: &str, dialect: Dialect) -> Result<Node, String> {
     if !is_bounded(text) {
         return Err("is nested too deeply, or contains too many values".to_owned());
     }
     let mut documents = serde_yaml::Deserializer::from_str(text);
     let Some(first) = documents.next() else { return Err("is empty".to_owned()) };
-    let mut budget = Budget { nodes: MOST_NODES, bytes: MOST_BYTES };
+    let mut budget = Budget { nodes: MOST_NODES, bytes: MOST_BYTES, dialect };
     let node = Seed(&mut budget).deserialize(first).map_err(|error| describe(&error))?;
+    if dialect == Dialect::Kubernetes {
+        return Ok(node);
+    }
     // `---` at the end of a file is a second, empty document.
     for more in documents {
         let more = Seed(&mut budget).deserialize(more).map_err(|error| describe(&error))?;
@@ -136,13 +157,14 @@ fn describe(error: &serde_yaml::Error) -> String {
 struct Budget {
     nodes: usize,
     bytes: usize,
+    dialect: Dialect,
 }
 
 impl Budget {
     fn spend<E: serde::de::Error>(&mut self, bytes: usize) -> Result<(), E> {
         match (self.nodes.checked_sub(1), self.bytes.checked_sub(bytes)) {
             (Some(nodes), Some(bytes)) => {
-                *self = Self { nodes, bytes };
+                *self = Self { nodes, bytes, dialect: self.dialect };
                 Ok(())
             }
             _ => Err(E::custom(OVER_BUDGET)),
@@ -208,8 +230,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
         self.0.spend(0)?;
-        let mut seen = std::collections::HashSet::new();
-        let mut map = Vec::new();
+        let mut map = Entries::default();
+        let mut merged = Vec::new();
         while let Some(key) = entries.next_key_seed(Seed(self.0))? {
             let key = match key {
                 // A context may be called `1` or `true`.
@@ -217,12 +239,57 @@ impl<'de> Visitor<'de> for Seed<'_> {
                 Node::Bool(key) => key.to_string(),
                 _ => return Err(A::Error::custom(KEY_NOT_TEXT)),
             };
-            if !seen.insert(key.clone()) {
-                return Err(A::Error::custom(DUPLICATE));
+            let value = entries.next_value_seed(Seed(self.0))?;
+            match self.0.dialect {
+                Dialect::Talos if key == MERGE => merged.push(value),
+                Dialect::Talos if map.places.contains_key(&key) => return Err(A::Error::custom(DUPLICATE)),
+                // As it is read: over what stands before, and under what stands after.
+                Dialect::Kubernetes if key == MERGE => map.merge(value, true),
+                Dialect::Talos | Dialect::Kubernetes => map.set(key, value),
             }
-            map.push((key, entries.next_value_seed(Seed(self.0))?));
         }
-        Ok(Node::Map(map))
+        for merged in merged {
+            map.merge(merged, false);
+        }
+        Ok(Node::Map(map.entries))
+    }
+}
+
+/// The key of mappings whose entries are those of the mapping around it, too.
+const MERGE: &str = "<<";
+
+/// A mapping on its way, and where each key is in it.
+#[derive(Default)]
+struct Entries {
+    entries: Vec<(String, Node)>,
+    places: HashMap<String, usize>,
+}
+
+impl Entries {
+    fn set(&mut self, key: String, value: Node) {
+        match self.places.entry(key) {
+            Entry::Vacant(entry) => {
+                self.entries.push((entry.key().clone(), value));
+                entry.insert(self.entries.len() - 1);
+            }
+            Entry::Occupied(entry) => self.entries[*entry.get()].1 = value,
+        }
+    }
+
+    /// Of a list of mappings, the first counts most.
+    fn merge(&mut self, merged: Node, over: bool) {
+        match merged {
+            Node::List(items) if over => items.into_iter().rev().for_each(|item| self.merge(item, over)),
+            Node::List(items) => items.into_iter().for_each(|item| self.merge(item, over)),
+            Node::Map(entries) => {
+                for (key, value) in entries {
+                    if over || !self.places.contains_key(&key) {
+                        self.set(key, value);
+                    }
+                }
+            }
+            Node::Null | Node::Bool(_) | Node::Number(_) | Node::Text(_) => {}
+        }
     }
 }
 
@@ -232,6 +299,7 @@ pub(super) struct Document {
     pub(super) name: String,
     text: String,
     root: Node,
+    dialect: Dialect,
     /// What its relative paths are relative to. `None`: it may not name files or programs.
     pub(super) folder: Option<PathBuf>,
 }
@@ -245,9 +313,14 @@ impl Drop for Document {
 
 impl Document {
     /// A file is a mapping.
-    pub(super) fn parse(name: String, text: String, folder: Option<PathBuf>) -> Result<Self, ConfigError> {
-        let root = parse(&text).map_err(|problem| ConfigError::unreadable(format!("{name}: {problem}")))?;
-        let document = Self { name, text, root, folder };
+    pub(super) fn parse(
+        name: String,
+        text: String,
+        dialect: Dialect,
+        folder: Option<PathBuf>,
+    ) -> Result<Self, ConfigError> {
+        let root = parse(&text, dialect).map_err(|problem| ConfigError::unreadable(format!("{name}: {problem}")))?;
+        let document = Self { name, text, root, dialect, folder };
         document.top().map()?;
         Ok(document)
     }
@@ -345,16 +418,19 @@ impl<'a> Value<'a> {
     pub(super) fn text(&self) -> Result<Option<String>, ConfigError> {
         match self.node {
             Node::Null => Ok(None),
+            Node::Number(_) if self.document.dialect == Dialect::Kubernetes => {
+                Err(self.wrong("a string").hint("put it in quotes, as kubectl asks for too"))
+            }
             Node::Text(text) | Node::Number(text) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
-            _ => Err(self.wrong("a string")),
+            Node::Bool(_) | Node::List(_) | Node::Map(_) => Err(self.wrong("a string")),
         }
     }
 
     /// Absent and null are empty.
     pub(super) fn texts(&self) -> Result<Vec<String>, ConfigError> {
         let text = |item: &Self| match item.node {
-            Node::Text(text) | Node::Number(text) => Ok(text.clone()),
-            _ => Err(item.wrong("a string")),
+            Node::Null if self.document.dialect == Dialect::Talos => Err(item.wrong("a string")),
+            _ => item.text().map(Option::unwrap_or_default),
         };
         self.items("a list of strings")?.iter().map(text).collect()
     }
@@ -388,7 +464,7 @@ mod tests {
     use super::*;
 
     fn problem(text: &str) -> String {
-        parse(text).err().unwrap()
+        parse(text, Dialect::Talos).err().unwrap()
     }
 
     #[test]
@@ -408,8 +484,42 @@ mod tests {
         assert!(problem("SECRET: 1\nSECRET: 2\n").contains(DUPLICATE));
         assert!(!problem("SECRET: 1\nSECRET: 2\n").contains("SECRET"));
         assert!(problem("a: 1\n---\nb: 2\n").contains("more than one"));
-        assert!(parse("a: 1\n---\n").is_ok());
+        assert!(parse("a: 1\n---\n", Dialect::Talos).is_ok());
         assert!(problem("? [a]\n: 1\n").contains(KEY_NOT_TEXT));
+    }
+
+    fn of_kubernetes(text: &str) -> Option<String> {
+        let Node::Map(map) = parse(text, Dialect::Kubernetes).ok()? else { return None };
+        let value = |node: &Node| if let Node::Text(text) = node { text.clone() } else { node.kind().to_owned() };
+        Some(map.iter().map(|(key, node)| format!("{key}={}", value(node))).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn kubernetes_reads_the_first_document_and_the_last_of_equal_keys() {
+        for (text, read) in [
+            ("a: x\n---\nb: y\n", "a=x"),
+            ("a: x\n---\n{{{\n", "a=x"),
+            ("---\na: x\n", "a=x"),
+            ("a: x\nb: y\na: z\n", "a=z b=y"),
+            ("a: &a {b: x}\nc: *a\n", "a=a mapping c=a mapping"),
+        ] {
+            assert_eq!(of_kubernetes(text).as_deref(), Some(read), "{text}");
+        }
+        assert_eq!(of_kubernetes("---\n---\na: x\n"), None, "the first one is empty");
+    }
+
+    #[test]
+    fn merges_are_part_of_the_mapping_around_them() {
+        for (text, read) in [
+            ("<<: {a: x, b: y}\nb: z\n", "a=x b=z"),
+            ("b: z\n<<: {a: x, b: y}\n", "b=y a=x"),
+            ("<<: [{a: x}, {a: y, b: z}]\n", "a=x b=z"),
+            ("<<: x\na: y\n", "a=y"),
+        ] {
+            assert_eq!(of_kubernetes(text).as_deref(), Some(read), "{text}");
+        }
+        let Ok(Node::Map(map)) = parse("b: z\n<<: {a: x, b: y}\n", Dialect::Talos) else { panic!("no mapping") };
+        assert!(map == [("b".to_owned(), Node::Text("z".to_owned())), ("a".to_owned(), Node::Text("x".to_owned()))]);
     }
 
     #[test]
@@ -429,7 +539,7 @@ mod tests {
             assert!(problem(&bomb.repeat(1 << 19)).contains("nested too deeply"), "{bomb}");
         }
         let contexts: Vec<_> = (0..2000).map(|at| serde_json::json!({"name": at, "context": {"user": "[{"}})).collect();
-        assert!(parse(&serde_json::json!({ "contexts": contexts }).to_string()).is_ok());
+        assert!(parse(&serde_json::json!({ "contexts": contexts }).to_string(), Dialect::Talos).is_ok());
         assert!(problem("a: &a [*a]").contains("nested too deeply"));
     }
 }

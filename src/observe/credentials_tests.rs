@@ -62,6 +62,9 @@ fn without_a_named_context_a_file_that_has_none_is_passed_over() {
     assert_eq!((error, access.queue.len(), access.passed_over.len()), (None, 1, 1));
 }
 
+/// What plugins are asked for.
+const V1: &str = "client.authentication.k8s.io/v1";
+
 /// A client certificate of a plugin is in use until the plugin has given another one: from a round to the next.
 #[tokio::test]
 async fn a_plugin_whose_credentials_have_ended_is_asked_again_in_each_round() {
@@ -69,11 +72,11 @@ async fn a_plugin_whose_credentials_have_ended_is_asked_again_in_each_round() {
         let files = Files::new();
         let count = files.0.path().join("runs");
         let script = format!(
-            r#"echo >> {}; echo '{{"status": {{"token": "a", "expirationTimestamp": "{expires}"}}}}'"#,
+            r#"echo >> {}; echo '{{"apiVersion": "{V1}", "kind": "ExecCredential", "status": {{"token": "a", "expirationTimestamp": "{expires}"}}}}'"#,
             count.display()
         );
         let exec = serde_json::json!({
-            "apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], "interactiveMode": "Never",
+            "apiVersion": V1, "command": "sh", "args": ["-c", script], "interactiveMode": "Never",
         });
         let by_plugin = kubeconfig("lab").replace("token: abc", &format!("exec: {exec}"));
         std::fs::write(files.0.path().join("lab"), by_plugin).unwrap();
@@ -154,7 +157,10 @@ fn a_broken_file_of_the_variable_is_an_error_and_no_source_is_used() {
         assert!(access.queue.is_empty() && !access.from_talos, "{content:?}");
         assert_eq!(side(access).credentials().unwrap_err().kind, GapKind::Malformed);
     }
-    let plugin = kubeconfig("lab").replace("{token: abc}", "{exec: {command: x, apiVersion: v1}}");
+    let plugin = kubeconfig("lab").replace(
+        "{token: abc}",
+        "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}}",
+    );
     let insecure = kubeconfig("lab").replace("https://", "http://");
     for whole in [plugin, insecure, kubeconfig("lab").replace("current-context: lab", "")] {
         let (access, error) = of(Some(&whole));

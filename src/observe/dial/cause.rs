@@ -203,7 +203,30 @@ fn of_certificate(error: &CertificateError) -> Gap {
             Gap::new(GapKind::NameNotInCertificate, KubeletCertificate.to_string())
         }
         // Whatever else is wrong with it, it does not verify under the CA that we were given.
-        other => Gap::new(GapKind::UnknownCa, clean(&format!("the server's certificate does not verify: {other}"))),
+        other => {
+            Gap::new(GapKind::UnknownCa, clean(&format!("the server's certificate does not verify: {}", words(other))))
+        }
+    }
+}
+
+/// The library's own texts have lists of numbers in them, or the names of its types.
+fn words(error: &CertificateError) -> String {
+    match error {
+        CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "it is signed with an algorithm that is not supported (ECDSA, Ed25519 and RSA with SHA-2 are)".to_owned()
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "its extended key usage does not include servers".to_owned()
+        }
+        CertificateError::BadEncoding => "it is not a readable X.509 certificate".to_owned(),
+        CertificateError::UnhandledCriticalExtension => "it has a critical extension that is not known".to_owned(),
+        CertificateError::Other(error) => match format!("{:?}", error.0).as_str() {
+            "UnsupportedCertVersion" => "it is of X.509 version 1, which names no server".to_owned(),
+            "CaUsedAsEndEntity" => "it is the certificate of a CA, not of a server".to_owned(),
+            other => other.to_owned(),
+        },
+        other => other.to_string(),
     }
 }
 
@@ -284,6 +307,12 @@ mod tests {
         assert_eq!(of_certificate(&CertificateError::UnknownIssuer).kind, GapKind::UnknownCa);
         assert_eq!(of_certificate(&CertificateError::BadSignature).kind, GapKind::UnknownCa);
         assert_eq!(of_certificate(&CertificateError::Revoked).kind, GapKind::UnknownCa);
+        let unknown = CertificateError::UnsupportedSignatureAlgorithmContext {
+            signature_algorithm_id: vec![6, 8, 42],
+            supported_algorithms: Vec::new(),
+        };
+        let text = of_certificate(&unknown).text;
+        assert!(text.contains("an algorithm that is not supported") && !text.contains("42"), "{text}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use rustls::{ConfigBuilder, RootCertStore, WantsVerifier};
 
 use super::unverified::AcceptAny;
 use crate::config::certificate::{Identity, is_current};
+use crate::config::crypto;
 
 /// Full verification against `ca`, and our certificate if there is one. Without a CA nobody is believed.
 pub(in crate::observe) fn verifying(
@@ -22,16 +23,16 @@ pub(in crate::observe) fn verifying(
     let builder = builder()?.with_root_certificates(roots);
     let config = match client {
         None => builder.with_no_client_auth(),
-        Some(Identity { chain, key, .. }) => builder
-            .with_client_auth_cert(chain.clone(), key.clone_key())
-            .context("cannot use the client certificate and key")?,
+        Some(identity) => {
+            builder.with_client_cert_resolver(identity.resolver().context("cannot use the client certificate and key")?)
+        }
     };
     Ok(common(config))
 }
 
 /// No verification and no certificate of ours: see [`AcceptAny`] for what it is good for.
 pub(in crate::observe) fn accepting_any() -> anyhow::Result<Arc<ClientConfig>> {
-    let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
+    let algorithms = crypto::provider().signature_verification_algorithms;
     let config =
         builder()?.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny(algorithms))).with_no_client_auth();
     Ok(common(config))
@@ -39,7 +40,7 @@ pub(in crate::observe) fn accepting_any() -> anyhow::Result<Arc<ClientConfig>> {
 
 fn builder() -> anyhow::Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
     // Named here rather than taken from the process, so that this module works in any program and test.
-    ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+    ClientConfig::builder_with_provider(crypto::provider())
         .with_safe_default_protocol_versions()
         .context("the TLS library is built without a protocol version")
 }

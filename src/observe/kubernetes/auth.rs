@@ -31,7 +31,8 @@ const STALE: Duration = Duration::from_secs(60);
 pub(super) enum Auth {
     Nothing,
     Fixed(HeaderValue),
-    File(PathBuf, Mutex<Option<(Instant, HeaderValue)>>),
+    /// The header of the last token that was in the file, and when it was read; before, that of the kubeconfig's own token.
+    File(PathBuf, Option<HeaderValue>, Mutex<Option<(Instant, HeaderValue)>>),
     Plugin(Box<ExecConfig>, Mutex<Last>),
 }
 
@@ -53,16 +54,20 @@ impl Auth {
     pub(super) async fn new(auth: &mut AuthInfo, limit: Duration) -> Observed<Self> {
         let exec = auth.exec.take();
         let file = auth.token_file.take();
-        if let (Some(user), Some(password)) = (auth.username.take(), auth.password.take()) {
-            never_show(password.expose_secret());
-            let pair = STANDARD.encode(format!("{user}:{}", password.expose_secret()));
+        // Without a name, a password is none.
+        if let (Some(user), password) = (auth.username.take(), auth.password.take()) {
+            let password = password.as_ref().map_or("", |password| password.expose_secret());
+            if !password.is_empty() {
+                never_show(password);
+            }
+            let pair = STANDARD.encode(format!("{user}:{password}"));
             return header(&format!("Basic {pair}")).map(Self::Fixed);
         }
-        if let Some(token) = auth.token.take() {
-            return header(&format!("Bearer {}", token.expose_secret())).map(Self::Fixed);
-        }
-        if let Some(path) = file {
-            return Ok(Self::File(path.into(), Mutex::default()));
+        let token = auth.token.take().map(|token| header(&format!("Bearer {}", token.expose_secret()))).transpose()?;
+        match (file, token) {
+            (Some(path), token) => return Ok(Self::File(path.into(), token, Mutex::default())),
+            (None, Some(token)) => return Ok(Self::Fixed(token)),
+            (None, None) => {}
         }
         let Some(exec) = exec else { return Ok(Self::Nothing) };
         let credentials = within(Instant::now() + limit, limit, plugin::run(&exec)).await?;
@@ -89,7 +94,7 @@ impl Auth {
         match self {
             Self::Nothing => Ok(None),
             Self::Fixed(header) => Ok(Some(header.clone())),
-            Self::File(path, last) => {
+            Self::File(path, token, last) => {
                 let mut last = within(asked + limit, limit, async { Ok(last.lock().await) }).await?;
                 if let Some((read, header)) = &*last
                     && read.elapsed() < STALE
@@ -106,8 +111,8 @@ impl Auth {
                     Err(_) => Err(unusable("the credentials cannot be used")),
                 };
                 // A file that is just being replaced does not take away the token that was in it.
-                let header = match (read, &*last) {
-                    (Err(_), Some((_, header))) => header.clone(),
+                let header = match (read, last.as_ref().map(|(_, header)| header).or(token.as_ref())) {
+                    (Err(_), Some(header)) => header.clone(),
                     (read, _) => read?,
                 };
                 *last = Some((Instant::now(), header.clone()));

@@ -30,8 +30,8 @@ use super::gaps;
 use super::intake::{Intake, Keep};
 use super::peer::{Peer, PeerVerifier};
 use super::whom::{Place, Target, Trusted};
-use crate::config::certificate;
 use crate::config::proxy::Routes;
+use crate::config::{certificate, kubeconfig};
 use crate::observe::budget::Budget;
 use crate::observe::dial::cause;
 #[cfg(feature = "record")]
@@ -124,12 +124,17 @@ impl Transport {
         }
         let machines = PeerVerifier::new(Peer::Machine, config.root_cert.as_deref().unwrap_or_default());
         let endpoint = config.root_cert.as_deref().map(|trusted| PeerVerifier::new(Peer::Endpoint, trusted));
+        let identity = kubeconfig::identity(&mut config.auth_info).map_err(|it| Gap::new(GapKind::Malformed, it))?;
         let prepare = move || config.rustls_client_config();
         let mut tls = blocking(timeout, prepare).await?.map_err(|error: kube::Error| match error {
-            // Certificates and keys of the kubeconfig: the texts name the fault and hold no contents.
+            // Certificates of the kubeconfig: the texts name the fault and hold no contents.
             kube::Error::RustlsTls(cause) => Gap::new(GapKind::Malformed, gaps::short(&cause.to_string())),
             _ => unusable(),
         })?;
+        if let Some(identity) = identity {
+            let mismatch = |_| Gap::new(GapKind::Malformed, "the client key is not that of the client certificate");
+            tls.client_auth_cert_resolver = identity.resolver().map_err(mismatch)?;
+        }
         if let Some(endpoint) = endpoint {
             tls.dangerous().set_certificate_verifier(endpoint?);
         }

@@ -10,6 +10,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 
 use crate::config::certificate::{is_current, is_of_kubelet};
+use crate::config::crypto;
 use crate::observe::dial::cause::KubeletCertificate;
 use crate::snapshot::{Gap, GapKind, Observed};
 
@@ -45,8 +46,7 @@ impl PeerVerifier {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(trusted.iter().map(|der| CertificateDer::from(der.as_slice())));
         let unverifiable = |_| Gap::new(GapKind::UnknownCa, "the kubeconfig has no CA certificate to verify it with");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crypto::provider()).build();
         Ok(Arc::new(Self { peer, trusted: trusted.to_vec(), webpki: webpki.map_err(unverifiable)? }))
     }
 

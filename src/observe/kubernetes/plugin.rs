@@ -101,7 +101,8 @@ pub(super) async fn run(exec: &ExecConfig) -> Observed<PluginCredentials> {
         return Err(failed(format!("the exec plugin failed: {status}")));
     }
     // What it has printed may hold a token, and is not repeated.
-    PluginCredentials::parse(answer).map_err(|error| failed(error.message))
+    let version = exec.api_version.as_deref().unwrap_or_default();
+    PluginCredentials::parse(answer, version).map_err(|error| failed(error.message))
 }
 
 /// The program of this name, as kubectl finds it: in PATH as it is here, not as the plugin's own variables say, and never in a folder

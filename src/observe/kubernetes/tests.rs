@@ -522,6 +522,11 @@ async fn an_exec_plugin_is_bounded_and_its_output_stays_private() {
     assert_eq!(hangs.kind, GapKind::Unauthenticated);
 }
 
+/// What a plugin answers.
+fn exec_credential(status: &serde_json::Value) -> serde_json::Value {
+    serde_json::json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status})
+}
+
 /// A plugin in a script, which says in a file that it has run.
 fn plugin(config: &mut Config, script: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -543,7 +548,7 @@ async fn a_plugin_runs_again_when_its_token_ends_and_once_for_all_who_wait() {
         });
         let server = server.await;
         let mut config = pki.config(&format!("https://127.0.0.1:{}", server.port));
-        let answer = serde_json::json!({"status": {"token": "abc", "expirationTimestamp": expires}});
+        let answer = exec_credential(&serde_json::json!({"token": "abc", "expirationTimestamp": expires}));
         let folder = plugin(&mut config, &format!("echo '{answer}'"));
         let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
         let facts = BTreeSet::from([Fact::EndpointReadyz]);
@@ -563,7 +568,10 @@ async fn who_is_refused_has_a_plugin_asked_for_other_credentials() {
     {
         let server = good(&pki, move |_| http(answer, "", READY)).await;
         let mut config = pki.config(&format!("https://127.0.0.1:{}", server.port));
-        let _folder = by_plugin.then(|| plugin(&mut config, r#"echo '{"status": {"token": "abc"}}'"#));
+        let _folder = by_plugin.then(|| {
+            let answer = exec_credential(&serde_json::json!({"token": "abc"}));
+            plugin(&mut config, &format!("echo '{answer}'"))
+        });
         let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
         assert!(!client.is_outdated());
         client.observe(&BTreeSet::from([Fact::EndpointReadyz]), &KnownLeases::default()).await;
@@ -580,7 +588,7 @@ async fn a_plugin_may_answer_a_client_certificate() {
     let text = |data: &str| String::from_utf8(STANDARD.decode(data).unwrap()).unwrap();
     let certificate = text(&with.client_certificate_data.unwrap());
     let key = text(with.client_key_data.unwrap().expose_secret());
-    let answer = serde_json::json!({"status": {"clientCertificateData": certificate, "clientKeyData": key}});
+    let answer = exec_credential(&serde_json::json!({"clientCertificateData": certificate, "clientKeyData": key}));
     let mut config = pki.config(&format!("https://127.0.0.1:{}", server.port));
     let _folder = plugin(&mut config, &format!("cat <<'END'\n{answer}\nEND"));
     let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();

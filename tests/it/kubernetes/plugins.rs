@@ -18,6 +18,12 @@ fn with_plugin(script: &str) -> Program {
     program.args(["--no-talos", "--kubeconfig=kubeconfig", "--report=json=json"])
 }
 
+/// What a plugin answers, with a token as JSON has it.
+fn answer(token: &str) -> String {
+    let status = format!(r#"{{"token":"{token}"}}"#);
+    format!(r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{status}}}"#)
+}
+
 /// As kubectl refuses it: whoever can write to the folder in which the gate is started could replace the plugin.
 #[test]
 fn one_in_the_current_folder_is_not_found_by_its_name() {
@@ -100,15 +106,15 @@ fn one_that_prints_without_end_is_ended() {
     outcome.is(77, &["the exec plugin printed more than 1 MiB"]);
     assert_eq!(alive(home.path()), [""; 0]);
     // What it complains about does not fill up anything, either.
-    let answer = r#"yes >&2 & echo '{"status":{"token":"abc"}}'"#;
-    let outcome = with_plugin(answer).run();
+    let answer = format!("yes >&2 & echo '{}'", answer("abc"));
+    let outcome = with_plugin(&answer).run();
     assert!(outcome.stdout.contains("the connection was refused"), "{outcome}");
 }
 
 #[test]
 fn a_token_that_no_header_may_hold_is_an_error_of_the_credentials() {
     for token in [r"s3cret\nX-Remote-User: admin", r"s3cret\u0000", r"s3cret\u00e4", r"\n", ""] {
-        let script = format!("cat <<'END'\n{{\"status\":{{\"token\":\"{token}\"}}}}\nEND");
+        let script = format!("cat <<'END'\n{}\nEND", answer(token));
         let is_refused = |outcome: &Outcome| {
             outcome.is(77, &["the answer of the exec plugin"]);
             assert!(!outcome.stdout.contains("s3cr") && !outcome.stderr.contains("s3cr"), "{outcome}");
