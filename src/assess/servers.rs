@@ -6,7 +6,7 @@ use super::Assessment;
 use super::access::MachineAccess;
 use super::population::is_seen_lost;
 use super::workloads::{LEASE_LASTS, was_renewed};
-use crate::snapshot::{Gap, GapKind, Kubernetes, Lease, Leases, Node, Readyz, ServiceEndpoint};
+use crate::snapshot::{EtcdEndpoint, Gap, GapKind, Kubernetes, Lease, Leases, Node, Readyz, ServiceEndpoint};
 
 /// A control plane's own API server.
 #[derive(Clone, Copy)]
@@ -133,6 +133,22 @@ impl<'a> Assessment<'a> {
     /// Whether any API server answers at its own address, so that the way to it is open from here.
     pub(crate) fn some_server_is_reached(&self) -> bool {
         self.servers.values().any(|server| matches!(server, Server::Ready | Server::NotReady(_)))
+    }
+
+    /// Whether anything of the cluster has answered in this round: a machine, an API server, or etcd. If not, the network of this runner
+    /// is as likely to be the reason as the cluster.
+    pub(crate) fn something_answers(&self) -> bool {
+        let talos = self.talos().is_some_and(|it| it.endpoints.iter().any(|endpoint| endpoint.version.is_ok()));
+        let machines = || self.nodes().iter().any(|node| node.talos.contact.is_ok());
+        let kubernetes = || {
+            self.any_kubernetes()
+                .is_some_and(|it| it.endpoint.is_ok() || it.nodes.is_ok() || it.servers.values().any(Result::is_ok))
+        };
+        let etcd = || {
+            let answers = |it: &EtcdEndpoint| it.status.is_ok() || it.members.is_ok() || it.alarms.is_ok();
+            self.snapshot.external_etcd.iter().flatten().any(answers)
+        };
+        talos || machines() || kubernetes() || etcd()
     }
 
     /// The address of the endpoint that everybody uses.

@@ -57,6 +57,7 @@ pub(super) fn reason(protocol: Protocol, kind: GapKind) -> Reason {
         (GapKind::NoForwarding, _) => Reason::EndpointIsWorker,
         (GapKind::Unsupported, _) => Reason::NotSupportedByVersion,
         (GapKind::Throttled, _) => Reason::Throttled,
+        (GapKind::PluginFailed, _) => Reason::PluginFailed,
         (GapKind::ContextUnknown, _) => Reason::ContextUnknown,
         (GapKind::Insecure, _) => Reason::KubeconfigInsecure,
         (GapKind::Malformed, _) => Reason::UnreadableAnswer,
@@ -403,10 +404,25 @@ pub(super) fn is_no_connection(kind: GapKind) -> bool {
     is_refused || matches!(kind, Broken | ConnectTimedOut | ConnectionRefused | NameNotFound | NoRoute)
 }
 
-/// No answer of an API server. What was seen of the other side fails; what stopped us before it does not.
+/// Whether what stopped us may lie before the other side, in the network of this runner: a name server, a route, a firewall, a proxy, or
+/// somebody else's certificate on the way. A refusal, a reset, and silence after a connection come from the other side.
+pub(super) fn is_on_the_way(kind: GapKind) -> bool {
+    use GapKind::{ConnectTimedOut, NameNotFound, NoRoute, Proxy, UnknownCa};
+    matches!(kind, NameNotFound | NoRoute | ConnectTimedOut | Proxy | UnknownCa)
+}
+
+/// The likely cause where nothing of the cluster answered.
+pub(super) const RUNNER: &str =
+    "nothing of this cluster answered, so it may be the network of this runner: check VPN, DNS, firewall and proxy";
+
+/// No answer of an API server. What was seen of the other side fails; what stopped us before it does not, unless something else of the
+/// cluster answered in the same round.
 pub(super) fn no_readyz(cluster: &Assessment<'_>, gap: &Gap) -> Problem {
     let fail = |reason| Problem::fail(reason, READY, &*gap.text);
     match gap.kind {
+        kind if is_on_the_way(kind) && !cluster.something_answers() => {
+            problem(Protocol::Kubernetes, gap, READY).hint(Hint::likely(RUNNER))
+        }
         GapKind::TimedOut => fail(Reason::ApiFrozen),
         GapKind::NodeUnreachable => fail(Reason::ApiUnreachable),
         kind if is_no_connection(kind) => fail(reason(Protocol::Kubernetes, kind)),

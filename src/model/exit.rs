@@ -71,7 +71,7 @@ impl Exit {
                 "Nothing failed, but credentials were rejected (401) or lack rights (403), so at least one check could not run. Talos needs the role os:reader; Kubernetes needs the ClusterRole that `cluster-health rbac` prints."
             }
             Self::Configuration => {
-                "The talosconfig, the kubeconfig or a certificate in them is missing, invalid or expired. The cluster was not checked. Waiting does not help: correct the file or pass another one with `--talosconfig` or `--kubeconfig`."
+                "The talosconfig, the kubeconfig or a certificate in them is missing, invalid or expired, or the exec plugin of the kubeconfig failed. The cluster was not checked. Waiting does not help: correct the file or pass another one with `--talosconfig` or `--kubeconfig`. Of a plugin, the message shows the name and what it wrote to stderr."
             }
             Self::Deadline => {
                 "Nothing failed, but `--wait-timeout` ended before the first round was complete, or before the cluster had been healthy for all of `--stable-for`. Allow more time, or look at what the last progress line waits for."
@@ -100,7 +100,7 @@ impl Exit {
             }
             Self::Refused => (77, "authentication or authorization was refused; nothing was seen to fail"),
             Self::Configuration => {
-                (78, "talosconfig, kubeconfig or a certificate in them is missing, invalid or expired")
+                (78, "talosconfig, kubeconfig, or a certificate or exec plugin in them cannot be used")
             }
             Self::Deadline => {
                 (124, "no complete round ended before the deadline, or it was not healthy for long enough")

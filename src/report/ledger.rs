@@ -158,7 +158,14 @@ fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
         .map(|problem| problem.reason)
         .collect();
 
-    if end == End::Credentials || (reasons.contains(&Reason::EndpointIsWorker) && !some_endpoint_works(checks)) {
+    // Files and their plugins, not the cluster: also where that shows only while it is asked.
+    let of_credentials = |entry: &CheckReport| {
+        matches!(entry.check.id, CheckId::TalosCredentials | CheckId::K8sCredentials)
+            && entry.status == Some(Status::Fail)
+    };
+    let is_misconfigured =
+        end == End::Credentials || reasons.contains(&Reason::PluginFailed) || selected().any(of_credentials);
+    if is_misconfigured || (reasons.contains(&Reason::EndpointIsWorker) && !some_endpoint_works(checks)) {
         Exit::Configuration
     } else if any(Status::Fail) {
         Exit::Unhealthy

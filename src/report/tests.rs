@@ -171,7 +171,7 @@ fn checks_that_only_files_have_judged_are_one_block() {
     report.exit = Exit::Configuration;
     let text = shown(&format::TEXT, &report);
     assert!(
-        text.starts_with("error: talosconfig, kubeconfig or a certificate in them is missing, invalid or expired\n"),
+        text.starts_with("error: talosconfig, kubeconfig, or a certificate or exec plugin in them cannot be used\n"),
         "{text}"
     );
     assert!(!text.contains("Checking") && !text.contains("not checked: "), "{text}");

@@ -114,6 +114,8 @@ pub(crate) enum GapKind {
     ServerError,
     /// The answer, or the file, could not be understood.
     Malformed,
+    /// The exec plugin of the kubeconfig failed, or answered something that cannot be used.
+    PluginFailed,
     /// The file has no such context.
     ContextUnknown,
     /// The file switches off verification of the server, or would send credentials in the clear.

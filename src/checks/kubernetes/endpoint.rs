@@ -15,6 +15,8 @@ pub(in crate::checks) const CREDENTIALS: Check = Check {
 --in-cluster), and last the Talos API, which hands one out to os:admin. The first usable one counts; the report lists those \
 that were skipped, with the reason. A client certificate has to be valid until the run ends, be made for client \
 authentication, and match its key; the CA that verifies the servers has to be valid for as long (kubectl accepts no other).\n\n\
+Everything else in the file means what it means to kubectl. An exec plugin runs only from the file of --kubeconfig, and only if \
+the user has neither a certificate, a token nor a password. If it fails, the message names it and shows its stderr.\n\n\
 A kubeconfig that disables TLS verification or uses plain http is refused: anything that answers there could declare any \
 cluster healthy. Waiting does not help with an expired certificate, so the run ends at once.\n\n\
 Pass --kubeconfig a file with at least the rights that `cluster-health rbac` prints, or leave Kubernetes out with \
@@ -28,6 +30,7 @@ Pass --kubeconfig a file with at least the rights that `cluster-health rbac` pri
         Reason::KeyMismatch,
         Reason::ConfigUnreadable,
         Reason::ContextUnknown,
+        Reason::PluginFailed,
         Reason::KubeconfigInsecure,
     ],
     requires: &[],
@@ -46,6 +49,10 @@ front of the API servers. It can be broken while every API server is healthy; th
 A 5xx lists the failing checks (`[-]` lines). `etcd` among them usually means that etcd has no quorum. An endpoint that \
 accepts connections and never answers is a frozen API server or a load balancer without backends. 401 and 403 are about the \
 credentials, not about the health of the cluster. An API server that has just started may return 403 to everyone.\n\n\
+A name that does not resolve, no route, no connection in time, a proxy that refuses and a certificate of another CA say as much \
+of the network of this runner as of the cluster. If nothing else of the cluster answered in the same round either, neither Talos nor \
+an API server nor etcd, they are an error (exit code 69) and not a failure. A refused or reset connection, silence, and 5xx come \
+from the other side and always fail.\n\n\
 Look at the API servers first (k8s.api.servers). If they are healthy, look at what is in front of them: which node holds the \
 virtual IP, which backends the load balancer sees, what the name resolves to.",
     severity: Severity::Fail,
@@ -111,6 +118,8 @@ fn unreadable(kubernetes: &Kubernetes, gap: &Gap) -> Problem {
         GapKind::Insecure => Reason::KubeconfigInsecure,
         GapKind::ContextUnknown => Reason::ContextUnknown,
         GapKind::Malformed => Reason::ConfigUnreadable,
+        // The service that it logs in with may be back in the next round.
+        GapKind::PluginFailed => return Problem::fail(Reason::PluginFailed, expected, &*gap.text),
         kind => return Problem::error(gaps::reason(Protocol::Kubernetes, kind), expected, &*gap.text),
     };
     Problem::fail(reason, expected, &*gap.text).permanent()
@@ -137,7 +146,8 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
     };
     let problem = explain(cluster, kubernetes, problem);
     // A refusal tells of the credentials only, and asking again tells no more.
-    let refused = problem.severity != Severity::Fail;
+    let refused = problem.severity != Severity::Fail
+        && !kubernetes.endpoint.as_ref().is_err_and(|gap| gaps::is_on_the_way(gap.kind));
     let look = match &cluster.asked.k8s_endpoint {
         Some(server) => ask_server(server),
         None => Hint::run("{kubectl} get --raw '/readyz?verbose'", []),

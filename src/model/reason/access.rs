@@ -3,8 +3,8 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    KUBERNETES_KUBECONFIG, TALOS_CLIENT, TALOS_CONNECTIVITY, TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI,
-    TALOS_RBAC, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_API, TALOS_VIP,
+    KUBERNETES_AUTHENTICATION, KUBERNETES_KUBECONFIG, TALOS_CLIENT, TALOS_CONNECTIVITY, TALOS_ENDPOINTS,
+    TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_API, TALOS_VIP,
 };
 use super::steps::{NEW_TALOSCONFIG, NODE_VERSION};
 
@@ -113,6 +113,18 @@ pub(super) const NO_KUBECONFIG: Text = Text {
     remedy: &[
         Do("Pass a kubeconfig with `--kubeconfig`. `cluster-health rbac` prints the rights that it needs."),
         Do("Or check without Kubernetes: `--no-kubernetes`."),
+    ],
+};
+
+pub(super) const EXEC_PLUGIN_FAILED: Text = Text {
+    explanation: "The kubeconfig gets its credentials from a program (`exec`), and that program is missing, failed, did not finish in time, or returned something that kubectl would not accept either. The message names the program and ends with the last lines that it wrote to stderr. No request was sent to the API server, so nothing is known about it. Plugins are run without a terminal: one that wants to open a browser or asks for a password cannot succeed.",
+    source: KUBERNETES_AUTHENTICATION,
+    remedy: &[
+        Do(
+            "Log in with the plugin's own tool first, or set the variables that it needs in CI; then try the kubeconfig:",
+        ),
+        Look("kubectl auth whoami"),
+        Do("Or pass a kubeconfig without a plugin, with the rights that `cluster-health rbac` prints."),
     ],
 };
 

@@ -82,6 +82,7 @@ reasons! {
     ConfigUnreadable "config-unreadable" "a configuration file cannot be used" access::CONFIG_UNREADABLE;
     ContextUnknown "context-unknown" "the configuration has no such context" access::CONTEXT_UNKNOWN;
     NoKubeconfig "no-kubeconfig" "no usable Kubernetes credentials" access::NO_KUBECONFIG;
+    PluginFailed "exec-plugin-failed" "the exec plugin of the kubeconfig failed" access::EXEC_PLUGIN_FAILED;
     KubeconfigInsecure "kubeconfig-insecure" "the kubeconfig disables TLS verification or uses http://" access::KUBECONFIG_INSECURE;
     ConnectionRefused "connection-refused" "the connection was refused" access::CONNECTION_REFUSED;
     NoRoute "no-route" "there is no route to the host" access::NO_ROUTE;

@@ -145,7 +145,7 @@ pub(in crate::observe) fn of_io(error: &io::Error) -> Gap {
 }
 
 /// `(os error 111)` tells people nothing that the words before it do not.
-fn without_number(text: &str) -> &str {
+pub(in crate::observe) fn without_number(text: &str) -> &str {
     text.split(" (os error ").next().unwrap_or(text)
 }
 

@@ -70,7 +70,7 @@ impl Auth {
             (None, None) => {}
         }
         let Some(exec) = exec else { return Ok(Self::Nothing) };
-        let credentials = within(Instant::now() + limit, limit, plugin::run(&exec)).await?;
+        let credentials = plugin::run(&exec, Instant::now() + limit, limit).await?;
         credentials.log_in(auth);
         let answer = Answer::of(&credentials)?;
         Ok(Self::Plugin(Box::new(exec), Mutex::new(Some((Instant::now(), Ok(answer))))))
@@ -126,7 +126,7 @@ impl Auth {
                     Some((at, Ok(answer))) if answer.lasts(*at) => return Ok(answer.header.clone()),
                     _ => {}
                 }
-                let answer = within(asked + limit, limit, plugin::run(exec)).await;
+                let answer = plugin::run(exec, asked + limit, limit).await;
                 let answer = answer.and_then(|credentials| Answer::of(&credentials));
                 *last = Some((Instant::now(), answer.clone()));
                 answer.map(|answer| answer.header)

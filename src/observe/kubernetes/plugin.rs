@@ -1,9 +1,10 @@
 //! Exec plugins of kubeconfigs: programs of others, which may hang, print without end, and leave children behind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
+use std::future::pending;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,18 +12,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::sleep;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use kube::config::ExecConfig;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::gaps::short;
 use crate::config::plugin::PluginCredentials;
+use crate::observe::dial::cause;
 use crate::snapshot::{Gap, GapKind, Observed};
+use crate::text::sanitize::without_secrets;
 
 /// Of what a plugin prints.
 const MOST: u64 = 1 << 20;
+/// Of what it writes to stderr: bytes that are kept, and characters that are shown.
+const COMPLAINT: usize = 2048;
+const SHOWN: usize = 200;
+/// For what it has written to arrive, once it has ended.
+const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// How often, a millisecond apart, the lock of one that is being started is tried. A kernel that starts no program keeps nobody from
 /// ending.
@@ -79,30 +89,81 @@ impl Drop for Group {
     }
 }
 
-/// Runs it once, for as long as the caller waits.
-pub(super) async fn run(exec: &ExecConfig) -> Observed<PluginCredentials> {
-    let failed = |text: String| Gap::new(GapKind::Unauthenticated, short(&text));
-    let start = |error: std::io::Error| failed(format!("the exec plugin cannot be started: {error}"));
+/// Runs it once, until `until` at most; `limit` says in words how long that is.
+pub(super) async fn run(exec: &ExecConfig, until: Instant, limit: Duration) -> Observed<PluginCredentials> {
     let name = exec.command.as_deref().unwrap_or_default();
-    let program =
-        located(name, &env::var_os("PATH").unwrap_or_default()).map_err(|problem| failed(problem.to_owned()))?;
+    let failed = |text: &str| Gap::new(GapKind::PluginFailed, short(&format!("the exec plugin `{name}` {text}")));
+    let start = |error: std::io::Error| failed(&format!("cannot be started: {}", plain(&error)));
+    let program = located(name, &env::var_os("PATH").unwrap_or_default()).map_err(failed)?;
     let (mut child, group) = Group::start(command(&program, exec)).map_err(start)?;
-    let mut answer = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
-        let read = stdout.take(MOST + 1).read_to_end(&mut answer).await;
-        read.map_err(|error| failed(format!("the exec plugin cannot be read: {error}")))?;
-    }
-    if answer.len() as u64 > MOST {
-        return Err(failed("the exec plugin printed more than 1 MiB".to_owned()));
-    }
-    let status = child.wait().await.map_err(start)?;
+    let mut complaint = Complaint::default();
+    let stderr = child.stderr.take();
+    let ended = async {
+        let mut answer = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            let read = stdout.take(MOST + 1).read_to_end(&mut answer).await;
+            read.map_err(|error| format!("cannot be read: {}", plain(&error)))?;
+        }
+        if answer.len() as u64 > MOST {
+            return Err("printed more than 1 MiB".to_owned());
+        }
+        let status = child.wait().await.map_err(|error| format!("cannot be waited for: {}", plain(&error)))?;
+        if status.success() { Ok(answer) } else { Err(format!("failed: {status}")) }
+    };
+    let heard = complaint.hear(stderr).shared();
+    let ended = tokio::select! {
+        ended = timeout_at(until, ended) => ended.unwrap_or_else(|_| Err(format!("did not finish within {limit:?}"))),
+        never = async { heard.clone().await; pending().await } => never,
+    };
+    // With it go those that could still write there.
     drop(group);
-    if !status.success() {
-        return Err(failed(format!("the exec plugin failed: {status}")));
-    }
+    let answer = match ended {
+        Ok(answer) => answer,
+        Err(problem) => {
+            let _ = timeout(LAST_WORDS, heard).await;
+            return Err(failed(&format!("{problem}{}", complaint.words())));
+        }
+    };
     // What it has printed may hold a token, and is not repeated.
     let version = exec.api_version.as_deref().unwrap_or_default();
-    PluginCredentials::parse(answer, version).map_err(|error| failed(error.message))
+    PluginCredentials::parse(answer, version).map_err(|error| {
+        Gap::new(
+            GapKind::PluginFailed,
+            short(&error.message.replace("the exec plugin", &format!("the exec plugin `{name}`"))),
+        )
+    })
+}
+
+fn plain(error: &std::io::Error) -> String {
+    cause::clean(cause::without_number(&error.to_string()))
+}
+
+/// The end of what a plugin writes to stderr, which is for people.
+#[derive(Default)]
+struct Complaint(VecDeque<u8>);
+
+impl Complaint {
+    async fn hear(&mut self, stderr: Option<ChildStderr>) {
+        let Some(mut stderr) = stderr else { return };
+        let mut part = [0; 1024];
+        while let Ok(read @ 1..) = stderr.read(&mut part).await {
+            self.0.extend(&part[..read]);
+            self.0.drain(..self.0.len().saturating_sub(COMPLAINT));
+        }
+    }
+
+    /// In one bounded line, without what may be a secret. The end says most.
+    fn words(&self) -> String {
+        let bytes: Vec<u8> = self.0.iter().copied().collect();
+        let text = without_secrets(&String::from_utf8_lossy(&bytes));
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let from = words.char_indices().rev().nth(SHOWN - 1).map_or(0, |(at, _)| at);
+        match words.get(from..).unwrap_or_default() {
+            "" => ", and wrote nothing to stderr".to_owned(),
+            all if from == 0 => format!(": {all}"),
+            end => format!(": …{end}"),
+        }
+    }
 }
 
 /// The program of this name, as kubectl finds it: in PATH as it is here, not as the plugin's own variables say, and never in a folder
@@ -118,8 +179,8 @@ fn located(name: &str, path: &OsStr) -> Result<PathBuf, &'static str> {
     let mut places = env::split_paths(path).map(|folder| folder.join(name));
     match places.find(is_program).filter(|_| !name.is_empty()) {
         Some(found) if found.is_absolute() => Ok(found),
-        Some(_) => Err("the exec plugin is in the current folder, where PATH leads: name it with its path"),
-        None => Err("the exec plugin is not in PATH"),
+        Some(_) => Err("is in the current folder, where PATH leads: name it with its path"),
+        None => Err("is not in PATH"),
     }
 }
 
@@ -136,7 +197,7 @@ fn command(program: &Path, exec: &ExecConfig) -> Command {
     };
     command.envs(exec.env.iter().flatten().filter_map(variable));
     command.env("KUBERNETES_EXEC_INFO", about.to_string());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0).kill_on_drop(true);
     command
 }

@@ -509,17 +509,27 @@ async fn an_exec_plugin_is_bounded_and_its_output_stays_private() {
         );
         config
     };
-    let fails = KubeClient::new(exec("echo s3cret; echo s3cret >&2; exit 3"), direct(), credentials("x"), CALL)
-        .await
-        .err()
-        .unwrap();
-    assert_eq!(fails.kind, GapKind::Unauthenticated);
-    assert!(!fails.text.contains("s3cret") && fails.text.contains('3'), "{}", fails.text);
+    let fails = KubeClient::new(
+        exec("echo s3cret; echo log in again, >&2; echo me@k8s.example >&2; exit 3"),
+        direct(),
+        credentials("x"),
+        CALL,
+    )
+    .await
+    .err()
+    .unwrap();
+    let text = "the exec plugin `sh` failed: exit status: 3: log in again, me@k8s.example";
+    assert_eq!(fails, Gap::new(GapKind::PluginFailed, text));
     let hangs = KubeClient::new(exec("exec sleep 2"), direct(), credentials("x"), Duration::from_millis(100))
         .await
         .err()
         .unwrap();
-    assert_eq!(hangs.kind, GapKind::Unauthenticated);
+    let text = "the exec plugin `sh` did not finish within 100ms, and wrote nothing to stderr";
+    assert_eq!(hangs, Gap::new(GapKind::PluginFailed, text));
+    let words = "for n in $(seq 9999); do echo word >&2; done; echo password=s3cret$(printf '\\033')[31m >&2; exit 1";
+    let endless = KubeClient::new(exec(words), direct(), credentials("x"), CALL).await.err().unwrap();
+    assert!(endless.text.contains(": …") && endless.text.len() < 400, "{}", endless.text);
+    assert!(!endless.text.contains("s3cret") && !endless.text.contains('\u{1b}'), "{}", endless.text);
 }
 
 /// What a plugin answers.

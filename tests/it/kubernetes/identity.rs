@@ -51,7 +51,7 @@ fn a_kubeconfig_from_before_the_cluster_was_set_up_anew() {
     let stale = old.replace(&server(&old), &server(ours.kubeconfig()));
     let ours = ours.with_kubeconfig(stale);
     let judged = ours.run(&["--no-talos"]);
-    judged.is(1, &[("k8s.api.endpoint", "unknown-ca", "balancer")]);
+    judged.is(69, &[("k8s.api.endpoint", "unknown-ca", "balancer")]);
     assert_eq!(ours.simulator().calls().counts(), [], "no credentials are shown to a server that is not known");
 }
 

@@ -52,7 +52,7 @@ fn one_in_the_current_folder_is_not_found_by_its_name() {
             let program = program.file("kubeconfig", kubeconfig).env("PATH", path.replace("HOME", &home));
             let (outcome, home) = program.run_and_keep();
             assert_eq!(starts(home.path()) > 0, runs, "{path:?}: {outcome}");
-            assert!(runs || outcome.to_string().contains("the exec plugin is "), "{path:?}: {outcome}");
+            assert!(runs || outcome.to_string().contains("the exec plugin `plugin` is "), "{path:?}: {outcome}");
         }
     }
 }
@@ -78,7 +78,7 @@ const HANGS: &str = "echo $$ >> pids; sleep 1000 & echo $! >> pids; sleep 1000";
 fn one_that_hangs_is_ended_with_all_that_it_has_started() {
     let waits = ["--wait-timeout=3s", "--attempt-timeout=600ms", "--interval=100ms"];
     let (outcome, home) = with_plugin(HANGS).args(waits).run_and_keep();
-    outcome.is(77, &["no credentials within"]);
+    outcome.is(78, &["did not finish within"]);
     until(|| alive(home.path()).is_empty());
     // Two of each: once a round, and never two at a time.
     assert!((2..=24).contains(&starts(home.path())), "{}", starts(home.path()));
@@ -101,9 +101,17 @@ fn none_outlives_a_signal() {
 }
 
 #[test]
+fn one_that_fails_is_named_with_what_it_complains_about() {
+    let outcome = with_plugin("echo 'token has expired, run: login' >&2; exit 7").run();
+    outcome.is(78, &["plugin` failed: exit status: 7: token has expired, run: login"]);
+    let missing = with_plugin("").file("plugin", "").run();
+    missing.is(78, &["plugin` cannot be started: "]);
+}
+
+#[test]
 fn one_that_prints_without_end_is_ended() {
     let (outcome, home) = with_plugin("echo $$ >> pids; exec yes").run_and_keep();
-    outcome.is(77, &["the exec plugin printed more than 1 MiB"]);
+    outcome.is(78, &["plugin` printed more than 1 MiB"]);
     assert_eq!(alive(home.path()), [""; 0]);
     // What it complains about does not fill up anything, either.
     let answer = format!("yes >&2 & echo '{}'", answer("abc"));
@@ -116,7 +124,7 @@ fn a_token_that_no_header_may_hold_is_an_error_of_the_credentials() {
     for token in [r"s3cret\nX-Remote-User: admin", r"s3cret\u0000", r"s3cret\u00e4", r"\n", ""] {
         let script = format!("cat <<'END'\n{}\nEND", answer(token));
         let is_refused = |outcome: &Outcome| {
-            outcome.is(77, &["the answer of the exec plugin"]);
+            outcome.is(78, &["the answer of the exec plugin"]);
             assert!(!outcome.stdout.contains("s3cr") && !outcome.stderr.contains("s3cr"), "{outcome}");
         };
         is_refused(&with_plugin(&script).run());

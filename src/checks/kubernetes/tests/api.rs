@@ -101,6 +101,7 @@ fn a_kubeconfig_that_was_named_and_cannot_be_used_is_final() {
         (GapKind::Malformed, "fail config-unreadable kubeconfig !"),
         (GapKind::ContextUnknown, "fail context-unknown kubeconfig !"),
         (GapKind::Insecure, "fail kubeconfig-insecure kubeconfig !"),
+        (GapKind::PluginFailed, "fail exec-plugin-failed kubeconfig"),
         (GapKind::TimedOut, "error timed-out kubeconfig"),
     ] {
         let mut snapshot = healthy();
@@ -136,6 +137,60 @@ fn the_endpoint_tells_causes_apart() {
         };
         assert_eq!(said(&snapshot, id), [format!("{expected} https://k8s.example:6443")]);
     }
+}
+
+/// Nothing that Talos, etcd or an API server has said is left.
+fn unheard(endpoint: GapKind) -> Snapshot {
+    let mut snapshot = healthy();
+    for it in &mut snapshot.talos_mut().endpoints {
+        it.version = no(GapKind::ConnectTimedOut);
+    }
+    for node in &mut snapshot.nodes {
+        node.talos = TalosNode::unasked(&Gap::not_asked()).into();
+    }
+    let kubernetes = snapshot.kube();
+    kubernetes.endpoint = no(endpoint);
+    kubernetes.nodes = no(endpoint);
+    kubernetes.servers.values_mut().for_each(|server| *server = no(endpoint));
+    snapshot
+}
+
+#[test]
+fn what_lies_before_the_cluster_is_a_failure_only_if_something_of_it_answers() {
+    let id = "k8s.api.endpoint";
+    let of = |snapshot: &Snapshot| said(snapshot, id)[0].split(' ').take(2).collect::<Vec<_>>().join(" ");
+    for (kind, alone, among_others) in [
+        (GapKind::NameNotFound, "error name-not-found", "fail name-not-found"),
+        (GapKind::NoRoute, "error no-route", "fail no-route"),
+        (GapKind::ConnectTimedOut, "error timed-out", "fail timed-out"),
+        (GapKind::UnknownCa, "error unknown-ca", "fail unknown-ca"),
+        (GapKind::Proxy, "error proxy-refused", "error proxy-refused"),
+        (GapKind::ConnectionRefused, "fail connection-refused", "fail connection-refused"),
+        (GapKind::Broken, "fail api-unreachable", "fail api-unreachable"),
+        (GapKind::TimedOut, "fail api-frozen", "fail api-frozen"),
+    ] {
+        let snapshot = unheard(kind);
+        assert_eq!(of(&snapshot), alone, "{kind:?}");
+        let mut by_talos = snapshot.clone();
+        by_talos.talos_mut().endpoints[0].version = healthy().talos_mut().endpoints[0].version.clone();
+        assert_eq!(of(&by_talos), among_others, "{kind:?}");
+        let mut by_server = snapshot.clone();
+        *by_server.kube().servers.get_mut("cp-1").unwrap() = Ok(answered(500, &["etcd"]));
+        assert_eq!(of(&by_server), among_others, "{kind:?}");
+        let mut by_etcd = snapshot;
+        by_etcd.external_etcd = Shape { external_etcd: 1, ..Shape::default() }.world().external_etcd;
+        assert_eq!(of(&by_etcd), among_others, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_foreign_ca_everywhere_is_no_failure_and_that_of_one_server_is() {
+    let id = "k8s.api.servers";
+    let mut snapshot = unheard(GapKind::UnknownCa);
+    assert_eq!(said(&snapshot, id).iter().filter(|it| it.starts_with("fail")).count(), 0, "{:?}", said(&snapshot, id));
+    snapshot = healthy();
+    *snapshot.kube().servers.get_mut("cp-1").unwrap() = no(GapKind::UnknownCa);
+    assert_eq!(said(&snapshot, id), ["fail unknown-ca cp-1"]);
 }
 
 #[test]

@@ -96,6 +96,8 @@ fn cut_off(kind: GapKind) -> Snapshot {
 fn without_an_endpoint_nothing_is_known() {
     let cases = [
         (GapKind::ConnectionRefused, "error connection-refused"),
+        (GapKind::TimedOut, "error timed-out"),
+        (GapKind::Broken, "error no-answer"),
         (GapKind::ConnectTimedOut, "error timed-out"),
         (GapKind::NameNotFound, "error name-not-found"),
         (GapKind::UnknownCa, "error unknown-ca"),
