@@ -72,6 +72,8 @@ integrations: setup ## Check integrations/ and the machine-readable reports with
 	@TOOLS=$(INTEGRATIONS_TOOLS) tools/setup integrations
 	tools/lint-integrations $(INTEGRATIONS_TOOLS)
 	tests/readers/run $(INTEGRATIONS_TOOLS)
+	$(CARGO) build --locked --package cluster-health
+	tests/kubeconfigs/compare $(BUILT)/debug/cluster-health
 
 .PHONY: chaos
 chaos: setup ## Run the program against random clusters with random faults: SEED=1 N=200
