@@ -224,6 +224,7 @@ impl<'a> Graph<'a> {
             },
             Id::TalosNodesDisk => match (reason, &problem.about) {
                 (Reason::VolumeFailed, about) if *about != Some(About::UserVolume) => Part::Volumes,
+                (Reason::DiskFull, _) => Part::Volumes,
                 _ => Part::Property,
             },
             Id::EtcdService => match self.node(machine) {
@@ -251,6 +252,7 @@ impl<'a> Graph<'a> {
                 Reason::ForeignEtcd => Part::EtcdIdentity,
                 Reason::StaleMember => Part::Record,
                 Reason::MemberJoining => Part::Joining,
+                Reason::PeerAddress => Part::Property,
                 _ => Part::Membership,
             },
             Id::EtcdLearners => Part::Joining,
@@ -298,6 +300,7 @@ impl<'a> Graph<'a> {
             Id::K8sDns | Id::K8sSystem => Part::Workload,
             Id::K8sPodsStarting => match reason {
                 Reason::PodsNotScheduled => Part::Scheduling,
+                Reason::NodeCannotAttach | Reason::NodeCannotPull => Part::Property,
                 _ => Part::Sandbox,
             },
             Id::K8sWebhooks => Part::Webhook,

@@ -406,6 +406,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::ContextUnknown
         | R::NoKubeconfig
         | R::KubeconfigInsecure
+        | R::PluginFailed
         | R::ConnectionRefused
         | R::NoRoute
         | R::TimedOut
@@ -430,6 +431,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::KubeletUnhealthy
         | R::NetworkNotReady
         | R::VolumeFailed
+        | R::DiskFull
         | R::TimeNotSynced
         | R::ClockSkew
         | R::NeverBootstrapped
@@ -481,6 +483,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::PodsNotScheduled
         | R::PodsCannotStart
         | R::WebhookUnavailable
+        | R::ConversionUnavailable
         | R::StaticPodMissing
         | R::StaticPodNotRendered
         | R::StaticPodFailed
@@ -511,6 +514,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::Fragmented
         | R::Lagging
         | R::VersionsMixed
+        | R::PeerAddress
         | R::EvenMembers
         | R::TwoMembers
         | R::ApiUnreachableFromHere
@@ -524,6 +528,8 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::NodeAddress
         | R::PodCidrShared
         | R::NodeFlapping
+        | R::NodeCannotAttach
+        | R::NodeCannotPull
         | R::NodePressure
         | R::NodeCondition
         | R::CordonedByTalos
