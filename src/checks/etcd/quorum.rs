@@ -267,20 +267,25 @@ fn leader(cluster: &Assessment<'_>) -> Verdict {
 /// An election counts for so long: the rounds of a wait are shorter.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// Voters that are down, by name. One that could not be queried may be up; one that nobody is any more is not.
-fn voters_down(views: &[View<'_>], members: Option<&[EtcdMember]>) -> Vec<String> {
-    let is_down = |member: &&EtcdMember| {
+/// Voters that are down, each with the place where it was asked. One that could not be queried may be up; one that nobody is any more
+/// is not.
+fn voters_down<'v>(
+    views: &'v [View<'_>],
+    members: Option<&'v [EtcdMember]>,
+) -> Vec<(&'v EtcdMember, Option<&'v Target>)> {
+    let down = |member: &'v EtcdMember| {
         let by_id = views.iter().find(|view| view.id == Some(member.id));
         let by_name =
             || views.iter().find(|view| view.id.is_none() && view.node.is_some_and(|it| could_be(member, it)));
-        match by_id.or_else(by_name) {
+        let view = by_id.or_else(by_name);
+        let is_down = match view {
             Some(view) => view.is_down || (view.status.is_ok() && !view.sees_leader()),
             // Behind `--etcd-endpoints` there can be voters that nobody named.
             None => member.has_never_started() || views.iter().any(|view| view.node.is_some()),
-        }
+        };
+        is_down.then_some((member, view.map(|view| &view.target)))
     };
-    let voters = members.into_iter().flatten().filter(|member| !member.is_learner);
-    voters.filter(is_down).map(name).collect::<BTreeSet<_>>().into_iter().collect()
+    members.into_iter().flatten().filter(|member| !member.is_learner).filter_map(down).collect()
 }
 
 /// Behind `--etcd-endpoints`, voters that none of these is, by name.
@@ -328,7 +333,9 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     let worst = quorum.tolerates(quorum.following);
     // Members of which it cannot be told may be up. Only if that makes no difference is it a failure.
     let best = quorum.tolerates(quorum.following + quorum.untold);
-    let down = voters_down(views, *members);
+    let voters_down = voters_down(views, *members);
+    let down: BTreeSet<String> = voters_down.iter().map(|(member, _)| name(member)).collect();
+    let down: Vec<String> = down.into_iter().collect();
     let wanted = cluster.asked.require_quorum_margin.unwrap_or(0);
     let margin = margin(quorum, &down, wanted);
     let needed = if voters > 2 { wanted.max(1) } else { wanted };
@@ -345,7 +352,10 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
         }
         let living = views.iter().find_map(|view| view.node.filter(|_| view.sees_leader()));
         let look = look(living, "{talosctl} -n {} etcd members", "{etcdctl} member list");
-        Outcome::problem(problem.hint(look).on(down))
+        let place = |(member, target): &(&EtcdMember, Option<&Target>)| {
+            target.map_or_else(|| name(member), |it| it.name.clone())
+        };
+        Outcome::problem(problem.hint(look).on(voters_down.iter().map(place)))
     } else if worst < needed {
         let not_given = voters_not_given(views, *members);
         let problem = if not_given.is_empty() {

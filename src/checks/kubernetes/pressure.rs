@@ -92,12 +92,13 @@ fn shared_range(cluster: &Assessment<'_>, overlap: &str) -> Problem {
     Problem { severity, ..problem }
 }
 
-/// Living Nodes by the address to which flannel sends what is for their pods. One that no longer reports may have left its address to
-/// another.
+/// Living Nodes by the address to which flannel sends what is for their pods. A Node that no longer reports may have left its address to
+/// another, and one of another system may pose as any.
 fn overlay_addresses<'a>(cluster: &Assessment<'a>) -> HashMap<&'a str, BTreeSet<&'a str>> {
     let mut nodes: HashMap<&str, BTreeSet<&str>> = HashMap::new();
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
-    for object in objects.filter(|object| cluster.kubelet_reports(&object.name)) {
+    let is_ours = |object: &KubeNode| cluster.machine_of(&object.name).is_none_or(|machine| !cluster.is_guest(machine));
+    for object in objects.filter(|object| cluster.kubelet_reports(&object.name) && is_ours(object)) {
         for address in &object.overlay {
             nodes.entry(address).or_default().insert(&object.name);
         }

@@ -144,7 +144,9 @@ impl<'a> Graph<'a> {
     }
 
     fn place(&self, name: &'a str) -> Machine<'a> {
-        self.machines.get(name).copied().map_or(Machine::Other(name), Machine::Known)
+        // An endpoint is a URL.
+        let known = self.machines.get(name).or_else(|| self.machines.get(host(name))).copied();
+        known.map_or_else(|| Machine::Other(host(name)), Machine::Known)
     }
 
     /// The machine that a target is, or that it is on.

@@ -9,9 +9,9 @@ use simulator::world::{CallFault, Misbehavior};
 
 use super::servers::forget_endpoint;
 use super::{
-    API_ENDPOINTS, API_SERVICES, DAEMON_SETS, DEPLOYMENTS, DNS_ENDPOINTS, EVENTS, MUTATING_WEBHOOKS, NODE_LEASES,
-    NODES, PENDING_PODS, PODS, READYZ, SIGNING_REQUESTS, SLICES, STATEFUL_SETS, SYSTEM_LEASES, VALIDATING_WEBHOOKS,
-    answers, round, side_by_side,
+    API_ENDPOINTS, API_SERVICES, DAEMON_SETS, DEFINITIONS, DEPLOYMENTS, DNS_ENDPOINTS, EVENTS, MUTATING_WEBHOOKS,
+    NODE_LEASES, NODES, PENDING_PODS, PODS, READYZ, SIGNING_REQUESTS, SLICES, STATEFUL_SETS, SYSTEM_LEASES,
+    VALIDATING_WEBHOOKS, answers, round, side_by_side,
 };
 use crate::cluster::{Cluster, Judgment, cluster};
 
@@ -29,7 +29,7 @@ struct List {
     empty: Option<Said>,
 }
 
-const LISTS: [List; 15] = [
+const LISTS: [List; 16] = [
     List {
         path: NODES,
         kind: "NodeList",
@@ -117,6 +117,14 @@ const LISTS: [List; 15] = [
         path: MUTATING_WEBHOOKS,
         kind: "MutatingWebhookConfigurationList",
         api_version: "admissionregistration.k8s.io/v1",
+        given: |_| {},
+        check: "k8s.webhooks",
+        empty: None,
+    },
+    List {
+        path: DEFINITIONS,
+        kind: "CustomResourceDefinitionList",
+        api_version: "apiextensions.k8s.io/v1",
         given: |_| {},
         check: "k8s.webhooks",
         empty: None,
@@ -221,14 +229,28 @@ const WRONG_LISTS: [&str; 8] = [
 ];
 
 /// Whose objects have no namespace, or any.
-const CLUSTER_SCOPED: [&str; 8] =
-    [DAEMON_SETS, PENDING_PODS, EVENTS, NODES, SIGNING_REQUESTS, VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS, API_SERVICES];
+const CLUSTER_SCOPED: [&str; 9] = [
+    DAEMON_SETS,
+    PENDING_PODS,
+    EVENTS,
+    NODES,
+    SIGNING_REQUESTS,
+    VALIDATING_WEBHOOKS,
+    MUTATING_WEBHOOKS,
+    DEFINITIONS,
+    API_SERVICES,
+];
 
 /// What one path answers, whatever it lists, and what is said of it.
 fn ways(list: &List) -> Vec<(Misbehavior, Said)> {
     let of = |text: &str| body(&text.replace("KIND", list.kind).replace("VERSION", list.api_version));
     // A refusal that concerns a warning alone is skipped.
-    let is_skipped = |does: &Misbehavior| [SIGNING_REQUESTS, API_SERVICES].contains(&list.path) && *does == fail(403);
+    let is_skipped = |does: &Misbehavior| match list.path {
+        SIGNING_REQUESTS | API_SERVICES => *does == fail(403),
+        // They may be too large, too.
+        DEFINITIONS => *does == fail(403) || *does == Misbehavior::Endless,
+        _ => false,
+    };
     let every = misbehaviors().into_iter().map(|(does, said, _)| (does, said)).filter(|(does, _)| !is_skipped(does));
     let wrong = WRONG_LISTS.map(|text| {
         if CLUSTER_SCOPED.contains(&list.path) {

@@ -40,6 +40,7 @@ pub(crate) const SIGNING_REQUESTS: &str = "/apis/certificates.k8s.io/v1/certific
 pub(crate) const VALIDATING_WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 pub(crate) const MUTATING_WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 pub(crate) const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const READYZ: &str = "/readyz";
 
 pub(crate) const LEASES: &str = "leases.coordination.k8s.io";

@@ -51,10 +51,10 @@ fn external_without_the_last(kind: GapKind) -> Snapshot {
 fn an_endpoint_that_shows_its_own_fault_fails_once() {
     for (kind, reason, tolerance) in [
         (GapKind::ConnectionRefused, "connection-refused", "fail no-tolerance, see etcd.leader"),
-        (GapKind::PeerCertificateExpired, "server-certificate-expired", "error no-answer"),
-        (GapKind::UnknownCa, "unknown-ca", "error no-answer"),
-        (GapKind::NameNotInCertificate, "name-not-in-certificate", "error no-answer"),
-        (GapKind::TimedOut, "timed-out", "error no-answer"),
+        (GapKind::PeerCertificateExpired, "server-certificate-expired", "error no-answer, see etcd.leader"),
+        (GapKind::UnknownCa, "unknown-ca", "error no-answer, see etcd.leader"),
+        (GapKind::NameNotInCertificate, "name-not-in-certificate", "error no-answer, see etcd.leader"),
+        (GapKind::TimedOut, "timed-out", "error no-answer, see etcd.leader"),
     ] {
         let snapshot = external_without_the_last(kind);
         let last = "https://10.0.0.3:2379";

@@ -788,6 +788,9 @@ fn flannel_of_each_node_has_an_address_of_its_own() {
     let mut silent = shared.clone();
     silent.kube().node_leases.as_mut().unwrap().by_name.remove("w-1");
     assert_eq!(said(&silent, id), ["blocked w-1 < k8s.nodes.ready", "warn node-address cp-1"]);
+    let mut guest = shared.clone();
+    guest.node_mut("w-1").is_talos = false;
+    assert_eq!(said(&guest, id), ["warn node-address cp-1"], "whatever a guest says");
     let mut replaced = Shape { flannel: false, ..Shape::default() }.world();
     set(&mut replaced, "cp-1", "192.0.2.15");
     set(&mut replaced, "w-1", "192.0.2.15");
