@@ -122,8 +122,10 @@ its image or crashes. The service's last event shows what it waits for.",
         Do("Provide what the service waits for, or upgrade the machine to an image without the extension."),
     ],
     recognize: |symptoms| {
-        // A service that has failed explains a boot that waits for it; that the boot does is what matters here.
-        let own = |sign: &Sign<'_>| matches!(sign.problem.explained_by, None | Some(CheckId::TalosNodesServices));
+        // A service that has failed explains a boot that waits for it; that the boot does is what matters here. One that waits itself, for
+        // a volume or the network, is not the cause.
+        let fails = |it: &Sign<'_>| it.check == CheckId::TalosNodesServices && it.is_root();
+        let own = |sign: &Sign<'_>| sign.is_root() || symptoms.about(sign.target).any(|it| fails(&it));
         let signs = symptoms.of_check(CheckId::TalosNodesBooted, &[Reason::ServiceBlocksBoot]).filter(own);
         signs
             .map(|sign| {

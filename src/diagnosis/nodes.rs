@@ -394,7 +394,7 @@ something that its service status shows.",
     recognize: |symptoms| {
         symptoms
             .of_check(CheckId::TalosNodesKubelet, &[Reason::KubeletUnhealthy])
-            .filter(|sign| symptoms.is_open(sign) && sign.problem.explained_by != Some(CheckId::TalosNodesServices))
+            .filter(|sign| symptoms.is_open(sign) && sign.is_root())
             .map(|sign| {
                 let words = service::of_problem(&sign.problem.observed, symptoms.service(sign.target, "kubelet"));
                 let what = if words.starts_with("Running") { "does not work" } else { "is not running" };
