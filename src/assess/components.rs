@@ -53,6 +53,11 @@ impl Component {
         rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-') == Some(node.name.as_str()))
     }
 
+    /// The component whose static pod this is.
+    pub(crate) fn of_static_pod(id: &str, node: &Node) -> Option<Self> {
+        Self::ALL.into_iter().find(|component| component.is_rendered_as(id, node))
+    }
+
     /// Talos lists its static pods, and this is one of them.
     fn is_rendered(self, node: &Node) -> bool {
         node.talos.static_pods.as_ref().is_ok_and(|ids| ids.iter().any(|id| self.is_rendered_as(id, node)))

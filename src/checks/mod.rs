@@ -21,7 +21,7 @@ use std::fmt;
 pub(crate) use talos::{holds_up_boot, must_run};
 
 use crate::assess::Assessment;
-use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 
 /// Definition of a check. Everything that is printed or documented about it is generated from this literal.
 pub(crate) struct Check {
@@ -134,6 +134,13 @@ pub(crate) const ALL: &[&Check] = &[
 /// Verdict of a judge that reported nothing: no evidence is an error, never a pass.
 pub(crate) fn nothing_judged() -> Verdict {
     Verdict::whole(Outcome::problem(Problem::error(Reason::NoAnswer, "something to check", "no target was found")))
+}
+
+/// All problems of a round, in the order of the catalog.
+pub(crate) fn problems<'a>(
+    verdicts: &'a [(&'static Check, Verdict)],
+) -> impl Iterator<Item = (CheckId, &'a Target, &'a Problem)> {
+    verdicts.iter().flat_map(|(check, verdict)| verdict.problems().map(|(target, problem)| (check.id, target, problem)))
 }
 
 #[cfg(test)]

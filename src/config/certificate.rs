@@ -44,11 +44,9 @@ impl Identity {
     pub(crate) fn key_pem(&self) -> Zeroizing<String> {
         pem::encode_key(&self.key)
     }
-}
 
-impl Identity {
-    /// For rustls, which would parse the certificate only to compare its key, and knows no X.509 version 1 (`MicroK8s` writes it): so
-    /// the keys are compared here.
+    /// The identity for rustls, which would parse the certificate only to compare its key and rejects X.509 version 1 (`MicroK8s`
+    /// writes it). So the keys are compared here.
     pub(crate) fn resolver(&self) -> Result<Arc<dyn ResolvesClientCert>, rustls::Error> {
         let facts = self.chain.first().map(|leaf| facts(leaf, Some(&self.key), Peer::Kubernetes));
         if !facts.is_some_and(|facts| facts.is_ok_and(|facts| facts.matches_key)) {

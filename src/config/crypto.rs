@@ -31,7 +31,7 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 
 type Verification = &'static dyn SignatureVerificationAlgorithm;
 
-/// Made once, for the life of the process: rustls wants them static, and ring's tables are no constants.
+/// Made once, for the life of the process: rustls wants them static, and ring's tables are not constants.
 fn verification() -> WebPkiSupportedAlgorithms {
     let ring = base::default_provider().signature_verification_algorithms;
     let all = ring.all.iter().copied().chain(ADDED.iter().map(|it| it as Verification)).collect::<Vec<_>>();
@@ -132,13 +132,11 @@ struct P521(p521::ecdsa::SigningKey);
 impl P521 {
     fn read(key: &PrivateKeyDer<'_>) -> Option<Self> {
         let key = match key {
-            PrivateKeyDer::Pkcs8(key) => p521::SecretKey::from_pkcs8_der(key.secret_pkcs8_der()),
-            PrivateKeyDer::Sec1(key) => {
-                return p521::SecretKey::from_sec1_der(key.secret_sec1_der()).ok().map(|key| Self(key.into()));
-            }
-            _ => return None,
+            PrivateKeyDer::Pkcs8(key) => p521::SecretKey::from_pkcs8_der(key.secret_pkcs8_der()).ok(),
+            PrivateKeyDer::Sec1(key) => p521::SecretKey::from_sec1_der(key.secret_sec1_der()).ok(),
+            _ => None,
         };
-        key.ok().map(|key| Self(key.into()))
+        key.map(|key| Self(key.into()))
     }
 }
 

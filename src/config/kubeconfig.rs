@@ -241,9 +241,9 @@ fn server(cluster: &Value<'_>, options: &Options) -> Result<(Endpoint, http::Uri
     }
     let server = cluster.key("server");
     let Some(text) = server.text()? else { return Err(cluster.error("has no `server`")) };
-    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-    let Some(rest) = text.split_once("://").filter(|_| scheme.as_deref() == Some("https")).map(|(_, rest)| rest) else {
-        return Err(if scheme.is_some_and(|scheme| scheme != "http") {
+    let parts = text.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
+    let Some((_, rest)) = parts.as_ref().filter(|(scheme, _)| scheme == "https") else {
+        return Err(if parts.is_some_and(|(scheme, _)| scheme != "http") {
             server.error("does not start with `https://`")
         } else {
             insecure(&server, "is not `https://`: credentials would be sent in plain text")

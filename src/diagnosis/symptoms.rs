@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::Explained;
 use super::graph::Causes;
-use crate::checks::Check;
+use crate::assess::service;
+use crate::checks::{Check, problems};
 use crate::model::{CheckId, Kind, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{EtcdEndpoint, Node, Service, Snapshot};
 use crate::text::{host, some};
@@ -61,9 +62,7 @@ impl Sign<'_> {
 
 impl<'a> Symptoms<'a> {
     pub(super) fn new(snapshot: &'a Snapshot, verdicts: &'a [(&'static Check, Verdict)]) -> Self {
-        let problems = verdicts
-            .iter()
-            .flat_map(|(check, verdict)| verdict.problems().map(|(target, problem)| (check.id, target, problem)));
+        let problems = problems(verdicts);
         let causes = Causes::of(snapshot, verdicts);
         let sign = |(at, (check, target, problem))| {
             let is_symptom = !causes.behind(at).is_empty();
@@ -142,7 +141,7 @@ impl<'a> Symptoms<'a> {
 
     /// What this machine says of one of its services.
     pub(super) fn service(&self, target: &Target, id: &str) -> Option<&'a Service> {
-        self.node(target)?.talos.services.as_ref().ok()?.iter().find(|service| service.id == id)
+        service(self.node(target)?, id)
     }
 
     /// The machine that this is about, or that it runs on.

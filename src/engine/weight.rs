@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Named, Pace};
 use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, Explained, explain};
-use crate::model::{CheckId, Finding, Outcome, Problem, Reason, Severity, Target, Verdict};
+use crate::model::{CheckId, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{Allowance, Snapshot};
 
 /// What was seen of somebody.
@@ -65,19 +65,12 @@ pub(super) fn by_options(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]
 }
 
 fn problems<'a>(verdicts: &'a mut [(&'static Check, Verdict)]) -> impl Iterator<Item = (CheckId, &'a mut Problem)> {
-    verdicts.iter_mut().flat_map(|(check, verdict)| {
-        verdict.findings.iter_mut().filter_map(|Finding { outcome, .. }| match outcome {
-            Outcome::Problem(problem) => Some((check.id, &mut **problem)),
-            _ => None,
-        })
-    })
+    verdicts.iter_mut().flat_map(|(check, verdict)| verdict.problems_mut().map(|problem| (check.id, problem)))
 }
 
 /// All that stands in the way of a healthy verdict.
 fn failing(verdicts: &[(&'static Check, Verdict)]) -> HashSet<Sight> {
-    let all =
-        verdicts.iter().flat_map(|(check, verdict)| verdict.problems().map(|(target, it)| (check.id, target, it)));
-    let fail = all.filter(|(.., problem)| problem.severity > Severity::Warn);
+    let fail = checks::problems(verdicts).filter(|(.., problem)| problem.severity > Severity::Warn);
     fail.map(|(check, target, it)| (check, target.clone(), it.reason, it.observed.clone())).collect()
 }
 

@@ -234,9 +234,9 @@ pub(crate) enum About {
     Identity,
     /// A condition of Talos, by its name.
     Condition(String),
-    /// A volume that only the user's own data are on.
+    /// A volume of the machine configuration, which Talos itself does not need.
     UserVolume,
-    /// Something that has nothing to do with what the target depends on.
+    /// The target itself, and not the database behind it.
     Itself,
     /// Pods that an admission webhook keeps from being created.
     RefusedByWebhook,
@@ -289,7 +289,7 @@ impl Problem {
         Self { explained_by: Some(check), ..self }
     }
 
-    /// It shows on these machines.
+    /// The problem shows on these machines.
     pub(crate) fn on<T: Into<String>>(self, places: impl IntoIterator<Item = T>) -> Self {
         let places: Vec<String> = places.into_iter().map(Into::into).collect();
         Self { places: (!places.is_empty()).then(|| Shared::from(places)), ..self }
@@ -376,7 +376,7 @@ impl Verdict {
         self.push(target, Outcome::Pass(Some(line.into())));
     }
 
-    /// Names what a rule of the check leaves out, so that nobody takes it for judged.
+    /// Names what a rule of the check leaves out, so that it does not look judged.
     pub(crate) fn leave_out(&mut self, what: impl Into<String>) {
         self.left_out.push(what.into());
     }
@@ -410,5 +410,12 @@ impl Verdict {
 
     pub(crate) fn problems(&self) -> impl Iterator<Item = (&Target, &Problem)> {
         self.findings.iter().filter_map(|finding| Some((&*finding.target, finding.problem()?)))
+    }
+
+    pub(crate) fn problems_mut(&mut self) -> impl Iterator<Item = &mut Problem> {
+        self.findings.iter_mut().filter_map(|finding| match &mut finding.outcome {
+            Outcome::Problem(problem) => Some(&mut **problem),
+            Outcome::Pass(_) | Outcome::Skip(_) | Outcome::Blocked(_) => None,
+        })
     }
 }

@@ -340,6 +340,11 @@ impl Service {
         self.failures.iter().copied().max()
     }
 
+    /// The service has not run yet, or waits to run again.
+    pub(crate) fn is_starting(&self) -> bool {
+        matches!(self.state.as_str(), "Initialized" | "Starting" | "Preparing" | "Waiting")
+    }
+
     /// `Running` with a health check that passed.
     pub(crate) fn is_healthy(&self) -> bool {
         self.state == "Running" && self.healthy == Some(true)

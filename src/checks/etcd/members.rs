@@ -134,7 +134,7 @@ fn member_target(member: &EtcdMember) -> Target {
 }
 
 fn nodes(cluster: &Assessment<'_>) -> Verdict {
-    let Overview { views, members, is_split: _, quorum } = match overview(cluster) {
+    let Overview { views, members, quorum, .. } = match overview(cluster) {
         Ok(overview) => overview,
         Err(verdict) => return verdict,
     };

@@ -127,8 +127,7 @@ fn never_bootstrapped(node: &Node, to_be_bootstrapped: bool) -> Problem {
 
 fn unhealthy(node: &Node, service: &Service) -> Problem {
     let address = node.address.as_str();
-    let starting = matches!(service.state.as_str(), "Initialized" | "Starting" | "Preparing" | "Waiting");
-    let reason = if starting { Reason::EtcdStarting } else { Reason::EtcdUnhealthy };
+    let reason = if service.is_starting() { Reason::EtcdStarting } else { Reason::EtcdUnhealthy };
     Problem::fail(reason, "etcd running and healthy", service.to_string())
         .about(About::Service(service.id.clone()))
         .hint(Hint::run("{talosctl} -n {} service etcd", [address]))

@@ -144,7 +144,7 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
         Ok(readyz) => gaps::readyz(cluster, readyz),
         Err(gap) => gaps::no_readyz(cluster, gap),
     };
-    let problem = explain(cluster, kubernetes, problem);
+    let problem = with_what_is_behind(cluster, kubernetes, problem);
     // A refusal tells of the credentials only, and asking again tells no more.
     let refused = problem.severity != Severity::Fail
         && !kubernetes.endpoint.as_ref().is_err_and(|gap| gaps::is_on_the_way(gap.kind));
@@ -157,7 +157,7 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
 }
 
 /// The endpoint fails where the API servers behind it fail, unless all of them are ready.
-fn explain(cluster: &Assessment<'_>, kubernetes: &Kubernetes, problem: Problem) -> Problem {
+fn with_what_is_behind(cluster: &Assessment<'_>, kubernetes: &Kubernetes, problem: Problem) -> Problem {
     if problem.severity != Severity::Fail {
         return problem;
     }

@@ -72,16 +72,9 @@ fn miss_mirrors(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     if !passes || is_told || !matches!(cluster.kubernetes_access, KubernetesAccess::Open(_)) {
         return;
     }
-    if let Err(Outcome::Problem(problem)) = mirrors(cluster) {
+    if let Err(Outcome::Problem(problem)) = workloads::system_pods(cluster) {
         verdict.problem(Target::cluster(), *problem);
     }
-}
-
-/// All pods of kube-system. Where static pods run, there are some.
-fn mirrors<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
-    let expected = "the pods of kube-system";
-    let pods = listed(cluster, |kubernetes| &kubernetes.pods, expected)?;
-    if pods.is_empty() { Err(says_nothing(expected, "an empty list")) } else { Ok(pods) }
 }
 
 /// Severity of something that is not complete yet: a failure once it has been so for too long, or if nothing more will come, and

@@ -227,7 +227,7 @@ fn on_worker(cluster: &Assessment<'_>, node: &Node, ids: &[String], verdict: &mu
         let shows = |pod: &&Pod| pod.mirror && cluster.is_on(pod, node) && is_it(pod);
         if let Some(found) = pods.iter().find(shows) {
             push_or_look_again(verdict, Target::pod(found.name.as_str(), Some(&node.name)), mirror(cluster, found));
-        } else if id.starts_with("kube-system-") || component(id, node).is_some() {
+        } else if id.starts_with("kube-system-") || Component::of_static_pod(id, node).is_some() {
             let observed = "Kubernetes shows no mirror pod of it";
             verdict.problem(target, Problem::fail(Reason::StaticPodMissing, "running and ready", observed));
         } else {
@@ -284,10 +284,6 @@ fn is_id_of(id: &str, namespace: &str, pod: &str, node: &Node) -> bool {
 fn pod_name(id: &str, node: &Node) -> String {
     let suffix = format!("-{}", node.name);
     if id.ends_with(&suffix) { id.to_owned() } else { format!("{id}{suffix}") }
-}
-
-fn component(id: &str, node: &Node) -> Option<Component> {
-    Component::ALL.into_iter().find(|component| component.is_rendered_as(id, node))
 }
 
 /// etcd is a service of Talos; people look for it here.
@@ -348,7 +344,7 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
 
 fn mirror(cluster: &Assessment<'_>, mirror: &Pod) -> Outcome {
     let node = cluster.host_of(mirror);
-    let component = node.and_then(|node| component(&mirror.name, node));
+    let component = node.and_then(|node| Component::of_static_pod(&mirror.name, node));
     match pod(cluster, &mirror.name, &mirror.state, component) {
         Outcome::Pass(_) if node.is_none_or(|node| cluster.kubelet_is_silent(node)) => silent(),
         outcome => outcome,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{mirrors, node_objects};
+use super::node_objects;
+use super::workloads::system_pods;
 use crate::assess::components::{Component, State};
 use crate::assess::workloads::{is_well, says_ready};
 use crate::assess::{Assessment, Standing};
@@ -251,7 +252,7 @@ fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component) ->
         return Ok(version);
     }
     // The mirror pod tells what was asked for, where the runtime has told a digest.
-    let listed = mirrors(cluster);
+    let listed = system_pods(cluster);
     let mirror = listed.as_ref().ok().and_then(|pods| cluster.mirror_of(pods, node, component));
     if let Some(version) = mirror.and_then(|pod| image_of(&pod.state, component)).and_then(tagged) {
         return Ok(version);
@@ -326,7 +327,7 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
 fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Vec<Running>, verdict: &mut Verdict) {
     let is_proxy =
         |pod: &&Pod| pod.namespace == "kube-system" && pod.labels.get("k8s-app").is_some_and(|it| it == PROXY);
-    let mut pods: Vec<&Pod> = mirrors(cluster).into_iter().flatten().filter(is_proxy).collect();
+    let mut pods: Vec<&Pod> = system_pods(cluster).into_iter().flatten().filter(is_proxy).collect();
     pods.sort_by_key(|pod| &pod.name);
     for pod in pods.into_iter().filter(|pod| is_well(&pod.state)) {
         let node = cluster.host_of(pod);

@@ -84,10 +84,10 @@ fn network(cluster: &Assessment<'_>) -> Verdict {
         for problem in more {
             verdict.problem(target.clone(), problem);
         }
-        if let Err(gap) = node.talos.link_addresses.as_ref().map_err(|gap| &gap.text)
-            && is_too_large(node)
+        if let Err(gap) = &node.talos.link_addresses
+            && gap.kind == GapKind::TooLarge
         {
-            verdict.leave_out(format!("{target}: whether other machines have its addresses: {gap}"));
+            verdict.leave_out(format!("{target}: whether other machines have its addresses: {}", gap.text));
         }
     })
 }
@@ -111,7 +111,7 @@ fn shared_address(node: &Node, holders: &Holders<'_>) -> Option<Problem> {
     let own = match &node.talos.link_addresses {
         Ok(own) => own,
         // As many addresses as Services, maybe: that says nothing of the machine.
-        Err(_) if is_too_large(node) => return None,
+        Err(gap) if gap.kind == GapKind::TooLarge => return None,
         Err(gap) => return Some(gaps::talos(gap, expected)),
     };
     // One machine may be listed under two names.
@@ -133,10 +133,6 @@ fn shared_address(node: &Node, holders: &Holders<'_>) -> Option<Problem> {
         .hint(Hint::likely("two machines hold one virtual IP: whatever moves it believes that the other is gone"))
         .hint(Hint::run("{talosctl} -n {} get addresses", [node.address.as_str()]));
     Some(problem)
-}
-
-fn is_too_large(node: &Node) -> bool {
-    node.talos.link_addresses.as_ref().is_err_and(|gap| gap.kind == GapKind::TooLarge)
 }
 
 /// Most addresses that are named.

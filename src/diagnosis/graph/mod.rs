@@ -1,8 +1,8 @@
 //! What follows from what: the problems of a round on the graph of the [parts](part::Part) that a cluster consists of.
 //!
-//! Each problem is observed at one vertex: a part on a machine, or a part of the whole cluster. A problem is a symptom if a part that
-//! its own part needs, directly or through parts that nothing is known about, was seen not to work: on the same machine, or in the
-//! cluster. Otherwise it is a cause. Judges report what they see; only this module decides what it follows from.
+//! Each problem is observed at one vertex: a part on a machine, or a part of the whole cluster. A problem is a symptom if its part needs
+//! another one that does not work, on the same machine or in the cluster, directly or through parts that were not seen to work.
+//! Otherwise it is a cause. Judges report what they see; only this module decides what it follows from.
 
 pub(crate) mod part;
 #[cfg(test)]
@@ -14,15 +14,14 @@ use part::{Condition, Part, StaticPod, means_broken};
 
 use super::service::keeps_exiting;
 use crate::assess::components::Component;
-use crate::assess::is_going_down;
-use crate::checks::Check;
+use crate::assess::{is_going_down, service};
+use crate::checks::{Check, problems};
 use crate::model::{About, CheckId, Kind, NO_NODE, Outcome, Problem, Reason, Role, Severity, Target, Verdict};
 use crate::snapshot::{Node, Service, Snapshot};
 use crate::text::host;
 
 /// A problem of a round, with the check and the target that it was found for.
-#[derive(Clone, Copy)]
-pub(super) struct Found<'a> {
+struct Found<'a> {
     check: CheckId,
     target: &'a Target,
     problem: &'a Problem,
@@ -33,6 +32,10 @@ pub(crate) struct Causes(Vec<Vec<usize>>);
 
 impl Causes {
     pub(crate) fn of(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Self {
+        // Where nothing is wrong, nothing is looked up.
+        if problems(verdicts).next().is_none() {
+            return Self(Vec::new());
+        }
         let graph = Graph::of(snapshot, verdicts);
         Self((0..graph.found.len()).map(|at| graph.causes(at)).collect())
     }
@@ -45,22 +48,10 @@ impl Causes {
 
 /// Writes down for each problem which check's failure it follows from.
 pub(crate) fn explain(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
-    let checks: Vec<(CheckId, Severity)> = verdicts
-        .iter()
-        .flat_map(|(check, verdict)| verdict.problems().map(|(_, problem)| (check.id, problem.severity)))
-        .collect();
-    if checks.is_empty() {
-        return;
-    }
+    let checks: Vec<(CheckId, Severity)> =
+        problems(verdicts).map(|(check, _, problem)| (check, problem.severity)).collect();
     let causes = Causes::of(snapshot, verdicts);
-    let problems = verdicts.iter_mut().flat_map(|(_, verdict)| &mut verdict.findings).filter_map(|finding| {
-        match &mut finding.outcome {
-            Outcome::Problem(problem) => Some(problem),
-            _ => None,
-        }
-    });
-    for (at, problem) in problems.enumerate() {
-        // A check does not explain itself: its problems are reported together anyway.
+    for (at, problem) in verdicts.iter_mut().flat_map(|(_, verdict)| verdict.problems_mut()).enumerate() {
         // A failure that a warning explained would not be looked at. A check does not explain itself: its problems are reported
         // together anyway.
         let weighs = |cause: &&usize| checks[**cause].1 > Severity::Warn || problem.severity == Severity::Warn;
@@ -92,7 +83,7 @@ struct Graph<'a> {
     missing: HashMap<MissingAnswer<'a>, usize>,
 }
 
-/// What an undetermined problem of the cluster is about, so that two checks that miss the same answer are seen to do so.
+/// The answer that an undetermined problem of the cluster lacks. Two checks that lack the same one report it in the same words.
 type MissingAnswer<'a> = (Reason, &'a str, &'a str);
 
 fn missing_answer<'a>(problem: &'a Problem, machine: Option<Machine<'a>>) -> Option<MissingAnswer<'a>> {
@@ -103,9 +94,7 @@ fn missing_answer<'a>(problem: &'a Problem, machine: Option<Machine<'a>>) -> Opt
 
 impl<'a> Graph<'a> {
     fn of(snapshot: &'a Snapshot, verdicts: &'a [(&'static Check, Verdict)]) -> Self {
-        let found = verdicts.iter().flat_map(|(check, verdict)| {
-            verdict.problems().map(|(target, problem)| Found { check: check.id, target, problem })
-        });
+        let found = problems(verdicts).map(|(check, target, problem)| Found { check, target, problem });
         let mut graph = Self {
             snapshot,
             machines: machines(snapshot),
@@ -132,7 +121,7 @@ impl<'a> Graph<'a> {
             for part in [part].iter().chain(part.is_part_of()) {
                 graph.at.entry(vertex(*part)).or_default().push(at);
             }
-            // Members that follow no leader do not serve, whoever else disagrees.
+            // A member that follows no leader does not serve its clients.
             for place in found.problem.places().iter().filter(|_| part == Part::Agreement) {
                 graph.at.entry((Part::EtcdMember, Some(graph.place(place)))).or_default().push(at);
             }
@@ -143,23 +132,22 @@ impl<'a> Graph<'a> {
         graph
     }
 
+    /// The machine of this name, address or URL.
     fn place(&self, name: &'a str) -> Machine<'a> {
-        // An endpoint is a URL.
         let known = self.machines.get(name).or_else(|| self.machines.get(host(name))).copied();
         known.map_or_else(|| Machine::Other(host(name)), Machine::Known)
     }
 
     /// The machine that a target is, or that it is on.
     fn machine(&self, target: &'a Target) -> Option<Machine<'a>> {
-        let named = |name: &'a str| self.place(name);
         let by_address = || target.address.as_deref().and_then(|address| self.machines.get(address)).copied();
         match target.kind {
-            Kind::Node | Kind::EtcdMember => Some(match named(&target.name) {
+            Kind::Node | Kind::EtcdMember => Some(match self.place(&target.name) {
                 Machine::Other(name) => by_address().map_or(Machine::Other(name), Machine::Known),
                 known @ Machine::Known(_) => known,
             }),
-            Kind::Endpoint => Some(named(host(&target.name))),
-            Kind::Pod => target.node.as_deref().map(named),
+            Kind::Endpoint => Some(self.place(&target.name)),
+            Kind::Pod => target.node.as_deref().map(|node| self.place(node)),
             Kind::Cluster
             | Kind::Credentials
             | Kind::Workload
@@ -177,7 +165,7 @@ impl<'a> Graph<'a> {
     }
 
     fn service(&self, machine: Option<Machine<'a>>, id: &str) -> Option<&'a Service> {
-        self.node(machine)?.talos.services.as_ref().ok()?.iter().find(|service| service.id == id)
+        service(self.node(machine)?, id)
     }
 
     /// The part at which a problem was observed.
@@ -186,11 +174,8 @@ impl<'a> Graph<'a> {
         use CheckId as Id;
         let Found { target, problem, .. } = found;
         let reason = problem.reason;
-        let service = match &problem.about {
-            Some(About::Service(id)) => Some(id.as_str()),
-            _ => None,
-        };
         let waits = |id| self.service(machine, id).is_some_and(waits_to_start);
+        let runs = |id| self.service(machine, id).is_some_and(|service| service.state == "Running");
         match found.check {
             Id::TalosCredentials => Part::TalosCredentials,
             Id::TalosEndpoints => Part::TalosEndpoint,
@@ -210,8 +195,8 @@ impl<'a> Graph<'a> {
                 Some(About::Condition(name)) => Part::Condition(condition(name)),
                 _ => Part::Condition(Condition::Other),
             },
-            Id::TalosNodesServices => match service {
-                Some("containerd" | "cri") => Part::Runtime,
+            Id::TalosNodesServices => match &problem.about {
+                Some(About::Service(id)) if matches!(id.as_str(), "containerd" | "cri") => Part::Runtime,
                 _ => Part::Service,
             },
             Id::TalosNodesKubelet => match reason {
@@ -231,7 +216,7 @@ impl<'a> Graph<'a> {
             },
             Id::EtcdService => match self.node(machine) {
                 _ if waits("etcd") => Part::EtcdStart,
-                Some(node) if runs(node, "etcd") && node.talos.etcd_status.is_ok() => Part::EtcdMember,
+                Some(node) if runs("etcd") && node.talos.etcd_status.is_ok() => Part::EtcdMember,
                 _ => Part::EtcdProcess,
             },
             Id::EtcdQuorum => match reason {
@@ -309,7 +294,7 @@ impl<'a> Graph<'a> {
             Id::K8sApiservices => Part::AggregatedApi,
             Id::K8sStaticpodsRendered => Part::Manifests,
             Id::K8sStaticpodsRunning if target.kind != Kind::Pod => Part::PodStatuses,
-            Id::K8sStaticpodsRunning => Part::StaticPod(static_pod(&target.name)),
+            Id::K8sStaticpodsRunning => Part::StaticPod(static_pod(&target.name, self.node(machine))),
             Id::UpgradeDrain => match reason {
                 Reason::SlowTermination => Part::Drain,
                 _ => Part::Property,
@@ -354,13 +339,13 @@ impl<'a> Graph<'a> {
             causes.extend(self.at_all_places(at, part, problem.places()));
         }
         if causes.is_empty() {
-            causes.extend(self.told_before(at));
+            causes.extend(self.reported_before(at));
         }
         causes
     }
 
-    /// What a service waits for by its own word, such as `Waiting for service "cri" to be "up", time sync, network`; and what stops
-    /// every service. `None`: it does not say.
+    /// The parts that a service waits for, from its last event, such as `Waiting for service "cri" to be "up", time sync, network`;
+    /// and those that stop every service. `None` if the event names no conditions.
     fn waits_for(&self, part: Part, machine: Option<Machine<'a>>) -> Option<Vec<Part>> {
         let id = match part {
             Part::KubeletStart => "kubelet",
@@ -380,7 +365,7 @@ impl<'a> Graph<'a> {
         Some(named.chain([Part::Power, Part::TalosApi]).collect())
     }
 
-    /// What explains a problem of the cluster, if every machine that it shows on is explained.
+    /// The causes of a problem of the cluster, if there is one on every machine that it shows on.
     fn at_all_places(&self, at: usize, part: Part, places: &'a [String]) -> Vec<usize> {
         let needs = part.needs().iter().copied();
         let mut all = Vec::new();
@@ -402,7 +387,7 @@ impl<'a> Graph<'a> {
         all
     }
 
-    /// What explains that a pod has no node: nothing schedules it, or no node can run it.
+    /// Why a pod has no node: nothing schedules it, or no node can run it.
     fn without_a_place(&self, at: usize) -> Vec<usize> {
         let causes = self.upstream(at, std::iter::once(Part::Unplaced), None);
         let nodes = (0..self.snapshot.nodes.len()).filter(|_| causes.is_empty()).map(Machine::Known);
@@ -455,8 +440,8 @@ impl<'a> Graph<'a> {
         part.judged_by().is_some_and(|check| self.passed.contains(&(check, machine)))
     }
 
-    /// The first check that misses the same answer in the same words.
-    fn told_before(&self, at: usize) -> Option<usize> {
+    /// The first problem that lacks the same answer, if another check reports it.
+    fn reported_before(&self, at: usize) -> Option<usize> {
         let first = *self.missing.get(&missing_answer(self.found[at].problem, self.on[at])?)?;
         (self.found[first].check != self.found[at].check).then_some(first)
     }
@@ -480,11 +465,7 @@ fn machines(snapshot: &Snapshot) -> HashMap<&str, usize> {
 
 /// The service has not begun to run, and did not exit by itself.
 fn waits_to_start(service: &Service) -> bool {
-    matches!(service.state.as_str(), "Initialized" | "Starting" | "Preparing" | "Waiting") && !keeps_exiting(service)
-}
-
-fn runs(node: &Node, id: &str) -> bool {
-    node.talos.services.iter().flatten().any(|service| service.id == id && service.state == "Running")
+    service.is_starting() && !keeps_exiting(service)
 }
 
 /// A refusal concerns what was asked, and a foreign authority what the kubeconfig trusts, whichever server answers.
@@ -501,11 +482,11 @@ fn component(component: Component, reason: Reason) -> Part {
     }
 }
 
-fn static_pod(name: &str) -> StaticPod {
-    let is_of = |component: &str| name.strip_prefix(component).is_some_and(|rest| rest.starts_with('-'));
-    match Component::ALL.into_iter().find(|component| is_of(component.name())) {
+fn static_pod(name: &str, node: Option<&Node>) -> StaticPod {
+    let is_etcd = |node: &Node| name.strip_prefix("etcd-") == Some(node.name.as_str());
+    match node.and_then(|node| Component::of_static_pod(name, node)) {
         Some(component) => StaticPod::Component(component),
-        None if is_of("etcd") => StaticPod::Etcd,
+        None if node.is_some_and(is_etcd) => StaticPod::Etcd,
         None => StaticPod::Own,
     }
 }

@@ -2,7 +2,7 @@ use super::part::{Condition, Part, StaticPod, means_broken};
 use super::{Causes, explain};
 use crate::assess::components::Component;
 use crate::checks::Check;
-use crate::model::{CheckId, Reason, Verdict};
+use crate::model::{CheckId, Reason, Severity, Verdict};
 use crate::snapshot::Snapshot;
 use crate::testing::fixture::{healthy, verdicts};
 
@@ -152,13 +152,8 @@ fn a_failure_is_not_explained_by_a_warning() {
         ready.1.problems().next().unwrap().1.explained_by
     };
     assert_eq!(by(&verdicts), Some(CheckId::TalosNodesKubelet));
-    for finding in verdicts.iter_mut().filter(|(check, _)| check.id == CheckId::TalosNodesKubelet) {
-        for finding in &mut finding.1.findings {
-            if let crate::model::Outcome::Problem(problem) = &mut finding.outcome {
-                problem.severity = crate::model::Severity::Warn;
-            }
-        }
-    }
+    let kubelet = verdicts.iter_mut().filter(|(check, _)| check.id == CheckId::TalosNodesKubelet);
+    kubelet.flat_map(|(_, verdict)| verdict.problems_mut()).for_each(|problem| problem.severity = Severity::Warn);
     explain(&snapshot, &mut verdicts);
     assert_eq!(by(&verdicts), None);
 }
