@@ -40,7 +40,7 @@ const CHECKS: &[(&str, &[&str])] = &[
     ("etcd", &["gaps", "scope", "stated"]),
     ("kubernetes", &["gaps", "scope", "stated"]),
     // Which versions run, it has of `kubernetes`, and what etcd is made of, of `etcd`.
-    ("upgrade", &["gaps", "scope", "etcd", "kubernetes"]),
+    ("upgrade", &["gaps", "scope", "stated", "etcd", "kubernetes"]),
     ("allowance", &["scope"]),
     ("evidence", &["gaps"]),
     ("mod", &[]),

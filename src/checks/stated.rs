@@ -1,10 +1,15 @@
 //! The nodes, and their numbers, that the user has named.
 
 use std::cmp::Ordering;
+use std::net::IpAddr;
 
 use crate::assess::{Assessment, NotJudged, Standing, is_seen_lost};
-use crate::model::{About, Kind, Problem, Reason, Role, Target, Verdict};
-use crate::snapshot::Node;
+use crate::model::{About, Hint, Kind, Problem, Reason, Role, Target, Verdict};
+use crate::snapshot::{Node, Sources};
+use crate::text::some;
+
+/// How many of the known names are shown: one of them was meant.
+const NAMES: usize = 8;
 
 /// What differs from what the user said.
 pub(super) fn differences(cluster: &Assessment<'_>, verdict: &mut Verdict) {
@@ -16,6 +21,50 @@ pub(super) fn differences(cluster: &Assessment<'_>, verdict: &mut Verdict) {
 fn is_listed(cluster: &Assessment<'_>) -> bool {
     cluster.talos().is_none_or(|talos| talos.discovery.is_ok())
         && cluster.any_kubernetes().is_none_or(|kubernetes| kubernetes.nodes.is_ok())
+}
+
+/// A source that lists workers, too, was read, and none is missing: a machine that is not listed is not there.
+fn is_population_known(cluster: &Assessment<'_>) -> bool {
+    let is_in_kubernetes = || cluster.is_trusted() && cluster.nodes().iter().any(|node| node.sources.kubernetes);
+    is_listed(cluster) && (cluster.discovery_is_on() || is_in_kubernetes())
+}
+
+/// Only `--nodes` tells of this machine, and what it says is a name. At an address there may be a machine that never joined.
+pub(super) fn is_unlisted(cluster: &Assessment<'_>, node: &Node) -> bool {
+    let Sources { discovery, kubernetes, etcd, flags, talosconfig: _ } = node.sources;
+    let is_listed = discovery || kubernetes || etcd || flags;
+    !is_listed && is_named(cluster, node) && node.name.parse::<IpAddr>().is_err()
+}
+
+/// An option names a node that there is not.
+pub(super) fn unknown(cluster: &Assessment<'_>, name: &str) -> Problem {
+    let listed = cluster.nodes().iter().filter(|node| !is_unlisted(cluster, node));
+    let known: Vec<&str> = listed.map(|node| node.name.as_str()).collect();
+    let known = some(known.into_iter(), NAMES);
+    let expected = format!("a node called {name}");
+    let problem = if is_population_known(cluster) {
+        Problem::fail(Reason::NodeUnknown, expected, format!("no node {name}; known: {known}"))
+    } else {
+        let observed = format!("{name} is in no list that was read, and not every list was; known: {known}");
+        Problem::error(Reason::NodeUnknown, expected, observed)
+    };
+    problem.hint(Hint::run("{kubectl} get nodes -o wide", []))
+}
+
+/// A machine that the node flags leave out. It is not judged, so `--nodes` cannot ask for it.
+pub(super) fn left_out(cluster: &Assessment<'_>, node: &Node) -> Problem {
+    if is_named(cluster, node) {
+        let expected = "a node that `--control-plane-nodes` or `--worker-nodes` names, too";
+        let observed = "`--nodes` asks for it, and they leave it out";
+        return Problem::fail(Reason::NodesContradict, expected, observed).permanent();
+    }
+    let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";
+    Problem::warn(Reason::NodeUnexpected, expected, "not among `--control-plane-nodes` and `--worker-nodes`")
+}
+
+/// `--nodes` asks for this machine.
+fn is_named(cluster: &Assessment<'_>, node: &Node) -> bool {
+    cluster.asked.nodes.iter().any(|named| node.is_called(named))
 }
 
 /// Each node named by a flag is there, in the role it was named for.
@@ -116,7 +165,10 @@ fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::Snapshot;
+    use crate::checks::find;
+    use crate::engine::own_verdict;
+    use crate::model::Severity;
+    use crate::snapshot::{Gap, GapKind, Snapshot};
     use crate::testing::fixture::healthy;
 
     #[test]
@@ -132,5 +184,70 @@ mod tests {
         assert!(is_met(|_| {}));
         assert!(is_met(|snapshot| snapshot.node_mut("w-1").out_of_scope = true));
         assert!(!is_met(|snapshot| snapshot.node_mut("w-1").leaving = true));
+    }
+
+    /// The cluster with a machine that only `--nodes` tells of.
+    fn asked_for(name: &str) -> Snapshot {
+        let mut snapshot = healthy();
+        let mut node = snapshot.node("w-1").unwrap().clone();
+        name.clone_into(&mut node.name);
+        (node.address, node.addresses, node.hostname) = (name.to_owned(), vec![name.to_owned()], None);
+        node.sources = Sources::default();
+        node.talos.contact = Err(Gap::new(GapKind::NodeUnreachable, "name resolver error: produced zero addresses"));
+        snapshot.asked.nodes = vec![name.to_owned()];
+        snapshot.nodes.iter_mut().for_each(|node| node.out_of_scope = true);
+        snapshot.nodes.push(node);
+        snapshot
+    }
+
+    #[test]
+    fn a_name_that_every_list_lacks_is_a_mistake() {
+        let wrong = |snapshot: &Snapshot| {
+            let cluster = Assessment::of(snapshot);
+            let verdict = own_verdict(find("talos.nodes.reachable").unwrap(), &cluster);
+            let problems = verdict.problems().map(|(_, problem)| (problem.reason, problem.severity));
+            problems.collect::<Vec<_>>()
+        };
+        let unknown = |severity| [(Reason::NodeUnknown, severity)];
+        assert_eq!(wrong(&asked_for("cp-9")), unknown(Severity::Fail));
+        // At an address there may be a machine that never joined.
+        assert_eq!(wrong(&asked_for("10.0.0.99")), [(Reason::NodeUnreachable, Severity::Fail)]);
+        let with = |change: fn(&mut Snapshot)| {
+            let mut snapshot = asked_for("cp-9");
+            change(&mut snapshot);
+            wrong(&snapshot)
+        };
+        assert_eq!(
+            with(|it| it.talos_mut().discovery = Err(Gap::new(GapKind::TimedOut, "test"))),
+            unknown(Severity::Error)
+        );
+        assert_eq!(with(|it| it.kube().nodes = Err(Gap::new(GapKind::TimedOut, "test"))), unknown(Severity::Error));
+        let off = with(|it| {
+            it.talos_mut().discovery = Ok(0);
+            it.kubernetes = None;
+            it.nodes.iter_mut().for_each(|node| node.sources.kubernetes = false);
+        });
+        assert_eq!(off, unknown(Severity::Error), "etcd knows no workers");
+        // It resolves: somebody knows it.
+        let silent =
+            with(|it| it.node_mut("cp-9").talos.contact = Err(Gap::new(GapKind::NodeUnreachable, "no route to host")));
+        assert_eq!(silent, [(Reason::NodeUnreachable, Severity::Fail)]);
+    }
+
+    #[test]
+    fn nodes_cannot_ask_for_what_the_node_flags_leave_out() {
+        let mut snapshot = healthy();
+        snapshot.asked.control_plane_nodes = vec!["cp-1".to_owned(), "cp-3".to_owned()];
+        for node in &mut snapshot.nodes {
+            node.sources.flags = ["cp-1", "cp-3"].contains(&node.name.as_str());
+        }
+        let wrong = |snapshot: &Snapshot| {
+            let verdict = own_verdict(find("talos.nodes.expected").unwrap(), &Assessment::of(snapshot));
+            let problems = verdict.problems().map(|(target, problem)| (target.name.clone(), problem.reason));
+            problems.collect::<Vec<_>>()
+        };
+        assert_eq!(wrong(&snapshot), [("cp-2".to_owned(), Reason::NodeUnexpected)]);
+        snapshot.asked.nodes = vec!["cp-2".to_owned()];
+        assert_eq!(wrong(&snapshot), [("cp-2".to_owned(), Reason::NodesContradict)]);
     }
 }

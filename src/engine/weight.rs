@@ -5,20 +5,26 @@ use std::collections::HashSet;
 use super::{Named, Pace};
 use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, Explained, explain};
-use crate::model::{CheckId, Problem, Reason, Severity, Target, Verdict};
+use crate::model::{CheckId, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{Allowance, Snapshot};
 
 /// What was seen of somebody.
 type Sight = (CheckId, Target, Reason, String);
 
-/// Gives each problem its weight. What still fails is not left to a cause that the options have made a warning: whoever reads only what
-/// failed would find nothing.
+/// Gives each problem its weight.
 pub(super) fn apply(
     pace: &Pace,
     snapshot: &Snapshot,
     verdicts: &mut [(&'static Check, Verdict)],
     diagnoses: &mut [Diagnosis],
 ) {
+    weigh(pace, snapshot, verdicts, diagnoses);
+    relax_blocked(pace, verdicts);
+}
+
+/// What still fails is not left to a cause that the options have made a warning: whoever reads only what
+/// failed would find nothing.
+fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)], diagnoses: &mut [Diagnosis]) {
     // Nothing else makes a warning of a failure.
     let may_relax = !matches!(snapshot.asked.max_unready_workers, Allowance::None)
         || !pace.warn_only.checks.is_empty()
@@ -43,6 +49,19 @@ pub(super) fn apply(
         let mut evidence = explains.iter().filter(rests_on).map(sight).peekable();
         if evidence.peek().is_some() && evidence.all(|sight| relaxed.contains(&sight)) {
             explains.retain(|it| !fails.contains(&sight(it)));
+        }
+    }
+}
+
+/// A check that `--warn-only` names does not stand in the way of a healthy verdict for want of another one either: that one weighs what
+/// it weighs.
+fn relax_blocked(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]) {
+    for (check, verdict) in verdicts.iter_mut().filter(|(check, _)| pace.warn_only.checks.contains(&check.id)) {
+        for finding in &mut *verdict.findings {
+            if let Outcome::Blocked(by) = finding.outcome {
+                let unknown = Problem::warn(Reason::NoAnswer, check.summary, format!("not checked, blocked by {by}"));
+                finding.outcome = Outcome::problem(Problem { explained_by: Some(by), ..unknown });
+            }
         }
     }
 }

@@ -67,8 +67,6 @@ pub(crate) struct Inquiry {
     pub(crate) asked: Asked,
     /// What the selected checks read; nothing else is asked for.
     pub(crate) facts: BTreeSet<Fact>,
-    /// `-n`: addresses or names.
-    pub(crate) scope: Vec<String>,
     /// Bounds a round; each call gets half of it.
     pub(crate) attempt_timeout: Duration,
 }
@@ -85,7 +83,6 @@ pub(crate) struct Observer<'a> {
     facts: BTreeSet<Fact>,
     /// Who is not asked in this round, by name, and what it said before; `None`: everybody is.
     repeated: Option<HashMap<String, Kept<TalosNode>>>,
-    scope: Vec<String>,
     attempt_timeout: Duration,
     known_leases: KnownLeases,
     handshakes: Handshakes,
@@ -130,7 +127,6 @@ impl<'a> Observer<'a> {
             wanted: record::blind::seen(&inquiry.facts),
             facts: BTreeSet::new(),
             repeated: None,
-            scope: inquiry.scope.clone(),
             attempt_timeout: inquiry.attempt_timeout,
             known_leases: KnownLeases::default(),
             handshakes: Handshakes::default(),

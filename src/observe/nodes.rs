@@ -95,7 +95,7 @@ impl Observer<'_> {
             .collect();
         // A node that the per-node checks are narrowed to has to be there.
         let by_hand: Vec<String> =
-            self.talos.iter().flat_map(|side| &side.context_nodes).chain(&self.scope).cloned().collect();
+            self.talos.iter().flat_map(|side| &side.context_nodes).chain(&self.asked.nodes).cloned().collect();
         population::population(&Said {
             members: &members,
             lists_are_own: !known.discovery_tells_of_others(),
@@ -282,10 +282,10 @@ impl Observer<'_> {
                 name,
                 talos,
             };
-            let is_named = self.scope.iter().any(|named| node.is_called(named));
+            let is_named = self.asked.nodes.iter().any(|named| node.is_called(named));
             // Whom the user has named has to be there.
             node.leaving &= !node.sources.flags && !is_named;
-            node.out_of_scope = !is_named && !self.scope.is_empty();
+            node.out_of_scope = !is_named && !self.asked.nodes.is_empty();
             machines.add(Machine { name: node.name.clone(), known, unread, node });
         }
         let mut nodes: Vec<Node> = machines.all.into_iter().map(|machine| machine.node).collect();

@@ -108,6 +108,7 @@ impl Plan {
             access: access::access(connection),
             inquiry: Inquiry {
                 asked: Asked {
+                    nodes: nodes.nodes.clone(),
                     // What the user has switched off cannot stand in anybody's way.
                     skipped: left_out(&selection),
                     control_plane_nodes: nodes.control_plane_nodes.clone(),
@@ -129,9 +130,9 @@ impl Plan {
                     k8s_endpoint: connection.k8s_endpoint.clone(),
                     deadline: wait_timeout.and_then(|wait| start.wall.checked_add(wait).ok()),
                     one_pass: wait_timeout.is_none(),
+                    nodes_may_wait: checks.level.is_some_and(|level| level != Level::Full),
                 },
                 facts: checks::facts(&running),
-                scope: nodes.nodes.clone(),
                 attempt_timeout,
             },
             pace: Pace {

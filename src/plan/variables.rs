@@ -1,8 +1,12 @@
 //! Variables that look like ours and mean nothing: with a letter missing, a gate would be weaker than whoever wrote it believes.
 
 use std::collections::BTreeSet;
+use std::env;
+
+use clap::CommandFactory as _;
 
 use super::Usage;
+use crate::cli::Cli;
 use crate::observe;
 use crate::text::nearest;
 
@@ -35,12 +39,39 @@ fn is_of_service(name: &str, set: &BTreeSet<&str>) -> bool {
     services.filter_map(|service| name.strip_prefix(service)).any(|rest| rest == HOST || is_port(rest))
 }
 
+/// Where the value comes from that a message complains about, if an option in it was set by its variable and not typed: whoever
+/// wrote the pipeline typed no such option.
+pub(crate) fn origin(message: &str) -> Option<String> {
+    let typed: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let is_set = |variable: &str| env::var_os(variable).is_some_and(|value| !value.is_empty());
+    behind(message, &Cli::command(), &typed, is_set)
+}
+
+fn behind(message: &str, command: &clap::Command, typed: &[String], is_set: impl Fn(&str) -> bool) -> Option<String> {
+    let is_word = |text: &str, option: &str| {
+        text.match_indices(option).any(|(at, _)| {
+            let next = text[at + option.len()..].chars().next();
+            next.is_none_or(|next| !next.is_ascii_alphanumeric() && next != '-')
+        })
+    };
+    let all = std::iter::once(command).chain(command.get_subcommands());
+    let of_message = all.flat_map(clap::Command::get_arguments).find_map(|argument| {
+        let option = format!("--{}", argument.get_long()?);
+        let variable = argument.get_env()?.to_str()?;
+        let short = argument.get_short().map(|short| format!("-{short}"));
+        let is_typed = |word: &String| {
+            is_word(word, &option)
+                || short.as_ref().is_some_and(|short| word.starts_with(short) && !word.starts_with("--"))
+        };
+        let is_meant = is_word(message, &option) && is_set(variable) && !typed.iter().any(is_typed);
+        is_meant.then(|| format!("`{option}` is set by the variable {variable}"))
+    });
+    of_message
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
-
-    use crate::cli::Cli;
 
     fn refused(set: &[&str]) -> Option<(String, Option<String>)> {
         all_known(&Cli::command(), set.iter().copied()).err().map(|usage| (usage.message, usage.hint))
@@ -103,5 +134,21 @@ mod tests {
         for alone in ["CLUSTER_HEALTH_PORT", "CLUSTER_HEALTH_SERVICE_PORT"] {
             assert!(refused(&[alone]).is_some(), "{alone}");
         }
+    }
+
+    #[test]
+    fn a_message_about_an_option_that_nobody_typed_names_its_variable() {
+        let behind = |message: &str, typed: &[&str], set: &[&str]| {
+            let typed: Vec<String> = typed.iter().map(|&word| word.to_owned()).collect();
+            behind(message, &Cli::command(), &typed, |name| set.contains(&name))
+        };
+        let (level, nodes) = ("CLUSTER_HEALTH_LEVEL", "CLUSTER_HEALTH_NODES");
+        let expected = Some("`--level` is set by the variable CLUSTER_HEALTH_LEVEL".to_owned());
+        assert_eq!(behind("invalid value 'x' for '--level <LEVEL>'", &[], &[level]), expected);
+        assert_eq!(behind("`--level` is wrong", &["--levels"], &[level]), expected);
+        assert_eq!(behind("`--level` is wrong", &["--level=x"], &[level]), None);
+        assert_eq!(behind("`--level` is wrong", &[], &[nodes]), None);
+        assert_eq!(behind("`--level-of` is wrong", &[], &[level]), None);
+        assert_eq!(behind("`--nodes` is wrong", &["-n", "cp-1"], &[nodes]), None);
     }
 }

@@ -138,7 +138,7 @@ fn enter(entry: &mut CheckReport, verdict: &Verdict, round: &Round) {
     entry.left_out.clone_from(&verdict.left_out);
 }
 
-/// Precedence: signal > 70 > 78 > 1 > 77 > 69 > 124 > 4 > 0. The code says what is known of the cluster; that time ran out is
+/// Precedence: signal > 70 > 78 > 2 > 1 > 77 > 69 > 124 > 4 > 0. The code says what is known of the cluster; that time ran out is
 /// a field of the report. (74 is decided where files are written.)
 fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
     let end = match ending {
@@ -157,6 +157,10 @@ fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
         .filter(|problem| problem.severity > Severity::Warn)
         .map(|problem| problem.reason)
         .collect();
+    let is_mistyped = selected().flat_map(|entry| &entry.findings).filter_map(Finding::problem).any(|problem| {
+        let is_of_options = matches!(problem.reason, Reason::NodeUnknown | Reason::NodesContradict);
+        is_of_options && problem.severity == Severity::Fail
+    });
 
     // Files and their plugins, not the cluster: also where that shows only while it is asked.
     let of_credentials = |entry: &CheckReport| {
@@ -167,6 +171,8 @@ fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
         end == End::Credentials || reasons.contains(&Reason::PluginFailed) || selected().any(of_credentials);
     if is_misconfigured || (reasons.contains(&Reason::EndpointIsWorker) && !some_endpoint_works(checks)) {
         Exit::Configuration
+    } else if is_mistyped {
+        Exit::Usage
     } else if any(Status::Fail) {
         Exit::Unhealthy
     } else if reasons.iter().any(|reason| is_refusal(*reason)) {
@@ -360,6 +366,20 @@ mod tests {
         let checks = [quorum, alarms];
         assert_eq!(exit(&Ending::Engine(End::Healthy), &checks, false), Exit::NothingChecked);
         assert_eq!(exit(&Ending::Engine(End::Healthy), &checks, true), Exit::Healthy);
+    }
+
+    #[test]
+    fn a_mistyped_node_is_a_usage_error_whatever_else_fails() {
+        let fail = |reason| Outcome::problem(Problem::fail(reason, "", ""));
+        let of = |outcome| {
+            let reachable = entry("talos.nodes.reachable", Selection::Selected, vec![("a", outcome)]);
+            let quorum = entry("etcd.quorum", Selection::Selected, vec![("a", fail(Reason::QuorumLost))]);
+            exit(&Ending::Engine(End::Healthy), &[reachable, quorum], false)
+        };
+        assert_eq!(of(fail(Reason::NodeUnknown)), Exit::Usage);
+        assert_eq!(of(fail(Reason::NodesContradict)), Exit::Usage);
+        // It may be in the list that was not read.
+        assert_eq!(of(Outcome::problem(Problem::error(Reason::NodeUnknown, "", ""))), Exit::Unhealthy);
     }
 
     #[test]

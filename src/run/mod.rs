@@ -30,7 +30,7 @@ use crate::engine::event::Event;
 use crate::engine::{self, End};
 use crate::model::Exit;
 use crate::observe::{self, Credentials, Observer};
-use crate::plan::Plan;
+use crate::plan::{Plan, variables};
 use crate::report::ledger::Ending;
 use crate::report::sink::ci::{Ci, Summary};
 use crate::report::sink::files::{self, Wanted};
@@ -165,7 +165,8 @@ impl Run<'_> {
         {
             report = told.amend(|report| {
                 report.error.get_or_insert_with(|| message.clone());
-                report.hint.clone_from(hint);
+                let notes: Vec<String> = variables::origin(message).into_iter().chain(hint.clone()).collect();
+                report.hint = (!notes.is_empty()).then(|| notes.join("; "));
             });
         }
         let said = report.error.clone();

@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
+use crate::plan::variables;
 use crate::text::lines::Lines;
 use crate::text::sanitize::clean;
 
@@ -46,8 +47,9 @@ pub(crate) fn complain(message: &str, hint: Option<&str>) {
     let mut stderr = Lines::new(io::stderr().lock());
     // Both quote paths, arguments and variables, which are a branch's name in some pipelines.
     let _ = writeln!(stderr, "{}: {}", style.clone().red().bold().apply_to("error"), each_line_clean(message));
-    if let Some(hint) = hint {
-        let _ = writeln!(stderr, "{}: {}", style.cyan().apply_to("hint"), each_line_clean(hint));
+    let notes = [("note", variables::origin(message)), ("hint", hint.map(str::to_owned))];
+    for (name, text) in notes.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+        let _ = writeln!(stderr, "{}: {}", style.clone().cyan().apply_to(name), each_line_clean(&text));
     }
 }
 

@@ -59,6 +59,13 @@ impl Gap {
         self.kind == GapKind::NodeUnreachable && self.text.contains("tls: failed to verify certificate")
     }
 
+    /// The name that was asked for leads to no address: by us, or, in the words of grpc-go and Go's resolver, by the endpoint.
+    pub(crate) fn is_unresolved_name(&self) -> bool {
+        let unresolved = ["name resolver error", "no such host"];
+        self.kind == GapKind::NameNotFound
+            || self.kind == GapKind::NodeUnreachable && unresolved.iter().any(|words| self.text.contains(words))
+    }
+
     /// For a fact that no selected check needs, or whose prerequisite was missing.
     pub(crate) fn not_asked() -> Self {
         Self::new(GapKind::NotAsked, "not requested")
@@ -146,6 +153,8 @@ pub(crate) struct Snapshot {
 /// The part of the plan that judges read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Asked {
+    /// `--nodes` as given: addresses or names.
+    pub(crate) nodes: Vec<String>,
     /// `--control-plane-nodes` and `--worker-nodes` as given: addresses or names.
     pub(crate) control_plane_nodes: Vec<String>,
     pub(crate) worker_nodes: Vec<String>,
@@ -172,6 +181,8 @@ pub(crate) struct Asked {
     pub(crate) deadline: Option<Timestamp>,
     /// One pass, no waiting: what only time can settle stays undetermined.
     pub(crate) one_pass: bool,
+    /// `--level` ends before the Nodes are judged, so their readiness is not asked for.
+    pub(crate) nodes_may_wait: bool,
     /// Checks that the user switched off. They satisfy whatever requires them.
     pub(crate) skipped: BTreeSet<CheckId>,
 }

@@ -65,7 +65,7 @@ fn an_unreadable_file() {
     let outcome = program.run();
     // root reads it all the same, and then finds nobody at the endpoint.
     let root = std::fs::metadata("/proc/self").map(|own| std::os::unix::fs::MetadataExt::uid(&own)).unwrap() == 0;
-    assert_eq!(outcome.code, if root { 69 } else { 78 }, "{outcome}");
+    assert_eq!(outcome.code, if root { 1 } else { 78 }, "{outcome}");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn variables_stand_for_options() {
     program().env("CLUSTER_HEALTH_WAIT_TIMEOUT", "-1s").run().is(2, &["negative"]);
     // A variable that weakens the verdict is told.
     let outcome = program().talosconfig(good()).env("CLUSTER_HEALTH_NO_KUBERNETES", "1").args(["-o", "json"]).run();
-    outcome.is(69, &["CLUSTER_HEALTH_NO_KUBERNETES"]);
+    outcome.is(1, &["CLUSTER_HEALTH_NO_KUBERNETES"]);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_variable_of_no_option_is_a_usage_error() {
     let with = |name| program().talosconfig(good()).env(name, "1");
     with("CLUSTER_HEALTH_STRCIT").run().is(2, &["CLUSTER_HEALTH_STRCIT", "did you mean `CLUSTER_HEALTH_STRICT`"]);
     with("CLUSTER_HEALTH_STRCIT").args(["explain", "quorum-lost"]).run().is(0, &[]);
-    with("CLUSTER_HEALTH_STRICT").env("CLUSTER_HEALTH_STRCIT", "").args(["--no-kubernetes"]).run().is(69, &[]);
+    with("CLUSTER_HEALTH_STRICT").env("CLUSTER_HEALTH_STRCIT", "").args(["--no-kubernetes"]).run().is(1, &[]);
 }
 
 /// The option counts, and its variable may say how much; what is typed comes before the variable.
@@ -173,7 +173,7 @@ fn verbose_may_be_given_twice() {
         let outcome = run(arguments, value);
         let more = outcome.stderr.contains("info  round 1");
         let why = outcome.stderr.contains("why   talos.endpoints ");
-        assert_eq!((outcome.code, more, why), (69, says_more, says_why), "{arguments:?} {value:?}: {outcome}");
+        assert_eq!((outcome.code, more, why), (1, says_more, says_why), "{arguments:?} {value:?}: {outcome}");
     }
     assert_eq!(run(&[], "4").code, 2);
 }
@@ -240,7 +240,7 @@ fn a_configuration_error_is_seen_where_the_report_is_not() {
 #[test]
 fn a_zero_wait_is_one_full_pass() {
     let outcome = program().talosconfig(good()).args(["--wait-timeout", "0s", "--no-kubernetes"]).run();
-    outcome.is(69, &["connection refused"]);
+    outcome.is(1, &["connection refused"]);
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn temporary(home: &TempDir) -> Vec<String> {
 fn a_stream_that_nobody_reads_ends_with_the_deadline() {
     let deadline = ["--wait-timeout", "2s"];
     for (program, format, on_stdout, expected) in [
-        (unreachable as fn() -> Program, "text", true, 69),
+        (unreachable as fn() -> Program, "text", true, 1),
         (unreachable, "ndjson", true, 124),
         (unreachable, "text", false, 124),
         (healthy, "text", true, 74),
@@ -104,7 +104,7 @@ fn a_process_that_stood_still_loses_no_document() {
 
 #[test]
 fn a_signal_ends_what_nobody_reads() {
-    for (program, expected) in [(unreachable as fn() -> Program, 69), (healthy, 74)] {
+    for (program, expected) in [(unreachable as fn() -> Program, 1), (healthy, 74)] {
         let (reader, stuck) = full();
         let (child, home) = program().spawn_into(stuck);
         until(|| is_complete(&home));
@@ -123,9 +123,9 @@ fn a_signal_after_the_verdict_lets_the_reports_be_written() {
         send(&child, signal);
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
-        assert_eq!(ends_within(child, Duration::from_secs(2)), 69, "{signal}");
+        assert_eq!(ends_within(child, Duration::from_secs(2)), 1, "{signal}");
         let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!((&document["exitCode"], &document["complete"]), (&69.into(), &true.into()));
+        assert_eq!((&document["exitCode"], &document["complete"]), (&1.into(), &true.into()));
     }
 }
 
@@ -136,7 +136,7 @@ fn a_second_signal_ends_it_at_once() {
     until(|| is_complete(&home));
     send(&child, "TERM");
     send(&child, "HUP");
-    assert_eq!(ends_within(child, Duration::ZERO), 69);
+    assert_eq!(ends_within(child, Duration::ZERO), 1);
     assert_eq!(temporary(&home), [""; 0]);
     drop(reader);
 }
@@ -147,7 +147,7 @@ fn signals_at_any_moment_leave_whole_reports() {
     let begun = Instant::now();
     let all = || unreachable().args(reports(&["tap", "markdown"]));
     let (mut child, _home) = all().spawn_into(Stdio::null());
-    assert_eq!(code(child.wait().unwrap()), 69);
+    assert_eq!(code(child.wait().unwrap()), 1);
     let took = begun.elapsed();
     let moments = (1..=40_u32).map(|n| took.mul_f64(f64::from(n.wrapping_mul(2_654_435_769) >> 16) / 65_536.0 * 1.2));
     side_by_side(moments, 2, |moment| {
@@ -160,9 +160,9 @@ fn signals_at_any_moment_leave_whole_reports() {
         }
         let ended = code(child.wait().unwrap());
         assert_eq!(temporary(&home), [""; 0], "{moment:?}");
-        assert!([69, 143, 129].contains(&ended), "{ended}");
+        assert!([1, 143, 129].contains(&ended), "{ended}");
         if is_complete(&home) {
-            assert_eq!(ended, 69, "{moment:?}");
+            assert_eq!(ended, 1, "{moment:?}");
         }
     });
 }
@@ -179,7 +179,7 @@ fn settings_of_the_runtime_are_our_own() {
         ("RUST_BACKTRACE", "full"),
         ("RUST_LOG", "trace"),
     ] {
-        unreachable().env(name, value).run().is(69, &["connection refused"]);
+        unreachable().env(name, value).run().is(1, &["connection refused"]);
     }
 }
 
@@ -200,7 +200,7 @@ fn too_few_threads_or_descriptors_are_said() {
             70 => outcome.is(70, &["could not start: too few file descriptors"]),
             // The loader of a program that is not static.
             127 => assert!(descriptors < 5, "{outcome}"),
-            code => outcome.is(if descriptors < 24 { code } else { 69 }, &[]),
+            code => outcome.is(if descriptors < 24 { code } else { 1 }, &[]),
         }
         assert!(!outcome.stderr.contains("internal error"), "{descriptors}: {outcome}");
     }
@@ -208,7 +208,7 @@ fn too_few_threads_or_descriptors_are_said() {
     let mut refused = 0;
     for megabytes in (48..160).step_by(8) {
         let outcome = limited(&format!("ulimit -v {}; exec", megabytes << 10)).run();
-        assert!([69, 70, 127, 134].contains(&outcome.code), "{megabytes}: {outcome}");
+        assert!([1, 70, 127, 134].contains(&outcome.code), "{megabytes}: {outcome}");
         if outcome.code == 70 {
             outcome.is(70, &["could not start"]);
             refused += 1;
@@ -224,7 +224,7 @@ fn closed_streams_change_nothing() {
         let script = format!(r#"exec "$@" {closed}"#);
         let arguments = ["-c", &script, "sh", env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes"];
         let (outcome, home) = tool("sh").talosconfig(config).args(arguments).args(reports(&["json"])).run_and_keep();
-        assert_eq!(outcome.code, 69, "{closed}: {outcome}");
+        assert_eq!(outcome.code, 1, "{closed}: {outcome}");
         assert!(is_complete(&home), "{closed}");
     }
 }
@@ -235,7 +235,7 @@ fn a_full_disk_is_no_success() {
         let to_full = format!("--report={format}=/dev/full");
         let outcome = healthy().args([&to_full]).run();
         outcome.is(74, &["could not write `/dev/full`"]);
-        unreachable().args([&to_full]).run().is(69, &["could not write `/dev/full`"]);
+        unreachable().args([&to_full]).run().is(1, &["could not write `/dev/full`"]);
     }
     let outcome = limited("ulimit -f 0; exec").run();
     outcome.is(74, &["could not write `json`"]);
@@ -272,6 +272,6 @@ fn endpoints_that_do_not_resolve_end_with_the_deadline() {
         program().talosconfig(config).args(["--no-kubernetes", "--wait-timeout", "2s"]).args(reports(&["json"]));
     let (child, home) = program.spawn_between(Stdio::null(), Stdio::null());
     let ended = ends_within(child, Duration::from_secs(3));
-    assert!([69, 124].contains(&ended), "{ended}");
+    assert!([1, 124].contains(&ended), "{ended}");
     assert_eq!(report(&home).unwrap()["result"], "undetermined");
 }

@@ -20,7 +20,7 @@ fn the_code_is_the_same_for_every_format_and_verbosity() {
     let others = [vec!["-q"], vec!["-v"], vec!["-vv"], vec!["--color", "never", "--ascii"]];
     for arguments in formats.iter().chain(&others) {
         let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes"]).args(arguments).run();
-        assert_eq!(outcome.code, 69, "{arguments:?}: {outcome}");
+        assert_eq!(outcome.code, 1, "{arguments:?}: {outcome}");
     }
     let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes", "--simple-exit-codes"]).run();
     assert_eq!(outcome.code, 1, "{outcome}");
@@ -57,7 +57,7 @@ fn files_are_written_beside_stdout() {
     let outcome = program.args(["--no-kubernetes", "--report", "json=new/folder/r.json", "--junit-file", "r.xml"]);
     let home = outcome.home().to_owned();
     let (mut child, _keep) = outcome.spawn();
-    assert_eq!(code(child.wait().unwrap()), 69);
+    assert_eq!(code(child.wait().unwrap()), 1);
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     assert_eq!(report["complete"], true);
     assert!(std::fs::read_to_string(junit).unwrap().contains("<testsuites"));
@@ -184,14 +184,14 @@ fn what_is_read_is_no_file_of_a_report() {
         assert_eq!(std::fs::read(home.path().join(".talos/config")).unwrap(), config.as_bytes(), "{name}");
         let (outcome, home) =
             of().args(["--ci=github", "--color=never"]).env("GITHUB_STEP_SUMMARY", name).run_and_keep();
-        outcome.is(69, &[]);
+        outcome.is(1, &[]);
         assert_eq!(std::fs::read(home.path().join(".talos/config")).unwrap(), config.as_bytes(), "{name}");
     }
     let arguments = [r#"exec "$@" >> .talos/config"#, "sh", env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes"];
     let outcome = tool("sh").talosconfig(unreachable()).args(["-c"]).args(arguments).run();
     outcome.is(2, &["stdout is redirected to an input file"]);
     let null = program().talosconfig(unreachable()).env("KUBECONFIG", "/dev/null");
-    null.args(["--report=json=/dev/null", "--no-kubernetes"]).run().is(69, &[]);
+    null.args(["--report=json=/dev/null", "--no-kubernetes"]).run().is(1, &[]);
 }
 
 /// Each pair of outputs, under each name that one file can have. Before, the last one to be written was there, and the exit code 0.
@@ -274,7 +274,7 @@ fn a_link_that_appears_while_the_run_goes_on_is_not_followed() {
         std::os::unix::fs::symlink(&input, &out).unwrap();
         let code = code(child.wait().unwrap());
         assert_eq!(std::fs::read_to_string(&input).unwrap(), config, "{option}, a pipe: {is_pipe}");
-        assert_eq!(code, 69, "{option}");
+        assert_eq!(code, 1, "{option}");
         drop(reader);
     }
 }
@@ -326,10 +326,10 @@ fn metrics_remember_the_last_success() {
         (outcome.code, last.unwrap().to_owned())
     };
     let (bad, good) = (&["--no-kubernetes"][..], &["--skip", "*", "--allow-empty"][..]);
-    assert_eq!(last(bad), (69, "0".to_owned()));
+    assert_eq!(last(bad), (1, "0".to_owned()));
     let (code, healthy) = last(good);
     assert!(code == 0 && healthy != "0", "{healthy}");
-    assert_eq!(last(bad), (69, healthy));
+    assert_eq!(last(bad), (1, healthy));
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn a_closed_stdout_changes_nothing() {
         drop(child.stdout.take());
         let mut stderr = String::new();
         std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut stderr).unwrap();
-        assert_eq!(code(child.wait().unwrap()), 69, "{format}: {stderr}");
+        assert_eq!(code(child.wait().unwrap()), 1, "{format}: {stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
 }
@@ -357,7 +357,7 @@ fn a_closed_stdout_changes_nothing() {
 fn a_result_that_is_lost_is_no_success() {
     for format in FORMATS {
         let healthy = &["--skip", "*", "--allow-empty"][..];
-        for (arguments, expected) in [(healthy, 74), (&["--no-kubernetes"], 69)] {
+        for (arguments, expected) in [(healthy, 74), (&["--no-kubernetes"], 1)] {
             let program = program().talosconfig(unreachable()).args(["-o", format]).args(arguments);
             let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
             let (mut child, _keep) = program.spawn_into(full);

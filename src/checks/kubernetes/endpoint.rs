@@ -57,6 +57,7 @@ Look at the API servers first (k8s.api.servers). If they are healthy, look at wh
 virtual IP, which backends the load balancer sees, what the name resolves to.",
     severity: Severity::Fail,
     finds: &[
+        Reason::ProxyRefused,
         Reason::ConnectionRefused,
         Reason::NoRoute,
         Reason::TimedOut,

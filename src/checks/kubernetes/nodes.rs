@@ -31,6 +31,8 @@ when you are sure that the machine is gone.",
     severity: Severity::Fail,
     finds: &[
         Reason::NodeMissing,
+        Reason::NodeUnknown,
+        Reason::NodesContradict,
         Reason::NodeUnexpected,
         Reason::StaleNodeObject,
         Reason::NodeNotRegistered,
@@ -74,7 +76,7 @@ tolerated. Nodes that are not Talos machines only warn.",
 };
 
 fn registered(cluster: &Assessment<'_>) -> Verdict {
-    if !cluster.asks_talos() && cluster.asks_kubernetes() && !cluster.is_stated() {
+    if !cluster.asks_talos() && cluster.asks_kubernetes() && !cluster.is_stated() && cluster.asked.nodes.is_empty() {
         return Verdict::skipped("--no-talos: nothing to compare with");
     }
     let objects = match node_objects(cluster, "the list of nodes") {
@@ -85,8 +87,10 @@ fn registered(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asks_talos() {
         stated::differences(cluster, &mut verdict);
         for node in cluster.nodes().iter().filter(|node| !node.leaving && cluster.is_outside_flags(node)) {
-            let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";
-            verdict.problem(node.target(), Problem::warn(Reason::NodeUnexpected, expected, "not among them"));
+            verdict.problem(node.target(), stated::left_out(cluster, node));
+        }
+        for node in cluster.nodes().iter().filter(|node| stated::is_unlisted(cluster, node)) {
+            verdict.problem(node.target(), stated::unknown(cluster, &node.name));
         }
         if verdict.findings.is_empty() {
             verdict.ok(Target::cluster());

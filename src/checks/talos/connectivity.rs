@@ -4,6 +4,7 @@ use crate::assess::{Assessment, is_older, is_unusable};
 use crate::checks::Check;
 use crate::checks::gaps::{self, NO_TALOS, is_no_connection, says_nothing};
 use crate::checks::scope::each_node;
+use crate::checks::stated;
 use crate::model::{
     About, CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict,
 };
@@ -16,8 +17,9 @@ pub(in crate::checks) const ENDPOINTS: Check = Check {
     summary: "the talosconfig's endpoints answer",
     explain: "Queries every endpoint of the talosconfig for its own version, each on its own connection and without a node to \
 forward to. Clients rotate through the endpoints, so a single bad entry shows only now and then; here each is reported.\n\n\
-When none answers, nothing is known about the cluster. The network of this runner is as likely to be the reason as the \
-cluster, so the result is an error, not a failure. Each endpoint is reported with its own cause: connection refused, timeout, \
+When none answers, nothing is known about the machines. An endpoint that refuses, resets or never answers a connection fails: that was \
+seen of the cluster. A name that does not resolve, a missing route, a connection that times out, a proxy and a foreign CA may \
+lie in the network of this runner; the result is an error, unless something else of the cluster answered in the same round. Each endpoint is reported with its own cause: connection refused, timeout, \
 a name that does not resolve, a certificate from another CA (another cluster, or a machine in maintenance mode), a certificate \
 that is not valid for the address, or a refused client certificate.\n\n\
 The warning `endpoint-cut-off` means that an endpoint cannot reach a node that answers through another one: the network is \
@@ -68,6 +70,7 @@ What Kubernetes reports about the same machine is checked separately: a node tha
     finds: &[
         Reason::MaintenanceMode,
         Reason::AnsweredByOtherNode,
+        Reason::NodeUnknown,
         Reason::NodeUnreachable,
         Reason::NodeFrozen,
         Reason::NoAnswer,
@@ -96,7 +99,10 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
         match &endpoint.version {
             Err(gap) => {
                 let problem = dead_endpoint(cluster, talos, &endpoint.address, gap);
-                let severity = if some_forwards { Severity::Warn } else { Severity::Error };
+                let severity = match gaps::severity_of_no_endpoint(cluster, gap.kind) {
+                    _ if some_forwards => Severity::Warn,
+                    severity => severity,
+                };
                 let problem = Problem { severity, ..problem };
                 verdict.problem(target, problem);
             }
@@ -243,6 +249,9 @@ fn reachable(cluster: &Assessment<'_>) -> Verdict {
             },
             Err(gap) if gap.kind == GapKind::NoForwarding => {
                 verdict.problem(target, gaps::talos(gap, "answers on the Talos API").unseen());
+            }
+            Err(gap) if gap.is_unresolved_name() && stated::is_unlisted(cluster, node) => {
+                verdict.problem(target, stated::unknown(cluster, &node.name));
             }
             Err(gap) => verdict.problem(target, unreachable(cluster, node, from, gap)),
         }

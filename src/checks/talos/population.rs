@@ -24,6 +24,7 @@ Kubernetes credentials, or pass the expected numbers.",
     severity: Severity::Fail,
     finds: &[
         Reason::NodeMissing,
+        Reason::NodesContradict,
         Reason::NodeUnexpected,
         Reason::StaleDiscoveryMember,
         Reason::StaleNodeObject,
@@ -97,8 +98,7 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         return Some(Outcome::Skip(GUEST.to_owned()));
     }
     let problem = if cluster.is_outside_flags(node) {
-        let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";
-        Problem::warn(Reason::NodeUnexpected, expected, "not among `--control-plane-nodes` and `--worker-nodes`")
+        stated::left_out(cluster, node)
     } else if cluster.machine(node).is_stale_discovery_member {
         let observed = "neither Kubernetes nor etcd knows it, and it does not answer";
         Problem::warn(Reason::StaleDiscoveryMember, "discovery lists only nodes that exist", observed)

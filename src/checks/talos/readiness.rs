@@ -9,7 +9,7 @@ use crate::checks::gaps::{self, says_nothing, talos_contact, talos_fact, talos_s
 use crate::checks::scope::each_node;
 use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
 use crate::snapshot::{Boot, GapKind, MachineStatus, Node, Service, UnmetCondition};
-use crate::text::version;
+use crate::text::{some, version};
 
 pub(in crate::checks) const BOOTED: Check = Check {
     id: CheckId::TalosNodesBooted,
@@ -44,6 +44,8 @@ pub(in crate::checks) const READY: Check = Check {
     explain: "Reads whether each machine in stage running reports that it is ready, and its unmet conditions: time, network, \
 services, staticPods, nodeReady. In other stages a machine reports `ready` without checking any condition, so those are left \
 to `talos.nodes.booted`.\n\n\
+With `--level talos`, `etcd` or `api`, nodeReady is not waited for: if you install the network plugin yourself, Nodes are not ready \
+before you have done that.\n\n\
 An unmet condition often repeats what another check has found in more detail; then that check is shown as the cause.",
     severity: Severity::Fail,
     finds: &[Reason::ConditionUnmet],
@@ -92,6 +94,8 @@ within a minute.",
     facts: &[Fact::TalosNodes, Fact::Services, Fact::KubePrism],
     judge: kubelet,
 };
+
+const NODE_READY: &str = "nodeReady";
 
 const STAGES: [&str; 8] =
     ["booting", "installing", "maintenance", "running", "rebooting", "shutting down", "resetting", "upgrading"];
@@ -174,7 +178,8 @@ pub(crate) fn holds_up_boot(service: &Service) -> bool {
 }
 
 fn ready(cluster: &Assessment<'_>) -> Verdict {
-    each_node(cluster, |node, verdict| {
+    let mut waiting: Vec<&str> = Vec::new();
+    let mut verdict = each_node(cluster, |node, verdict| {
         let target = node.target();
         match machine_status(cluster, node) {
             Ok(status) if status.stage != "running" => {
@@ -182,8 +187,14 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
                 verdict.push(target, unseen(Reason::StageNotRunning, "readiness in stage running", &observed));
             }
             Ok(status) if !status.unmet.is_empty() => {
-                for condition in &status.unmet {
+                let (later, now): (Vec<_>, Vec<_>) =
+                    status.unmet.iter().partition(|condition| is_for_a_higher_level(cluster, condition));
+                waiting.extend(later.first().map(|_| node.name.as_str()));
+                for condition in &now {
                     verdict.problem(target.clone(), unmet(node, condition));
+                }
+                if now.is_empty() {
+                    verdict.ok(target);
                 }
             }
             Ok(status) if status.ready => verdict.pass(target.clone(), format!("Node {target}: ready")),
@@ -194,7 +205,16 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
             Err(Outcome::Problem(problem)) => verdict.problem(target, problem.unseen()),
             Err(outcome) => verdict.push(target, outcome),
         }
-    })
+    });
+    if !waiting.is_empty() {
+        verdict.leave_out(format!("{NODE_READY} of {}: `--level` ends before the Nodes", some(waiting.into_iter(), 4)));
+    }
+    verdict
+}
+
+/// Below `--level full`, Nodes need not be ready: a network plugin of the user's own is installed once the API works.
+fn is_for_a_higher_level(cluster: &Assessment<'_>, condition: &UnmetCondition) -> bool {
+    condition.name == NODE_READY && cluster.asked.nodes_may_wait
 }
 
 fn unmet(node: &Node, condition: &UnmetCondition) -> Problem {

@@ -34,6 +34,7 @@ It warns of pods that may take longer to stop than `talosctl upgrade` waits, pod
 within minutes.",
     severity: Severity::Fail,
     finds: &[
+        Reason::NodeUnknown,
         Reason::WebhookUnavailable,
         Reason::EvictionBlocked,
         Reason::SeveralBudgets,

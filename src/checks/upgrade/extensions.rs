@@ -23,7 +23,7 @@ An id alone does not show what is in a schematic. Another one than the machine's
 runs it and has all the extensions; any other image only on machines without extensions. Otherwise it is an error \
 (`image-unknown`), never a pass. If you have compared them yourself: `--warn-only image-unknown`.",
     severity: Severity::Fail,
-    finds: &[Reason::ExtensionsLost],
+    finds: &[Reason::NodeUnknown, Reason::ExtensionsLost],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes, Fact::Extensions],

@@ -31,8 +31,9 @@ use std::collections::BTreeMap;
 use self::data::Numbers;
 use super::gaps::{listed, says_nothing, talos_contact};
 use super::scope::{each_node, is_narrowed, reason_not_judged_as_talos};
+use super::stated;
 use crate::assess::Assessment;
-use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Target, Verdict};
+use crate::model::{CheckId, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BoundPod, Node, has_ended};
 use crate::text::version;
 
@@ -82,8 +83,7 @@ fn every_machine(cluster: &Assessment<'_>) -> &'static str {
 fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
     let expected = format!("a machine called {named}");
     let Some(node) = cluster.nodes().iter().find(|node| node.is_called(named)) else {
-        let problem = Problem::error(Reason::NodeMissing, expected, format!("no source lists {named}"));
-        return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
+        return Some(stated::unknown(cluster, named));
     };
     let why = reason_not_judged_as_talos(cluster, node)?;
     let reason = if node.leaving { Reason::NodeLeaving } else { Reason::NodeMissing };

@@ -26,7 +26,13 @@ voters, the only control plane, and DNS in a cluster of one node. A member or AP
 the result depends on it, the check is an error. It warns if the Kubernetes endpoint in use is an address of the machine itself.\n\n\
 `etcd.tolerance` and `--require-quorum-margin` check the cluster as it is; this check shows what one reboot leaves.",
     severity: Severity::Fail,
-    finds: &[Reason::QuorumAtRisk, Reason::LastApiServer, Reason::EndpointOnMachine, Reason::LastDnsEndpoint],
+    finds: &[
+        Reason::NodeUnknown,
+        Reason::QuorumAtRisk,
+        Reason::LastApiServer,
+        Reason::EndpointOnMachine,
+        Reason::LastDnsEndpoint,
+    ],
     requires: &[
         CheckId::TalosNodesReachable,
         CheckId::EtcdQuorum,

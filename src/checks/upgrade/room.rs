@@ -24,7 +24,7 @@ placement was found for all of them, or if less than 20 % of the CPU or memory w
 other node and stay Pending until the machine is back. Pods that have ended take no room.\n\n\
 Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
     severity: Severity::Fail,
-    finds: &[Reason::PodsDoNotFit, Reason::LittleRoom, Reason::PinnedPod],
+    finds: &[Reason::NodeUnknown, Reason::PodsDoNotFit, Reason::LittleRoom, Reason::PinnedPod],
     requires: BEFORE_DRAINS,
     after: &[],
     facts: &[

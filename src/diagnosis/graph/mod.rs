@@ -89,6 +89,7 @@ type MissingAnswer<'a> = (Reason, &'a str, &'a str);
 fn missing_answer<'a>(problem: &'a Problem, machine: Option<Machine<'a>>) -> Option<MissingAnswer<'a>> {
     // A version that the tables do not have is the user's question, which each check answers for itself.
     let is_missing = problem.severity == Severity::Error && problem.reason != Reason::TargetUnknown;
+    let is_missing = is_missing || problem.reason == Reason::NodeUnknown;
     (is_missing && machine.is_none()).then_some((problem.reason, problem.expected.as_str(), problem.observed.as_str()))
 }
 

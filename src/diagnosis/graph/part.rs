@@ -421,6 +421,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::NodeUnreachable
         | R::NodeFrozen
         | R::NodeMissing
+        | R::NodeUnknown
         | R::StaleDiscoveryMember
         | R::StaleNodeObject
         | R::StageNotRunning
@@ -494,6 +495,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::EndpointCutOff
         | R::AnsweredByOtherNode
         | R::NodeUnexpected
+        | R::NodesContradict
         | R::SingleSource
         | R::NodeRebooted
         | R::ConditionUnmet

@@ -102,6 +102,8 @@ reasons! {
     NodeUnreachable "node-unreachable" "the endpoint cannot reach the node" access::NODE_UNREACHABLE;
     NodeFrozen "node-frozen" "the node accepts connections and does not answer" nodes::NODE_FROZEN;
     NodeMissing "node-missing" "an expected node is missing" nodes::NODE_MISSING;
+    NodeUnknown "node-unknown" "no node has the name that was given" nodes::NODE_UNKNOWN;
+    NodesContradict "nodes-contradict" "two options contradict each other about a node" nodes::NODES_CONTRADICT;
     NodeUnexpected "node-unexpected" "a node is not expected" nodes::NODE_UNEXPECTED;
     StaleDiscoveryMember "stale-discovery-member" "discovery still lists a node that is gone" nodes::STALE_DISCOVERY_MEMBER;
     StaleNodeObject "stale-node-object" "Kubernetes still lists a node that is gone or has long been off" nodes::STALE_NODE_OBJECT;

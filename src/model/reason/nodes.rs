@@ -27,6 +27,22 @@ pub(super) const NODE_MISSING: Text = Text {
     ],
 };
 
+pub(super) const NODE_UNKNOWN: Text = Text {
+    explanation: "`--nodes` or `--drain` names a node that neither discovery, nor Kubernetes, nor etcd lists, and the name does not resolve to an address. If all of these lists were read, it is a mistake on the command line: exit code 2. Otherwise the node may be in the list that is missing: exit code 69. An address that nothing lists is not a mistake; it is a machine that does not answer.",
+    source: TALOS_DISCOVERY,
+    remedy: &[
+        Look("talosctl -n CP get members"),
+        Look("kubectl get nodes -o wide"),
+        Do("Correct the name. The message lists the names that are known."),
+    ],
+};
+
+pub(super) const NODES_CONTRADICT: Text = Text {
+    explanation: "`--nodes` asks for a node that `--control-plane-nodes` and `--worker-nodes` leave out, so no check would look at it: exit code 2.",
+    source: TALOS_DISCOVERY,
+    remedy: &[Do("Add the node to the list of its role, or leave it out of `--nodes`.")],
+};
+
 pub(super) const NODE_UNEXPECTED: Text = Text {
     explanation: "The cluster has a node that the command line does not list. It was added without updating the list, or belongs to another cluster with the same secrets.",
     source: TALOS_DISCOVERY,

@@ -1,8 +1,10 @@
 //! The verdict in words, and what it does not say.
 
+use std::collections::BTreeSet;
+
 use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, wrap};
-use crate::model::{Exit, Status};
+use crate::model::{CheckId, Exit, Outcome, Status};
 use crate::report::{Readiness, Report, RunResult, Selection, Sources};
 use crate::snapshot::Upgrade;
 use crate::text::duration::human;
@@ -179,6 +181,24 @@ pub(crate) fn because(report: &Report) -> String {
     }
 }
 
+/// Why a run is undetermined in which nothing but a warning of `--warn-only` stands in the way: the option makes less of what a check
+/// has found, and gives the checks that need it nothing to see.
+fn relaxed_blockers(report: &Report) -> Option<String> {
+    let is_relaxed = report.weakened.iter().any(|weak| weak.option.starts_with("--warn-only"));
+    if !is_relaxed || report.exit != Exit::Undetermined {
+        return None;
+    }
+    let is_warned = |id: &CheckId| report.checks.iter().any(|it| it.check.id == *id && it.status == Some(Status::Warn));
+    let blocked = report.checks.iter().flat_map(|check| &check.findings).filter_map(|finding| match finding.outcome {
+        Outcome::Blocked(by) => Some(by),
+        _ => None,
+    });
+    let blockers: BTreeSet<CheckId> = blocked.filter(is_warned).collect();
+    let names = joined(blockers.iter().map(|id| id.name()));
+    let said = "`--warn-only` makes a failure a warning, and the checks behind it still see nothing";
+    (!blockers.is_empty()).then(|| format!("nothing is known behind {names}: {said}"))
+}
+
 /// What the verdict does not say, and what makes it weaker: a name, and one or more items.
 pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     let judged = report.is_judged();
@@ -187,6 +207,8 @@ pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
         remarks.push(("because", vec![clean(error)]));
     } else if judged && matches!(report.exit, Exit::Deadline | Exit::NothingChecked | Exit::Internal) {
         remarks.push(("because", vec![because(report)]));
+    } else if let Some(relaxed) = relaxed_blockers(report) {
+        remarks.push(("because", vec![relaxed]));
     }
     remarks.extend(report.hint.as_deref().map(|hint| (HINT, vec![clean(hint)])));
     let weakened = report.weakened.iter().map(|weak| format!("{} ({})", clean(&weak.option), clean(&weak.origin)));
@@ -207,9 +229,30 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::CheckId;
-    use crate::report::fixture;
+    use crate::model::{CheckId, Verdict};
     use crate::report::history::Happened;
+    use crate::report::{Weakening, fixture};
+
+    #[test]
+    fn a_relaxed_check_that_still_stands_in_the_way_is_named() {
+        let mut report = fixture::healthy();
+        let find = |report: &Report, id| report.checks.iter().position(|it| it.check.id == id).unwrap();
+        let (relaxed, blocked) = (find(&report, CheckId::TalosNodesReachable), find(&report, CheckId::EtcdQuorum));
+        report.checks[relaxed].status = Some(Status::Warn);
+        report.checks[blocked].findings = Verdict::whole(Outcome::Blocked(CheckId::TalosNodesReachable)).findings;
+        (report.exit, report.result) = (Exit::Undetermined, RunResult::Undetermined);
+        let said = |report: &Report| relaxed_blockers(report).unwrap_or_default();
+        assert_eq!(said(&report), "");
+        let option = "--warn-only talos.nodes.reachable".to_owned();
+        report.weakened = vec![Weakening { option, origin: "flag".to_owned() }];
+        assert!(
+            said(&report).starts_with("nothing is known behind talos.nodes.reachable: `--warn-only`"),
+            "{}",
+            said(&report)
+        );
+        report.checks[relaxed].status = Some(Status::Error);
+        assert_eq!(said(&report), "");
+    }
 
     #[test]
     fn what_broke_the_stability_period_is_told() {

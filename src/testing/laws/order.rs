@@ -42,6 +42,7 @@ impl Shuffle {
     fn snapshot(&mut self, snapshot: &mut Snapshot) {
         let Snapshot { taken: _, asked, talos, kubernetes, external_etcd, nodes, memory } = snapshot;
         let Asked {
+            nodes: named,
             control_plane_nodes,
             worker_nodes,
             expect_control_planes: _,
@@ -55,9 +56,11 @@ impl Shuffle {
             k8s_endpoint: _,
             deadline: _,
             one_pass: _,
+            nodes_may_wait: _,
             skipped: _,
             order: _,
         } = asked;
+        self.list(named);
         self.list(control_plane_nodes);
         self.list(worker_nodes);
         if let Some(Talos { credentials: _, endpoints, discovery: _, server: _ }) = talos {

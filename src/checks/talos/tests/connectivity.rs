@@ -95,16 +95,17 @@ fn cut_off(kind: GapKind) -> Snapshot {
 #[test]
 fn without_an_endpoint_nothing_is_known() {
     let cases = [
-        (GapKind::ConnectionRefused, "error connection-refused"),
-        (GapKind::TimedOut, "error timed-out"),
-        (GapKind::Broken, "error no-answer"),
-        (GapKind::ConnectTimedOut, "error timed-out"),
-        (GapKind::NameNotFound, "error name-not-found"),
+        (GapKind::ConnectionRefused, "fail connection-refused"),
+        (GapKind::TimedOut, "fail timed-out"),
+        (GapKind::Broken, "fail no-answer"),
+        (GapKind::ConnectTimedOut, "fail timed-out"),
+        (GapKind::NameNotFound, "fail name-not-found"),
+        // Whose a foreign certificate is, Kubernetes cannot tell.
         (GapKind::UnknownCa, "error unknown-ca"),
         (GapKind::NameNotInCertificate, "error name-not-in-certificate"),
         (GapKind::Maintenance, "error maintenance-mode"),
         (GapKind::ClientCertificateRefused, "error client-certificate-refused"),
-        (GapKind::Proxy, "error proxy-refused"),
+        (GapKind::Proxy, "fail proxy-refused"),
     ];
     for (kind, expected) in cases {
         let snapshot = cut_off(kind);
@@ -112,6 +113,16 @@ fn without_an_endpoint_nothing_is_known() {
         for id in crate::testing::judged::IDS.into_iter().skip(2) {
             assert_eq!(wrong(id, &snapshot), ["cluster: blocked talos.endpoints"], "{id}");
         }
+    }
+}
+
+#[test]
+fn what_lies_before_the_endpoints_is_a_failure_only_if_something_of_the_cluster_answers() {
+    for kind in [GapKind::ConnectTimedOut, GapKind::NameNotFound, GapKind::NoRoute, GapKind::Proxy] {
+        let among_others = cut_off(kind);
+        assert!(wrong("talos.endpoints", &among_others)[0].starts_with("10.0.0.1:50000: fail "), "{kind:?}");
+        let alone = among_others.without_kubernetes();
+        assert!(wrong("talos.endpoints", &alone)[0].starts_with("10.0.0.1:50000: error "), "{kind:?}");
     }
 }
 

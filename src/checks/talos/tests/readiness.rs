@@ -68,6 +68,22 @@ fn ready_nodes_are_listed() {
 
 /// A condition of Talos repeats what another check finds on the same machine, if that check does find something.
 #[test]
+fn below_the_full_level_nodes_need_not_be_ready() {
+    let condition = |name: &str| UnmetCondition { name: name.to_owned(), reason: "not yet".to_owned() };
+    let with = |names: &[&str], nodes_may_wait| {
+        let mut snapshot = healthy();
+        snapshot.asked.nodes_may_wait = nodes_may_wait;
+        let status = snapshot.talos_of("cp-1").machine_status.as_mut().unwrap().as_mut().unwrap();
+        (status.ready, status.unmet) = (false, names.iter().map(|name| condition(name)).collect());
+        wrong("talos.nodes.ready", &snapshot)
+    };
+    assert_eq!(with(&["nodeReady"], false), ["cp-1: fail condition-unmet"]);
+    assert_eq!(with(&["nodeReady"], true), [""; 0]);
+    assert_eq!(with(&["nodeReady", "time"], true), ["cp-1: fail condition-unmet"]);
+    assert_eq!(with(&[], true), ["cp-1: fail condition-unmet"], "it is not ready and does not say why");
+}
+
+#[test]
 fn unmet_conditions_follow_from_what_they_are_about() {
     type Case = (&'static str, fn(&mut Snapshot), &'static str);
     let unready = |snapshot: &mut Snapshot| snapshot.kube_node_mut("cp-1").conditions.clear();

@@ -4,7 +4,7 @@ use super::*;
 use crate::checks::find;
 use crate::engine;
 use crate::model::Reason;
-use crate::snapshot::{BoundPod, DisruptionBudget, Requirement};
+use crate::snapshot::{BoundPod, DisruptionBudget, Gap, Requirement};
 use crate::testing::fixture::{bound_pod, budget};
 
 const DRAIN: &str = "upgrade.drain";
@@ -391,7 +391,9 @@ fn the_machine_is_known_by_name_or_address() {
     snapshot.asked.upgrade.drain = Some(address);
     assert_eq!(wrong(DRAIN, &snapshot), BLOCKED);
     snapshot.asked.upgrade.drain = Some("gone".to_owned());
-    assert_eq!(wrong(DRAIN, &snapshot), ["cluster: error node-missing"]);
+    assert_eq!(wrong(DRAIN, &snapshot), ["cluster: fail node-unknown"]);
+    snapshot.talos_mut().discovery = Err(Gap::new(GapKind::TimedOut, "test"));
+    assert_eq!(wrong(DRAIN, &snapshot), ["cluster: error node-unknown"]);
 }
 
 #[test]
