@@ -174,6 +174,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &upgrade::RENEWAL_BROKEN,
     &access::UNCONFIGURED,
     &nodes::GOING_DOWN,
+    &nodes::RENAMED,
     &nodes::REMOVED,
     &nodes::SCALED_DOWN,
     &nodes::UNTRUSTED,

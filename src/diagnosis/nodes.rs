@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms, service};
-use crate::assess::is_going_down;
 use crate::assess::workloads::describe_unready;
+use crate::assess::{is_going_down, is_older};
 use crate::model::Role;
 use crate::model::reason::sources::{
-    KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_CONNECTIVITY, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
-    TALOS_TROUBLESHOOTING_KUBELET,
+    KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_CONNECTIVITY, TALOS_HOSTNAME, TALOS_SCALE_DOWN,
+    TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_KUBELET,
 };
 use crate::model::{About, CheckId, Hint, Kind, Reason, Step, Target};
 use crate::snapshot::{EtcdMember, Gap, Node, Pod, Snapshot};
@@ -301,6 +301,57 @@ fn doing(stage: &str) -> &str {
     if stage == "resetting" { "being reset" } else { stage }
 }
 
+pub(super) const RENAMED: Cause = Cause {
+    id: "machine-renamed",
+    title: "a machine registers under another name than before",
+    impact: "the old Node keeps its pods and volumes, and they do not come back under the new name by themselves",
+    explain: "At the address of a Node that is no longer reported answers a machine with another name. A machine whose hostname is \
+configured nowhere makes one up (`talos-…`), and after an upgrade or a reinstallation it may make up another. For Kubernetes it is \
+another node: pods, volumes and labels stay with the old Node, and a cloud provider that knows the machine by its old name never \
+initializes the new one.\n\n\
+Deleting the old Node alone does not help. Give the machine its name back; then it registers as before, and the Node with the \
+name that was made up can be deleted.",
+    source: TALOS_HOSTNAME,
+    remedy: &[
+        Look("talosctl -n NODE get hostnamestatus -o yaml"),
+        Look("kubectl get nodes -o wide"),
+        Do(
+            "Give the machine its name back, since Talos 1.12 with a HostnameConfig (before: `machine.network.hostname`):",
+        ),
+        Change(
+            r#"talosctl -n NODE patch machineconfig --patch '{"apiVersion":"v1alpha1","kind":"HostnameConfig","auto":"off","hostname":"NODENAME"}'"#,
+        ),
+        Do("Once the machine is registered under it, delete the Node that was registered in between."),
+    ],
+    recognize: |symptoms| {
+        let stale = symptoms.of(&[Reason::StaleNodeObject]).filter(|sign| symptoms.is_open(sign));
+        stale.filter_map(|sign| renamed(symptoms, &sign)).collect()
+    },
+};
+
+/// A Node that is no longer reported, at whose address a machine of another name answers.
+fn renamed<'a>(symptoms: &Symptoms<'a>, stale: &Sign<'a>) -> Option<Recognized> {
+    let node = symptoms.node(stale.target)?;
+    let name = node.talos.contact.as_ref().ok()?.answered_by_other.as_deref()?;
+    let new = symptoms.snapshot.nodes.iter().find(|other| other.is_called(name) && !std::ptr::eq(*other, node));
+    let does = if new.is_some_and(|new| new.sources.kubernetes) { "registers as" } else { "calls itself" };
+    let why = if name.starts_with("talos-") { "its hostname is not configured" } else { "its hostname has changed" };
+    let headline = format!("the machine at {} now {does} {name}, and no longer {}; {why}", node.address, node.name);
+    let of_old = symptoms.about(stale.target).filter(|sign| sign.target.name == node.name);
+    let of_new = symptoms.about(stale.target).filter(|sign| sign.problem.reason == Reason::Uninitialized);
+    let recognized = Recognized::new(RENAMED.id, headline)
+        .sees(stale.target.clone(), stale.problem.observed.as_str())
+        .explains([*stale].into_iter().chain(of_old).chain(of_new))
+        .then(Hint::run("{talosctl} -n {} get hostnamestatus -o yaml", [&node.address]))
+        .then(Hint::run("{kubectl} get nodes -o wide", []));
+    let patch = if is_older(node, (1, 12, 0)) {
+        format!(r#"{{"machine":{{"network":{{"hostname":"{}"}}}}}}"#, node.name)
+    } else {
+        format!(r#"{{"apiVersion":"v1alpha1","kind":"HostnameConfig","auto":"off","hostname":"{}"}}"#, node.name)
+    };
+    Some(recognized.then(Hint::remedy("{talosctl} -n {} patch machineconfig --patch {}", [&node.address, &patch])))
+}
+
 pub(super) const REMOVED: Cause = Cause {
     id: "node-removed-but-listed",
     title: "a machine was removed or has long been off, but is still listed",
@@ -321,7 +372,8 @@ pods keep their volumes.",
         Change("kubectl delete node NODENAME"),
     ],
     recognize: |symptoms| {
-        let groups = symptoms.by_subject(symptoms.of(&[Reason::StaleNodeObject, Reason::StaleDiscoveryMember]));
+        let signs = symptoms.of(&[Reason::StaleNodeObject, Reason::StaleDiscoveryMember]);
+        let groups = symptoms.by_subject(signs.filter(|sign| symptoms.is_open(sign)));
         groups
             .iter()
             .map(|signs| {

@@ -661,6 +661,7 @@ mod tests {
             kubelet_version: String::new(),
             unschedulable: false,
             cordoned_by_talos: false,
+            cordoned_since: None,
             taints: Vec::new(),
             pod_cidrs: Vec::new(),
             out_of: Vec::new(),

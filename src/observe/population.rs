@@ -436,6 +436,7 @@ mod tests {
             os_image: "Talos (v1.13.0)".to_owned(),
             unschedulable: false,
             cordoned_by_talos: false,
+            cordoned_since: None,
             taints: Vec::new(),
             pod_cidrs: Vec::new(),
             out_of: Vec::new(),

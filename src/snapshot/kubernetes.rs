@@ -211,6 +211,8 @@ pub(crate) struct KubeNode {
     pub(crate) unschedulable: bool,
     /// Annotation `talos.dev/cordoned=true`.
     pub(crate) cordoned_by_talos: bool,
+    /// Since when it has the taint that Kubernetes gives to a cordoned node.
+    pub(crate) cordoned_since: Option<Timestamp>,
     pub(crate) taints: Vec<Taint>,
     /// Ranges that its pods have their addresses from, one of each family; none where the network plugin hands out its own.
     pub(crate) pod_cidrs: Vec<String>,

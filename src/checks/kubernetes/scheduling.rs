@@ -72,7 +72,7 @@ fn schedulable(cluster: &Assessment<'_>) -> Verdict {
         if cluster.is_guest(node) {
             return vec![Outcome::Skip(GUEST.to_owned())];
         }
-        let problems = [cordon(node, object), removal(node, object)].into_iter().flatten();
+        let problems = [cordon(cluster, node, object), removal(node, object)].into_iter().flatten();
         problems.chain(closures(object)).map(Outcome::problem).collect()
     });
     for node in cluster.nodes().iter().filter(|node| node.leaving && !node.out_of_scope) {
@@ -230,7 +230,7 @@ fn leaving() -> Problem {
 }
 
 /// Somebody keeps new pods away from it.
-fn cordon(node: &Node, object: &KubeNode) -> Option<Problem> {
+fn cordon(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Option<Problem> {
     let uncordon = || Hint::remedy("{kubectl} uncordon {}", [&object.name]);
     if !object.unschedulable {
         return None;
@@ -242,9 +242,16 @@ fn cordon(node: &Node, object: &KubeNode) -> Option<Problem> {
         let is_up = matches!(&node.talos.machine_status, Ok(Some(status)) if status.stage == "running");
         return Some(if is_up { problem.hint(uncordon()) } else { problem });
     }
-    let problem = Problem::warn(Reason::Cordoned, EXPECTED, "new pods are not scheduled to it; not by Talos")
-        .hint(Hint::likely("usually deliberate: find out why before you uncordon the node"));
-    Some(problem.hint(uncordon()))
+    // Since 1.13, `talosctl upgrade` cordons as anybody does, without the mark of Talos.
+    let warn = |observed| Problem::warn(Reason::Cordoned, EXPECTED, observed);
+    Some(match (object.cordoned_since, cluster.memory.boot(node)) {
+        (Some(cordoned), Some(boot)) if boot.at >= cordoned => {
+            warn("cordoned, and was rebooted after that: probably left by an upgrade").hint(uncordon())
+        }
+        (Some(_), Some(_)) => warn("cordoned outside Talos, and not rebooted since")
+            .hint(Hint::likely("somebody works on it: find out why before you uncordon it")),
+        _ => warn("cordoned outside Talos; if an upgrade ran here, it may have left it").hint(uncordon()),
+    })
 }
 
 /// Unintended obstacles that keep pods away from a node, apart from its removal.

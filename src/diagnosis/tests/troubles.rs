@@ -356,6 +356,19 @@ pub(super) const CASES: &[Case] = &[
         needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],
     },
     Case {
+        cause: "machine-renamed",
+        trouble: |snapshot| {
+            let contact = snapshot.talos_of("w-1").contact.as_mut().unwrap();
+            contact.answered_by_other = Some("talos-u4e-prh".to_owned());
+            snapshot.node_mut("w-1").sources.discovery = false;
+            silent(snapshot);
+        },
+        needs: &[
+            |snapshot| snapshot.talos_mut().discovery = gap(GapKind::TimedOut),
+            |snapshot| unreached(snapshot, GapKind::NodeUnreachable),
+        ],
+    },
+    Case {
         cause: "node-removed-but-listed",
         trouble: |snapshot| {
             unreached(snapshot, GapKind::NodeUnreachable);

@@ -81,6 +81,10 @@ pub(crate) const TALOS_DISCOVERY: Source = Source {
     title: "Talos documentation, `Discovery Service`",
     address: "https://docs.siderolabs.com/talos/v1.13/configure-your-talos-cluster/system-configuration/discovery",
 };
+pub(crate) const TALOS_HOSTNAME: Source = Source {
+    title: "Talos documentation, `Hostname`",
+    address: "https://docs.siderolabs.com/talos/v1.13/networking/configuration/hostname",
+};
 pub(crate) const TALOS_SCALE_DOWN: Source = Source {
     title: "Talos documentation, `Scale down a Talos cluster`",
     address: "https://docs.siderolabs.com/talos/v1.13/deploy-and-manage-workloads/scaling-down",

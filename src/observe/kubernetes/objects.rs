@@ -90,6 +90,7 @@ impl Kept for KubeNode {
             kubelet_version: info.kubelet_version,
             unschedulable: spec.unschedulable.unwrap_or_default(),
             cordoned_by_talos: annotation(&metadata, "talos.dev/cordoned") == Some("true"),
+            cordoned_since: cordoned_since(spec.taints.as_deref().unwrap_or_default()),
             taints: taints(spec.taints),
             pod_cidrs: spec
                 .pod_cidrs
@@ -115,6 +116,11 @@ impl Kept for KubeNode {
             created: metadata.creation_timestamp.map(|time| time.0),
         }
     }
+}
+
+fn cordoned_since(taints: &[core::Taint]) -> Option<Timestamp> {
+    let taint = taints.iter().find(|taint| taint.key == "node.kubernetes.io/unschedulable")?;
+    taint.time_added.as_ref().map(|time| time.0)
 }
 
 pub(super) fn taints(taints: Option<Vec<core::Taint>>) -> Vec<Taint> {

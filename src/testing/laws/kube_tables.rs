@@ -400,6 +400,7 @@ fn kube_node() -> Table<KubeNode> {
         // Of control planes: with the last worker, no node is left that takes workloads.
         unschedulable: [warns(|it| it.unschedulable = it.control_plane_label)],
         cordoned_by_talos: [harmless("it is not cordoned", |it| it.cordoned_by_talos = true)],
+        cordoned_since: [harmless("it is not cordoned", |it| it.cordoned_since = Some(now()))],
         taints: [warns(|it| {
             let uninitialized = taint("node.cloudprovider.kubernetes.io/uninitialized");
             it.taints.extend(it.control_plane_label.then_some(uninitialized));

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::checks::kubernetes::tests::{judge, no, roots, said, status};
-use crate::model::{Reason, Status};
+use crate::model::{Hint, Reason, Status};
 use crate::snapshot::{Gap, GapKind, KubeNode, LinkAddress, Pod, PodState, Snapshot, Sources, TalosNode, Workload};
 use crate::testing::fixture::{self, Shape, Sides, ago, condition, healthy, kube_node, node, now, taint};
 
@@ -137,6 +137,27 @@ fn cordons_and_taints_warn() {
     snapshot.kube_node_mut("cp-3").taints.clear();
     snapshot.kube_node_mut("w-1").taints = vec![taint("node.cloudprovider.kubernetes.io/uninitialized")];
     assert_eq!(said(&snapshot, id), ["warn cordoned cp-1", "warn cordoned-by-talos cp-2", "warn uninitialized w-1"]);
+}
+
+#[test]
+fn a_cordon_older_than_the_last_boot_was_probably_left_by_an_upgrade() {
+    let said = |cordoned, booted: Option<u64>| {
+        let mut snapshot = healthy();
+        let node = snapshot.kube_node_mut("cp-1");
+        (node.unschedulable, node.cordoned_since) = (true, cordoned);
+        snapshot.service_mut("cp-1", "machined").running_since = booted.map(ago);
+        let verdict = judge(&snapshot, "k8s.nodes.schedulable");
+        let (_, problem) = verdict.problems().next().unwrap();
+        let uncordons = problem.hints.iter().any(|hint| matches!(hint, Hint::Remedy { .. }));
+        (problem.observed.clone(), uncordons)
+    };
+    let (left, uncordons) = said(Some(ago(3600)), Some(60));
+    assert!(left.ends_with("probably left by an upgrade") && uncordons, "{left}");
+    let (deliberate, uncordons) = said(Some(ago(60)), Some(3600));
+    assert!(deliberate.ends_with("not rebooted since") && !uncordons, "{deliberate}");
+    for (unknown, uncordons) in [said(None, Some(60)), said(Some(ago(60)), None)] {
+        assert!(unknown.ends_with("it may have left it") && uncordons, "{unknown}");
+    }
 }
 
 /// A cluster of these machines, of which all nodes named are closed to new pods.
