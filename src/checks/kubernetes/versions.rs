@@ -136,14 +136,21 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     let demanded = cluster.asked.expect_kubernetes.as_ref().map(|asked| format!("version {asked}"));
     let Seen { running, mut verdict, alone, untold } = seen(cluster, demanded.as_deref());
     let is_server = |it: &&Running| it.is_api_server();
-    let oldest = running.iter().filter(is_server).min_by_key(|it| it.numbers);
+    let left_behind = left_behind(&running);
+    let is_left_behind = |it: &Running| left_behind.iter().any(|(server, _)| std::ptr::eq(*server, it));
+    let keeps_up = |it: &&Running| it.is_api_server() && !is_left_behind(it);
+    let oldest = running.iter().filter(keeps_up).min_by_key(|it| it.numbers);
     let newest = running.iter().filter(is_server).max_by_key(|it| it.numbers);
     // No part may be newer than the API servers, so whichever is the newest stands for them to those that are too old.
     let newest = newest.or_else(|| running.iter().filter(|_| untold).max_by_key(|it| it.numbers));
     let mut agree = true;
     let mut uncompared = false;
     for it in running.iter().filter(|it| !it.is_not_judged) {
-        let skew = newest.and_then(|newest| skew(it, oldest, newest));
+        let newer = left_behind.iter().find(|(server, _)| std::ptr::eq(*server, it)).map(|(_, newer)| newer);
+        let skew = match newer {
+            Some(newer) => Some(format!("not older than {newer} other parts")),
+            None => newest.and_then(|newest| skew(it, oldest, newest)),
+        };
         let unexpected = cluster.asked.expect_kubernetes.as_deref().filter(|asked| !meets(&it.version, asked));
         if skew.is_none() && unexpected.is_none() {
             let is_asked_for = cluster.asked.expect_kubernetes.is_some();
@@ -170,6 +177,20 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
         mixture(&running, &mut verdict);
     }
     verdict
+}
+
+/// API servers that are a minor version behind the newest, and how many parts are newer than each and keep to the newest. Where these
+/// parts are the majority, it is the API server that differs. Otherwise they are too new.
+fn left_behind(running: &[Running]) -> Vec<(&Running, usize)> {
+    let servers = || running.iter().filter(|it| it.is_api_server());
+    let Some(newest) = servers().map(Running::minor).max() else { return Vec::new() };
+    let older: Vec<&Running> = servers().filter(|it| it.minor() < newest && !it.is_not_judged).collect();
+    let newer = |server: &Running| {
+        let others = running.iter().filter(|it| !it.is_api_server() && !it.is_not_judged);
+        others.filter(|it| it.minor() > server.minor() && it.minor() <= newest).count()
+    };
+    let counted = older.iter().map(|server| (*server, newer(server)));
+    counted.filter(|(_, newer)| *newer > older.len()).collect()
 }
 
 /// The control plane's components on one node. `true`: its API server runs, and its image names no version.

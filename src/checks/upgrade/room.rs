@@ -66,6 +66,9 @@ fn of_machine(cluster: &Assessment<'_>, node: &Node, plan: &mut Plan<'_>, verdic
     }
 }
 
+/// Each pod takes one of these, whatever else it requests.
+const PODS: &str = "pods";
+
 /// Amounts that may run out.
 type Left<'a> = BTreeMap<&'a str, i128>;
 
@@ -199,6 +202,22 @@ impl<'a> Plan<'a> {
         sums
     }
 
+    /// Nothing but the number of pods keeps this one away from some nodes: each runs as many as it may.
+    fn no_slot(&self, pod: &BoundPod, takers: impl Iterator<Item = usize>) -> Option<Problem> {
+        let without_slot: Amounts =
+            requests(pod).iter().filter(|(it, _)| *it != PODS).map(|(it, n)| (it.clone(), *n)).collect();
+        let full: Vec<String> = takers
+            .filter(|at| fits(&self.left[*at], &without_slot))
+            .map(|at| {
+                let limit = self.allocatable[at].get(PODS).copied().unwrap_or_default();
+                let runs = i128::from(limit) - self.left[at].get(PODS).copied().unwrap_or_default();
+                format!("{} runs {runs} of {limit} pods", self.places.nodes[at].name)
+            })
+            .collect();
+        let observed = format!("{}: no place for {}", some_of(&full), name_of(pod));
+        (!full.is_empty()).then(|| Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed))
+    }
+
     /// Proof that they do not fit, however they are arranged.
     fn too_much(
         &mut self,
@@ -212,7 +231,8 @@ impl<'a> Plan<'a> {
         for (pod, kind) in moving.iter().filter(|(pod, _)| is_stranded(pod)) {
             let mut takers = self.places.takers(*kind).iter().filter(|at| **at != gone);
             if !takers.any(|at| fits(&self.left[*at], requests(pod))) {
-                return Some(too_large(pod, self.places.takers(*kind).len() - usize::from(self.is_taker[*kind][gone])));
+                let takers = self.places.takers(*kind).iter().copied().filter(|at| *at != gone);
+                return Some(self.no_slot(pod, takers.clone()).unwrap_or_else(|| too_large(pod, takers.count())));
             }
         }
         for kind in kinds {
@@ -306,7 +326,7 @@ fn machines(count: usize) -> String {
 
 fn too_large(pod: &BoundPod, takers: usize) -> Problem {
     let requests: Vec<String> = signed(requests(pod))
-        .filter(|(resource, amount)| *resource != "pods" && *amount > 0)
+        .filter(|(resource, amount)| *resource != PODS && *amount > 0)
         .map(|(resource, amount)| quantity(resource, amount))
         .collect();
     let requests = if requests.is_empty() { "a place".to_owned() } else { requests.join(" and ") };
@@ -367,7 +387,7 @@ fn quantity(resource: &str, amount: i128) -> String {
         "cpu" => format!("{} CPU", tenths(1000)),
         "memory" if amount < 1 << 30 => format!("{} MiB of memory", tenths(1 << 20)),
         "memory" => format!("{} GiB of memory", tenths(1 << 30)),
-        "pods" => format!("{amount} pod slots"),
+        PODS => format!("{amount} pod slots"),
         _ => format!("{amount} {resource}"),
     }
 }

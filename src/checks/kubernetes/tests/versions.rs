@@ -113,8 +113,8 @@ fn old_kubelets_had_a_narrower_policy() {
 #[test]
 fn components_stay_within_one_minor_version() {
     for (component, version_of_it, expected) in [
-        // No kubelet may be newer than any API server.
-        ("kube-apiserver", "v1.34.1", "fail version-skew w-1"),
+        // No kubelet may be newer than any API server, and it is the server that differs.
+        ("kube-apiserver", "v1.34.1", "fail version-skew kube-apiserver-cp-2"),
         ("kube-apiserver", "v1.35.3", "warn versions-mixed cluster"),
         ("kube-apiserver", "v1.33.1", "fail version-skew kube-apiserver-cp-2"),
         ("kube-scheduler", "v1.34.1", "warn versions-mixed cluster"),
@@ -127,6 +127,24 @@ fn components_stay_within_one_minor_version() {
         let said = said(&snapshot, ID);
         assert!(said.contains(&expected.to_owned()), "{component} {version_of_it}: {said:?}");
     }
+}
+
+/// Of one API server that differs from all else, and of the others, what differs is reported.
+#[test]
+fn what_differs_is_reported_and_not_all_that_it_differs_from() {
+    let mut snapshot = healthy();
+    version(&mut snapshot, "cp-2", "kube-apiserver", "v1.34.1");
+    assert_eq!(said(&snapshot, ID), ["fail version-skew kube-apiserver-cp-2"]);
+    version(&mut snapshot, "cp-3", "kube-apiserver", "v1.34.1");
+    let both = ["fail version-skew kube-apiserver-cp-2", "fail version-skew kube-apiserver-cp-3"];
+    assert_eq!(said(&snapshot, ID), both);
+    // All of them: whatever is newer was upgraded too early.
+    version(&mut snapshot, "cp-1", "kube-apiserver", "v1.34.1");
+    assert!(said(&snapshot, ID).iter().all(|it| !it.contains("apiserver")), "{:?}", said(&snapshot, ID));
+    let mut early = healthy();
+    kubelet(&mut early, "w-1", "v1.36.0");
+    version(&mut early, "cp-1", "kube-apiserver", "v1.36.0");
+    assert_eq!(said(&early, ID), ["fail version-skew w-1"]);
 }
 
 #[test]

@@ -257,3 +257,15 @@ fn a_thousand_machines_of_a_hundred_pods_are_judged_at_once() {
     let plain = crate::engine::judge(&[crate::checks::find(ROOM).unwrap()], &snapshot);
     assert!(plain[0].1.status().is_fine(), "{:?}", plain[0].1.status());
 }
+
+#[test]
+fn a_node_that_runs_as_many_pods_as_it_may_is_named_with_its_limit() {
+    let full = with(|it| {
+        requests(it, &[("cpu", 100), ("pods", 1)]);
+        rooms(it).iter_mut().for_each(|room| room.allocatable = Some(amounts(&[("cpu", 4000), ("pods", 2)])));
+        pods(it).iter_mut().for_each(|pod| pod.needs.requests = Some(amounts(&[("pods", 1)])));
+    });
+    assert_eq!(wrong(ROOM, &full), NO_ROOM);
+    let said = &observed(ROOM, &full)[0];
+    assert!(said.starts_with("cp-1 runs ") && said.ends_with(": no place for default/web-w-1"), "{said}");
+}
