@@ -415,8 +415,8 @@ pub(super) fn is_on_the_way(kind: GapKind) -> bool {
 /// the server were seen of the cluster, and fail. What may lie in the network of this runner fails only if something else of the
 /// cluster answered in the same round.
 pub(super) fn severity_of_no_endpoint(cluster: &Assessment<'_>, kind: GapKind) -> Severity {
-    use GapKind::{Broken, ConnectionRefused, NodeUnreachable, ServerError, TimedOut};
-    let is_seen = matches!(kind, Broken | ConnectionRefused | NodeUnreachable | ServerError | TimedOut);
+    use GapKind::{Broken, ConnectionRefused, Maintenance, NodeUnreachable, ServerError, TimedOut};
+    let is_seen = matches!(kind, Broken | ConnectionRefused | Maintenance | NodeUnreachable | ServerError | TimedOut);
     // Whose a foreign certificate is, is for the credentials to say.
     let is_behind_us = is_on_the_way(kind) && kind != GapKind::UnknownCa && cluster.something_answers();
     if is_seen || is_behind_us { Severity::Fail } else { Severity::Error }

@@ -251,6 +251,7 @@ impl Observer<'_> {
     /// Turns answers into nodes: fills in names, prefers the roles that machines report themselves, and merges duplicates.
     pub(super) fn finish(&self, asked: Vec<Answered>) -> Vec<Node> {
         let mut machines = Machines::default();
+        let mut guesses = HashSet::new();
         for Answered { candidate, talos, own_addresses } in asked {
             let own_name = talos.nodename.clone().ok().flatten();
             let name = candidate.name.clone().or(own_name).unwrap_or_else(|| population::label(&candidate));
@@ -266,6 +267,10 @@ impl Observer<'_> {
             let known = if own_addresses.is_empty() { ips(said) } else { own_addresses };
             // A machine that answers and does not say what it is may be more than its label in Kubernetes admits.
             let is_guess = !candidate.role_told && candidate.is_talos && talos.contact.is_ok();
+            // Nor is one that is silent known to be a worker because its Node lacks a label.
+            if !candidate.role_told && candidate.is_talos && talos.contact.is_err() {
+                guesses.insert(name.clone());
+            }
             let mut node = Node {
                 address,
                 hostname: candidate.hostname,
@@ -289,7 +294,7 @@ impl Observer<'_> {
             machines.add(Machine { name: node.name.clone(), known, unread, node });
         }
         let mut nodes: Vec<Node> = machines.all.into_iter().map(|machine| machine.node).collect();
-        mark_etcd_members(&mut nodes);
+        mark_etcd_members(&mut nodes, &guesses);
         keep_etcd_members(&mut nodes);
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         nodes
@@ -476,8 +481,8 @@ pub(super) fn put_own_first(nodes: &mut [Node], kube_nodes: &[KubeNode]) -> BTre
 }
 
 /// etcd is a source of nodes, too: a member of this id, name or address belongs to this machine. Only control planes have members, so
-/// that a machine whose own word is lost is one all the same.
-fn mark_etcd_members(nodes: &mut [Node]) {
+/// that a machine whose own word is lost is one all the same. `guesses`: machines, by name, of which nobody has told the role.
+fn mark_etcd_members(nodes: &mut [Node], guesses: &HashSet<String>) {
     let members = || nodes.iter().filter_map(|node| node.talos.etcd_members.as_ref().ok()).flatten();
     let ids: HashSet<u64> = members().map(|member| member.id).collect();
     let names: HashSet<String> = members().map(|member| member.name.clone()).collect();
@@ -485,7 +490,8 @@ fn mark_etcd_members(nodes: &mut [Node]) {
     for node in nodes {
         let id = node.talos.etcd_member_id.clone().ok().flatten();
         node.sources.etcd = id.is_some_and(|id| ids.contains(&id)) || names.contains(&node.name);
-        if node.role == Role::Unknown && (node.sources.etcd || node.addresses.iter().any(|it| hosts.contains(it))) {
+        let is_untold = node.role == Role::Unknown || guesses.contains(&node.name);
+        if is_untold && (node.sources.etcd || node.addresses.iter().any(|it| hosts.contains(it))) {
             node.role = Role::ControlPlane;
         }
     }
@@ -680,20 +686,27 @@ mod tests {
 
     #[test]
     fn whom_etcd_lists_is_a_control_plane_unless_it_says_otherwise() {
-        let role = |told: Role, members: Observed<Vec<EtcdMember>>| {
+        let role_of = |told: Role, members: Observed<Vec<EtcdMember>>, guesses: &[&str]| {
             let mut node = machine("cp-3", "10.0.0.3", &[]).node;
             node.role = told;
             let mut other = machine("cp-1", "10.0.0.1", &[]).node;
             other.talos.etcd_members = members;
             let mut nodes = [other, node];
-            mark_etcd_members(&mut nodes);
+            mark_etcd_members(&mut nodes, &guesses.iter().map(|&name| name.to_owned()).collect());
             nodes[1].role
         };
+        let role = |told: Role, members: Observed<Vec<EtcdMember>>| role_of(told, members, &[]);
         let own = member("cp-1", "10.0.0.1");
         let of = |name, address| Ok(vec![own.clone(), member(name, address)]);
         assert_eq!(role(Role::Unknown, of("cp-3", "10.9.0.3")), Role::ControlPlane, "by its name");
         assert_eq!(role(Role::Unknown, of("cp-3.example.org", "10.0.0.3")), Role::ControlPlane, "by its address");
         assert_eq!(role(Role::Worker, of("cp-3", "10.0.0.3")), Role::Worker, "it was one");
+        assert_eq!(
+            role_of(Role::Worker, of("cp-3", "10.0.0.3"), &["cp-3"]),
+            Role::ControlPlane,
+            "its Node lacks a label"
+        );
+        assert_eq!(role_of(Role::Worker, Ok(vec![own.clone()]), &["cp-3"]), Role::Worker);
         assert_eq!(role(Role::Unknown, Ok(vec![own.clone()])), Role::Unknown);
         assert_eq!(role(Role::Unknown, Err(Gap::not_asked())), Role::Unknown);
     }
@@ -706,7 +719,7 @@ mod tests {
             let mut other = machine("cp-1", "10.0.0.1", &[]).node;
             other.talos.etcd_members = members;
             let mut nodes = [other, leaving];
-            mark_etcd_members(&mut nodes);
+            mark_etcd_members(&mut nodes, &HashSet::new());
             keep_etcd_members(&mut nodes);
             nodes[1].leaving
         };

@@ -6,6 +6,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, Protocol, ask_server, ca_problem, certificate_problems, kubernetes_side};
 use crate::model::{CheckId, Fact, Hint, Kind, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Gap, GapKind, Kubernetes};
+use crate::text::host;
 
 pub(in crate::checks) const CREDENTIALS: Check = Check {
     id: CheckId::K8sCredentials,
@@ -172,7 +173,16 @@ fn with_what_is_behind(cluster: &Assessment<'_>, kubernetes: &Kubernetes, proble
         return Problem { reason: Reason::EndpointDownServersReady, observed, ..problem }
             .hint(Hint::likely("the load balancer, virtual IP or DNS name in front of the API servers is broken"));
     }
-    problem.on(cluster.control_planes().map(|node| node.name.as_str()))
+    problem.on(behind(cluster))
+}
+
+/// The machines that the API servers run on. Where nobody tells what a machine is, the endpoints of Talos are control planes.
+fn behind<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a str> {
+    let control_planes: Vec<&str> = cluster.control_planes().map(|node| node.name.as_str()).collect();
+    if !control_planes.is_empty() {
+        return control_planes;
+    }
+    cluster.talos().iter().flat_map(|talos| &talos.endpoints).map(|endpoint| host(&endpoint.address)).collect()
 }
 
 /// The trouble lies before the API servers: TLS and credentials do not count, a balancer's own 502 to 504 does.

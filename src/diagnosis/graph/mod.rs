@@ -179,6 +179,8 @@ impl<'a> Graph<'a> {
         let runs = |id| self.service(machine, id).is_some_and(|service| service.state == "Running");
         match found.check {
             Id::TalosCredentials => Part::TalosCredentials,
+            // Without a configuration, nothing of the cluster runs there.
+            Id::TalosEndpoints | Id::TalosNodesReachable if reason == Reason::MaintenanceMode => Part::Power,
             Id::TalosEndpoints => Part::TalosEndpoint,
             Id::TalosNodesReachable => Part::TalosApi,
             Id::TalosNodesExpected => match reason {

@@ -103,7 +103,7 @@ fn without_an_endpoint_nothing_is_known() {
         // Whose a foreign certificate is, Kubernetes cannot tell.
         (GapKind::UnknownCa, "error unknown-ca"),
         (GapKind::NameNotInCertificate, "error name-not-in-certificate"),
-        (GapKind::Maintenance, "error maintenance-mode"),
+        (GapKind::Maintenance, "fail maintenance-mode"),
         (GapKind::ClientCertificateRefused, "error client-certificate-refused"),
         (GapKind::Proxy, "fail proxy-refused"),
     ];
@@ -144,7 +144,7 @@ fn an_unknown_ca_is_final_once_every_endpoint_has_shown_it_for_long() {
     snapshot.talos_mut().endpoints.push(another);
     assert_eq!(
         wrong("talos.endpoints", &snapshot),
-        ["10.0.0.1:50000: error unknown-ca", "10.0.0.1:50000: error maintenance-mode"]
+        ["10.0.0.1:50000: error unknown-ca", "10.0.0.1:50000: fail maintenance-mode"]
     );
 }
 
