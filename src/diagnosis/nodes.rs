@@ -305,8 +305,8 @@ pub(super) const RENAMED: Cause = Cause {
     id: "machine-renamed",
     title: "a machine registers under another name than before",
     impact: "the old Node keeps its pods and volumes, and they do not come back under the new name by themselves",
-    explain: "At the address of a Node that is no longer reported answers a machine with another name. A machine whose hostname is \
-configured nowhere makes one up (`talos-…`), and after an upgrade or a reinstallation it may make up another. For Kubernetes it is \
+    explain: "At the address of a Node that is no longer reported answers a machine with another name. A machine without a \
+configured hostname makes one up (`talos-…`), and after an upgrade or a reinstallation it may make up another. For Kubernetes it is \
 another node: pods, volumes and labels stay with the old Node, and a cloud provider that knows the machine by its old name never \
 initializes the new one.\n\n\
 Deleting the old Node alone does not help. Give the machine its name back; then it registers as before, and the Node with the \

@@ -55,7 +55,7 @@ fn behind(message: &str, command: &clap::Command, typed: &[String], is_set: impl
         })
     };
     let all = std::iter::once(command).chain(command.get_subcommands());
-    let of_message = all.flat_map(clap::Command::get_arguments).find_map(|argument| {
+    all.flat_map(clap::Command::get_arguments).find_map(|argument| {
         let option = format!("--{}", argument.get_long()?);
         let variable = argument.get_env()?.to_str()?;
         let short = argument.get_short().map(|short| format!("-{short}"));
@@ -65,8 +65,7 @@ fn behind(message: &str, command: &clap::Command, typed: &[String], is_set: impl
         };
         let is_meant = is_word(message, &option) && is_set(variable) && !typed.iter().any(is_typed);
         is_meant.then(|| format!("`{option}` is set by the variable {variable}"))
-    });
-    of_message
+    })
 }
 
 #[cfg(test)]

@@ -249,7 +249,7 @@ fn cordon(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Option<Pr
             warn("cordoned, and was rebooted after that: probably left by an upgrade").hint(uncordon())
         }
         (Some(_), Some(_)) => warn("cordoned outside Talos, and not rebooted since")
-            .hint(Hint::likely("somebody works on it: find out why before you uncordon it")),
+            .hint(Hint::likely("the node is being worked on: find out why before you uncordon it")),
         _ => warn("cordoned outside Talos; if an upgrade ran here, it may have left it").hint(uncordon()),
     })
 }

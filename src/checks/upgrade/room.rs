@@ -202,7 +202,7 @@ impl<'a> Plan<'a> {
         sums
     }
 
-    /// Nothing but the number of pods keeps this one away from some nodes: each runs as many as it may.
+    /// Nodes that have room for the pod, but run as many pods as they may.
     fn no_slot(&self, pod: &BoundPod, takers: impl Iterator<Item = usize>) -> Option<Problem> {
         let without_slot: Amounts =
             requests(pod).iter().filter(|(it, _)| *it != PODS).map(|(it, n)| (it.clone(), *n)).collect();

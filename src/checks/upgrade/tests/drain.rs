@@ -430,7 +430,7 @@ fn no_list_is_no_pass() {
 fn the_right_that_is_missing_is_named() {
     let mut snapshot = world();
     let text = "poddisruptionbudgets.policy is forbidden: User \"reader\" cannot list resource";
-    snapshot.kube().disruption_budgets = Err(crate::snapshot::Gap::new(GapKind::Forbidden, text));
+    snapshot.kube().disruption_budgets = Err(Gap::new(GapKind::Forbidden, text));
     let verdict = judge(DRAIN, &snapshot);
     let (_, problem) = verdict.problems().next().unwrap();
     assert_eq!((problem.reason, problem.observed.as_str()), (Reason::Forbidden, text));

@@ -262,8 +262,12 @@ fn a_thousand_machines_of_a_hundred_pods_are_judged_at_once() {
 fn a_node_that_runs_as_many_pods_as_it_may_is_named_with_its_limit() {
     let full = with(|it| {
         requests(it, &[("cpu", 100), ("pods", 1)]);
-        rooms(it).iter_mut().for_each(|room| room.allocatable = Some(amounts(&[("cpu", 4000), ("pods", 2)])));
-        pods(it).iter_mut().for_each(|pod| pod.needs.requests = Some(amounts(&[("pods", 1)])));
+        for room in rooms(it) {
+            room.allocatable = Some(amounts(&[("cpu", 4000), ("pods", 2)]));
+        }
+        for pod in pods(it) {
+            pod.needs.requests = Some(amounts(&[("pods", 1)]));
+        }
     });
     assert_eq!(wrong(ROOM, &full), NO_ROOM);
     let said = &observed(ROOM, &full)[0];
