@@ -13,7 +13,7 @@ use crate::assess::{
     Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, fault_of_dates, faults, has_kubernetes,
     worst_service,
 };
-use crate::model::{Hint, Outcome, Problem, Reason, Severity};
+use crate::model::{Hint, Outcome, Problem, Reason};
 use crate::snapshot::{
     Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode, Upgrade, Validity,
 };
@@ -411,17 +411,6 @@ pub(super) fn is_on_the_way(kind: GapKind) -> bool {
     matches!(kind, NameNotFound | NoRoute | ConnectTimedOut | Proxy | UnknownCa)
 }
 
-/// What it amounts to that no configured endpoint of an API can be used. A refusal, a reset, silence after a connection and an error of
-/// the server were seen of the cluster, and fail. What may lie in the network of this runner fails only if something else of the
-/// cluster answered in the same round.
-pub(super) fn severity_of_no_endpoint(cluster: &Assessment<'_>, kind: GapKind) -> Severity {
-    use GapKind::{Broken, ConnectionRefused, Maintenance, NodeUnreachable, ServerError, TimedOut};
-    let is_seen = matches!(kind, Broken | ConnectionRefused | Maintenance | NodeUnreachable | ServerError | TimedOut);
-    // Whose a foreign certificate is, is for the credentials to say.
-    let is_behind_us = is_on_the_way(kind) && kind != GapKind::UnknownCa && cluster.something_answers();
-    if is_seen || is_behind_us { Severity::Fail } else { Severity::Error }
-}
-
 /// The likely cause where nothing of the cluster answered.
 pub(super) const RUNNER: &str =
     "nothing of this cluster answered, so it may be the network of this runner: check VPN, DNS, firewall and proxy";
@@ -436,7 +425,7 @@ pub(super) fn no_readyz(cluster: &Assessment<'_>, gap: &Gap) -> Problem {
         }
         GapKind::TimedOut => fail(Reason::ApiFrozen),
         GapKind::NodeUnreachable => fail(Reason::ApiUnreachable),
-        kind if is_no_connection(kind) || kind == GapKind::Proxy => fail(reason(Protocol::Kubernetes, kind)),
+        kind if is_no_connection(kind) || is_on_the_way(kind) => fail(reason(Protocol::Kubernetes, kind)),
         GapKind::ServerError => fail(Reason::ApiNotReady),
         _ => kubernetes(cluster, gap, READY),
     }

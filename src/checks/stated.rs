@@ -23,7 +23,7 @@ fn is_listed(cluster: &Assessment<'_>) -> bool {
         && cluster.any_kubernetes().is_none_or(|kubernetes| kubernetes.nodes.is_ok())
 }
 
-/// A source that lists workers, too, was read, and none is missing: a machine that is not listed is not there.
+/// Every list of nodes was read, and one of them has workers, too: what is not listed does not exist.
 fn is_population_known(cluster: &Assessment<'_>) -> bool {
     let is_in_kubernetes = || cluster.is_trusted() && cluster.nodes().iter().any(|node| node.sources.kubernetes);
     is_listed(cluster) && (cluster.discovery_is_on() || is_in_kubernetes())
@@ -33,10 +33,10 @@ fn is_population_known(cluster: &Assessment<'_>) -> bool {
 pub(super) fn is_unlisted(cluster: &Assessment<'_>, node: &Node) -> bool {
     let Sources { discovery, kubernetes, etcd, flags, talosconfig: _ } = node.sources;
     let is_listed = discovery || kubernetes || etcd || flags;
-    !is_listed && is_named(cluster, node) && node.name.parse::<IpAddr>().is_err()
+    !is_listed && cluster.asked.names(node) && node.name.parse::<IpAddr>().is_err()
 }
 
-/// An option names a node that there is not.
+/// An option names a node that does not exist, as far as can be known.
 pub(super) fn unknown(cluster: &Assessment<'_>, name: &str) -> Problem {
     let listed = cluster.nodes().iter().filter(|node| !is_unlisted(cluster, node));
     let known: Vec<&str> = listed.map(|node| node.name.as_str()).collect();
@@ -53,18 +53,13 @@ pub(super) fn unknown(cluster: &Assessment<'_>, name: &str) -> Problem {
 
 /// A machine that the node flags leave out. It is not judged, so `--nodes` cannot ask for it.
 pub(super) fn left_out(cluster: &Assessment<'_>, node: &Node) -> Problem {
-    if is_named(cluster, node) {
+    if cluster.asked.names(node) {
         let expected = "a node that `--control-plane-nodes` or `--worker-nodes` names, too";
         let observed = "`--nodes` asks for it, and they leave it out";
         return Problem::fail(Reason::NodesContradict, expected, observed).permanent();
     }
     let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";
     Problem::warn(Reason::NodeUnexpected, expected, "not among `--control-plane-nodes` and `--worker-nodes`")
-}
-
-/// `--nodes` asks for this machine.
-fn is_named(cluster: &Assessment<'_>, node: &Node) -> bool {
-    cluster.asked.nodes.iter().any(|named| node.is_called(named))
 }
 
 /// Each node named by a flag is there, in the role it was named for.

@@ -305,12 +305,12 @@ pub(super) const RENAMED: Cause = Cause {
     id: "machine-renamed",
     title: "a machine registers under another name than before",
     impact: "the old Node keeps its pods and volumes, and they do not come back under the new name by themselves",
-    explain: "At the address of a Node that is no longer reported answers a machine with another name. A machine without a \
-configured hostname makes one up (`talos-…`), and after an upgrade or a reinstallation it may make up another. For Kubernetes it is \
-another node: pods, volumes and labels stay with the old Node, and a cloud provider that knows the machine by its old name never \
+    explain: "A Node has stopped reporting, and a machine with another name answers at its address. A machine without a \
+configured hostname makes one up (`talos-…`), and may make up another after an upgrade or a reinstallation. To Kubernetes it is a \
+new node: pods, volumes and labels stay with the old Node, and a cloud provider that knows the machine by its old name never \
 initializes the new one.\n\n\
-Deleting the old Node alone does not help. Give the machine its name back; then it registers as before, and the Node with the \
-name that was made up can be deleted.",
+Deleting the old Node alone does not help. Give the machine its name back. It then registers as before, and you can delete the \
+Node with the made-up name.",
     source: TALOS_HOSTNAME,
     remedy: &[
         Look("talosctl -n NODE get hostnamestatus -o yaml"),
@@ -321,7 +321,7 @@ name that was made up can be deleted.",
         Change(
             r#"talosctl -n NODE patch machineconfig --patch '{"apiVersion":"v1alpha1","kind":"HostnameConfig","auto":"off","hostname":"NODENAME"}'"#,
         ),
-        Do("Once the machine is registered under it, delete the Node that was registered in between."),
+        Do("Once it has registered under its old name, delete the Node with the made-up name."),
     ],
     recognize: |symptoms| {
         let stale = symptoms.of(&[Reason::StaleNodeObject]).filter(|sign| symptoms.is_open(sign));
@@ -329,7 +329,7 @@ name that was made up can be deleted.",
     },
 };
 
-/// A Node that is no longer reported, at whose address a machine of another name answers.
+/// The Node has stopped reporting, and a machine with another name answers at its address.
 fn renamed<'a>(symptoms: &Symptoms<'a>, stale: &Sign<'a>) -> Option<Recognized> {
     let node = symptoms.node(stale.target)?;
     let name = node.talos.contact.as_ref().ok()?.answered_by_other.as_deref()?;

@@ -22,8 +22,7 @@ pub(super) fn apply(
     relax_blocked(pace, verdicts);
 }
 
-/// What still fails is not left to a cause that the options have made a warning: whoever reads only what
-/// failed would find nothing.
+/// What still fails is not left to a cause that the options have made a warning: whoever reads only what failed would find nothing.
 fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)], diagnoses: &mut [Diagnosis]) {
     // Nothing else makes a warning of a failure.
     let may_relax = !matches!(snapshot.asked.max_unready_workers, Allowance::None)
@@ -53,8 +52,8 @@ fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
     }
 }
 
-/// A check that `--warn-only` names does not stand in the way of a healthy verdict for want of another one either: that one weighs what
-/// it weighs.
+/// A check that `--warn-only` names only warns, too, where another check keeps it from seeing anything. What that other check has found
+/// keeps its own weight.
 fn relax_blocked(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]) {
     for (check, verdict) in verdicts.iter_mut().filter(|(check, _)| pace.warn_only.checks.contains(&check.id)) {
         for finding in &mut *verdict.findings {

@@ -287,7 +287,7 @@ impl Observer<'_> {
                 name,
                 talos,
             };
-            let is_named = self.asked.nodes.iter().any(|named| node.is_called(named));
+            let is_named = self.asked.names(&node);
             // Whom the user has named has to be there.
             node.leaving &= !node.sources.flags && !is_named;
             node.out_of_scope = !is_named && !self.asked.nodes.is_empty();

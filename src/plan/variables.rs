@@ -1,4 +1,5 @@
-//! Variables that look like ours and mean nothing: with a letter missing, a gate would be weaker than whoever wrote it believes.
+//! The variables that stand for options. One that looks like ours and means nothing is an error: with a letter missing, a gate would be
+//! weaker than whoever wrote it believes. A wrong value is reported with the variable that it comes from.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -39,8 +40,7 @@ fn is_of_service(name: &str, set: &BTreeSet<&str>) -> bool {
     services.filter_map(|service| name.strip_prefix(service)).any(|rest| rest == HOST || is_port(rest))
 }
 
-/// Where the value comes from that a message complains about, if an option in it was set by its variable and not typed: whoever
-/// wrote the pipeline typed no such option.
+/// The variable that has set the option which a message complains about; `None` if the option was typed.
 pub(crate) fn origin(message: &str) -> Option<String> {
     let typed: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let is_set = |variable: &str| env::var_os(variable).is_some_and(|value| !value.is_empty());

@@ -151,16 +151,11 @@ fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
     let asked_for = || checks.iter().filter(|entry| matches!(entry.selection, Selection::Selected));
     let judged = selected().any(|entry| entry.status.is_some());
     let any = |wanted: Status| selected().any(|entry| entry.status == Some(wanted));
-    let reasons: BTreeSet<Reason> = selected()
-        .flat_map(|entry| &entry.findings)
-        .filter_map(Finding::problem)
-        .filter(|problem| problem.severity > Severity::Warn)
-        .map(|problem| problem.reason)
-        .collect();
-    let is_mistyped = selected().flat_map(|entry| &entry.findings).filter_map(Finding::problem).any(|problem| {
-        let is_of_options = matches!(problem.reason, Reason::NodeUnknown | Reason::NodesContradict);
-        is_of_options && problem.severity == Severity::Fail
-    });
+    let problems = || selected().flat_map(|entry| &entry.findings).filter_map(Finding::problem);
+    let reasons: BTreeSet<Reason> =
+        problems().filter(|problem| problem.severity > Severity::Warn).map(|problem| problem.reason).collect();
+    let is_of_options = |reason| matches!(reason, Reason::NodeUnknown | Reason::NodesContradict);
+    let is_mistyped = problems().any(|problem| problem.severity == Severity::Fail && is_of_options(problem.reason));
 
     // Files and their plugins, not the cluster: also where that shows only while it is asked.
     let of_credentials = |entry: &CheckReport| {

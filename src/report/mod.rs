@@ -348,7 +348,12 @@ impl Report {
 
     fn is_upgrade_weakened(&self) -> bool {
         let warns = |check: &CheckReport| check.check.stage == Stage::Upgrade && check.status == Some(Status::Warn);
-        self.weakened.iter().any(|weak| weak.option.starts_with("--warn-only")) && self.checks.iter().any(warns)
+        self.is_relaxed() && self.checks.iter().any(warns)
+    }
+
+    /// `--warn-only` was given.
+    fn is_relaxed(&self) -> bool {
+        self.weakened.iter().any(|weak| weak.option.starts_with("--warn-only"))
     }
 
     /// All of the cluster was judged, and nothing is wrong but what stands in the way of an upgrade or a drain.

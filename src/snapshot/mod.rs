@@ -59,11 +59,13 @@ impl Gap {
         self.kind == GapKind::NodeUnreachable && self.text.contains("tls: failed to verify certificate")
     }
 
-    /// The name that was asked for leads to no address: by us, or, in the words of grpc-go and Go's resolver, by the endpoint.
+    /// How grpc-go and Go's resolver say that a name leads to no address.
+    pub(crate) const UNRESOLVED: [&str; 2] = ["name resolver error", "no such host"];
+
+    /// Neither we nor the endpoint could resolve the name.
     pub(crate) fn is_unresolved_name(&self) -> bool {
-        let unresolved = ["name resolver error", "no such host"];
-        self.kind == GapKind::NameNotFound
-            || self.kind == GapKind::NodeUnreachable && unresolved.iter().any(|words| self.text.contains(words))
+        let by_endpoint = || Self::UNRESOLVED.iter().any(|words| self.text.contains(words));
+        self.kind == GapKind::NameNotFound || self.kind == GapKind::NodeUnreachable && by_endpoint()
     }
 
     /// For a fact that no selected check needs, or whose prerequisite was missing.
@@ -185,6 +187,13 @@ pub(crate) struct Asked {
     pub(crate) nodes_may_wait: bool,
     /// Checks that the user switched off. They satisfy whatever requires them.
     pub(crate) skipped: BTreeSet<CheckId>,
+}
+
+impl Asked {
+    /// `--nodes` asks for this machine.
+    pub(crate) fn names(&self, node: &Node) -> bool {
+        self.nodes.iter().any(|named| node.is_called(named))
+    }
 }
 
 /// What is about to be done to the cluster, of which stage 8 says whether it may begin.

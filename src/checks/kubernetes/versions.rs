@@ -135,19 +135,19 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
 fn versions(cluster: &Assessment<'_>) -> Verdict {
     let demanded = cluster.asked.expect_kubernetes.as_ref().map(|asked| format!("version {asked}"));
     let Seen { running, mut verdict, alone, untold } = seen(cluster, demanded.as_deref());
-    let is_server = |it: &&Running| it.is_api_server();
     let left_behind = left_behind(&running);
-    let is_left_behind = |it: &Running| left_behind.iter().any(|(server, _)| std::ptr::eq(*server, it));
-    let keeps_up = |it: &&Running| it.is_api_server() && !is_left_behind(it);
-    let oldest = running.iter().filter(keeps_up).min_by_key(|it| it.numbers);
-    let newest = running.iter().filter(is_server).max_by_key(|it| it.numbers);
+    // How many parts are newer than this API server, if it was left behind.
+    let newer =
+        |it: &Running| left_behind.iter().find(|(server, _)| std::ptr::eq(*server, it)).map(|(_, newer)| *newer);
+    let servers = || running.iter().filter(|it| it.is_api_server());
+    let oldest = servers().filter(|it| newer(it).is_none()).min_by_key(|it| it.numbers);
+    let newest = servers().max_by_key(|it| it.numbers);
     // No part may be newer than the API servers, so whichever is the newest stands for them to those that are too old.
     let newest = newest.or_else(|| running.iter().filter(|_| untold).max_by_key(|it| it.numbers));
     let mut agree = true;
     let mut uncompared = false;
     for it in running.iter().filter(|it| !it.is_not_judged) {
-        let newer = left_behind.iter().find(|(server, _)| std::ptr::eq(*server, it)).map(|(_, newer)| newer);
-        let skew = match newer {
+        let skew = match newer(it) {
             Some(newer) => Some(format!("not older than {newer} other parts")),
             None => newest.and_then(|newest| skew(it, oldest, newest)),
         };

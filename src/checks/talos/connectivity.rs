@@ -17,9 +17,10 @@ pub(in crate::checks) const ENDPOINTS: Check = Check {
     summary: "the talosconfig's endpoints answer",
     explain: "Queries every endpoint of the talosconfig for its own version, each on its own connection and without a node to \
 forward to. Clients rotate through the endpoints, so a single bad entry shows only now and then; here each is reported.\n\n\
-When none answers, nothing is known about the machines. An endpoint that refuses, resets or never answers a connection fails: that was \
-seen of the cluster. A name that does not resolve, a missing route, a connection that times out, a proxy and a foreign CA may \
-lie in the network of this runner; the result is an error, unless something else of the cluster answered in the same round. Each endpoint is reported with its own cause: connection refused, timeout, \
+When none answers, nothing is known about the machines. An endpoint that refuses or resets the connection, or never answers on it, \
+fails, because that was seen of the cluster. If a name does not resolve, there is no route, the connection times out or a proxy \
+refuses, the network of this runner may be the reason: that is an error, unless something else of the cluster answered in the same \
+round. A certificate from another CA is always an error. Each endpoint is reported with its own cause: connection refused, timeout, \
 a name that does not resolve, a certificate from another CA (another cluster, or a machine in maintenance mode), a certificate \
 that is not valid for the address, or a refused client certificate.\n\n\
 The warning `endpoint-cut-off` means that an endpoint cannot reach a node that answers through another one: the network is \
@@ -99,10 +100,7 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
         match &endpoint.version {
             Err(gap) => {
                 let problem = dead_endpoint(cluster, talos, &endpoint.address, gap);
-                let severity = match gaps::severity_of_no_endpoint(cluster, gap.kind) {
-                    _ if some_forwards => Severity::Warn,
-                    severity => severity,
-                };
+                let severity = if some_forwards { Severity::Warn } else { severity_of_last(cluster, gap.kind) };
                 let problem = Problem { severity, ..problem };
                 verdict.problem(target, problem);
             }
@@ -132,6 +130,19 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
         }
     }
     verdict
+}
+
+/// How bad it is that an endpoint cannot be used where no other one forwards. What was seen of the cluster fails: no configuration, a
+/// refusal, a reset, silence after a connection. What may lie in the network of this runner fails only if something else of the cluster
+/// answered in the same round. Whose a foreign certificate is, and a refused one, the credentials have to tell.
+fn severity_of_last(cluster: &Assessment<'_>, kind: GapKind) -> Severity {
+    use GapKind::{Broken, ConnectionRefused, Maintenance, NodeUnreachable, ServerError, TimedOut, UnknownCa};
+    let is_failure = match kind {
+        Broken | ConnectionRefused | Maintenance | NodeUnreachable | ServerError | TimedOut => true,
+        UnknownCa => false,
+        kind => gaps::is_on_the_way(kind) && cluster.something_answers(),
+    };
+    if is_failure { Severity::Fail } else { Severity::Error }
 }
 
 /// The endpoint does not get through to nodes that answer through another one.

@@ -212,7 +212,7 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Below `--level full`, Nodes need not be ready: a network plugin of the user's own is installed once the API works.
+/// Below `--level full`, Nodes need not be ready: those who bring their own network plugin install it once the API works.
 fn is_for_a_higher_level(cluster: &Assessment<'_>, condition: &UnmetCondition) -> bool {
     condition.name == NODE_READY && cluster.asked.nodes_may_wait
 }

@@ -202,18 +202,15 @@ impl<'a> Plan<'a> {
         sums
     }
 
-    /// Nodes that have room for the pod, but run as many pods as they may.
+    /// The nodes that lack nothing but a slot for the pod: each runs as many pods as it may.
     fn no_slot(&self, pod: &BoundPod, takers: impl Iterator<Item = usize>) -> Option<Problem> {
-        let without_slot: Amounts =
-            requests(pod).iter().filter(|(it, _)| *it != PODS).map(|(it, n)| (it.clone(), *n)).collect();
-        let full: Vec<String> = takers
-            .filter(|at| fits(&self.left[*at], &without_slot))
-            .map(|at| {
-                let limit = self.allocatable[at].get(PODS).copied().unwrap_or_default();
-                let runs = i128::from(limit) - self.left[at].get(PODS).copied().unwrap_or_default();
-                format!("{} runs {runs} of {limit} pods", self.places.nodes[at].name)
-            })
-            .collect();
+        let lacks_only_a_slot = |at: &usize| lacking(&self.left[*at], requests(pod)).all(|resource| resource == PODS);
+        let described = |at: usize| {
+            let limit = self.allocatable[at].get(PODS).copied().unwrap_or_default();
+            let runs = i128::from(limit) - self.left[at].get(PODS).copied().unwrap_or_default();
+            format!("{} runs {runs} of {limit} pods", self.places.nodes[at].name)
+        };
+        let full: Vec<String> = takers.filter(lacks_only_a_slot).map(described).collect();
         let observed = format!("{}: no place for {}", some_of(&full), name_of(pod));
         (!full.is_empty()).then(|| Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed))
     }
@@ -269,8 +266,13 @@ fn subtract<'a>(left: &mut Left<'a>, requests: &'a Amounts) {
 }
 
 fn fits(left: &Left<'_>, requests: &Amounts) -> bool {
-    let is_left = |(resource, amount): (&str, i128)| amount <= left.get(resource).copied().unwrap_or_default();
-    signed(requests).filter(|(_, amount)| *amount > 0).all(is_left)
+    lacking(left, requests).next().is_none()
+}
+
+/// The resources of which less is left than is requested.
+fn lacking<'a>(left: &'a Left<'_>, requests: &'a Amounts) -> impl Iterator<Item = &'a str> {
+    let is_short = |(resource, amount): &(&str, i128)| *amount > left.get(resource).copied().unwrap_or_default();
+    signed(requests).filter(|(_, amount)| *amount > 0).filter(move |it| is_short(it)).map(|(resource, _)| resource)
 }
 
 fn pinned_here(pinned: &[Moving<'_>]) -> Problem {

@@ -87,9 +87,13 @@ struct Graph<'a> {
 type MissingAnswer<'a> = (Reason, &'a str, &'a str);
 
 fn missing_answer<'a>(problem: &'a Problem, machine: Option<Machine<'a>>) -> Option<MissingAnswer<'a>> {
-    // A version that the tables do not have is the user's question, which each check answers for itself.
-    let is_missing = problem.severity == Severity::Error && problem.reason != Reason::TargetUnknown;
-    let is_missing = is_missing || problem.reason == Reason::NodeUnknown;
+    let is_missing = match problem.reason {
+        // A version that the tables do not have is the user's question, which each check answers for itself.
+        Reason::TargetUnknown => false,
+        // A mistyped name is the same mistake in each check that needs its node.
+        Reason::NodeUnknown => true,
+        _ => problem.severity == Severity::Error,
+    };
     (is_missing && machine.is_none()).then_some((problem.reason, problem.expected.as_str(), problem.observed.as_str()))
 }
 

@@ -63,10 +63,10 @@ pub(super) fn of_own_question(line: &str) -> Result<(), Gap> {
 /// Does apid say that it did not get through to the node? It dials port 50000; a unix socket or etcd's port is dialed by the
 /// node itself, which was then reached.
 fn unreachable(message: &str) -> bool {
-    let dialing =
-        ["while dialing", "handshake failed", "error reading server preface", "name resolver error", "no such host"];
+    let dialing = ["while dialing", "handshake failed", "error reading server preface"];
     let within = ["dial unix", ":2379"];
-    (dialing.iter().any(|part| message.contains(part)) || message.starts_with("connection error"))
+    (dialing.iter().chain(&Gap::UNRESOLVED).any(|part| message.contains(part))
+        || message.starts_with("connection error"))
         && !within.iter().any(|part| message.contains(part))
 }
 

@@ -181,11 +181,10 @@ pub(crate) fn because(report: &Report) -> String {
     }
 }
 
-/// Why a run is undetermined in which nothing but a warning of `--warn-only` stands in the way: the option makes less of what a check
-/// has found, and gives the checks that need it nothing to see.
+/// Why a run is undetermined although `--warn-only` has made a warning of what it found: the checks that need the relaxed one still see
+/// nothing.
 fn relaxed_blockers(report: &Report) -> Option<String> {
-    let is_relaxed = report.weakened.iter().any(|weak| weak.option.starts_with("--warn-only"));
-    if !is_relaxed || report.exit != Exit::Undetermined {
+    if !report.is_relaxed() || report.exit != Exit::Undetermined {
         return None;
     }
     let is_warned = |id: &CheckId| report.checks.iter().any(|it| it.check.id == *id && it.status == Some(Status::Warn));

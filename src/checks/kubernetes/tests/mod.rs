@@ -11,6 +11,7 @@ mod node_objects;
 mod nodes;
 mod paths;
 mod pods;
+mod scheduling;
 mod servers;
 mod starting;
 mod static_pods;
