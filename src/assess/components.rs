@@ -101,6 +101,8 @@ pub(crate) enum State<'a> {
     NotReady(Trouble),
     /// No pod here, while another control plane runs the component and its lease is renewed. Nothing shows whether it is disabled here.
     Untold,
+    /// No component is a static pod anywhere.
+    Process,
     /// No pod, and neither the machine configuration nor, without Talos, the lease shows whether the component is disabled.
     MayBeDisabled(Gap),
     /// No pod, because Talos has not rendered it.
@@ -111,7 +113,7 @@ pub(crate) enum State<'a> {
 
 impl State<'_> {
     pub(crate) fn is_fine(&self) -> bool {
-        matches!(self, Self::NoKubernetes | Self::Disabled | Self::Ready | Self::Untold)
+        matches!(self, Self::NoKubernetes | Self::Disabled | Self::Ready | Self::Untold | Self::Process)
     }
 }
 
@@ -135,6 +137,9 @@ pub(crate) enum Place<'a> {
     Nowhere,
     /// No pod anywhere, but this holder, which is on no known control plane, renews the lease.
     Elsewhere(&'a str),
+    /// No component is a static pod anywhere: they are processes of their nodes, or others host them. Their leases, the endpoints of
+    /// default/kubernetes and the servers' own answers show how they are.
+    Process,
 }
 
 #[derive(Default)]
@@ -146,11 +151,9 @@ pub(super) struct Components<'a> {
 
 impl<'a> Components<'a> {
     pub(super) fn of(cluster: &Assessment<'a>) -> Self {
-        let on = |node: &'a Node| (node.name.as_str(), Component::ALL.map(|it| instance(cluster, node, it)).into());
-        Self {
-            places: Component::ALL.map(|component| place(cluster, component)).into(),
-            instances: cluster.control_planes().map(on).collect(),
-        }
+        let places = Component::ALL.map(|component| (component, place(cluster, component)));
+        let on = |node: &'a Node| (node.name.as_str(), places.map(|its| instance(cluster, node, its)).into());
+        Self { places: places.map(|(_, place)| place).into(), instances: cluster.control_planes().map(on).collect() }
     }
 }
 
@@ -190,14 +193,21 @@ impl<'a> Assessment<'a> {
         match self.place(component) {
             Place::Here => true,
             Place::Nowhere => !self.asked.skipped.contains(&component.check()),
-            Place::Elsewhere(_) => false,
+            Place::Elsewhere(_) | Place::Process => false,
         }
     }
 }
 
 fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
     let Some(pods) = cluster.list(|kubernetes| &kubernetes.pods) else { return Place::Here };
-    if component == Component::ApiServer || cluster.asks_talos() || !is_shown_nowhere(cluster, pods, component) {
+    if cluster.asks_talos() || !is_shown_nowhere(cluster, pods, component) {
+        return Place::Here;
+    }
+    let is_component = |pod: &Pod| Component::ALL.iter().any(|component| pod.is_mirror_of(component.name()));
+    if !pods.iter().any(is_component) && (!pods.is_empty() || cluster.system_has_no_pods()) {
+        return Place::Process;
+    }
+    if component == Component::ApiServer {
         return Place::Here;
     }
     let holder = cluster.list(|kubernetes| &kubernetes.system_leases).and_then(|leases| {
@@ -207,9 +217,10 @@ fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
     holder.filter(|holder| cluster.is_outsider(holder)).map_or(Place::Nowhere, Place::Elsewhere)
 }
 
-fn instance<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Instance<'a> {
+fn instance<'a>(cluster: &Assessment<'a>, node: &'a Node, (component, place): (Component, Place<'a>)) -> Instance<'a> {
     let pod = pod(cluster, node, component);
-    Instance { pod, state: state(cluster, node, component, pod) }
+    let state = if place == Place::Process { State::Process } else { state(cluster, node, component, pod) };
+    Instance { pod, state }
 }
 
 fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Result<Option<&'a PodState>, NoPods<'a>> {

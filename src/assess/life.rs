@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Assessment;
 use super::workloads::{is_alive, says_ready};
-use crate::snapshot::{KubeNode, Leases, Node};
+use crate::snapshot::{KubeNode, Leases, System};
 
 /// A node by its name in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +35,17 @@ impl Life {
 pub(super) fn lives<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, Life>> {
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).filter(|objects| !objects.is_empty())?;
     let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
-    let life = |object: &'a KubeNode| (object.name.as_str(), life(cluster, object, leases));
+    let has_no_leases = cluster.has_no_leases();
+    let life = |object: &'a KubeNode| (object.name.as_str(), life(cluster, object, leases, has_no_leases));
     // If two Nodes have one name, the first counts.
     Some(objects.iter().rev().map(life).collect())
 }
 
-fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>) -> Life {
+fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>, has_no_leases: bool) -> Life {
     let renews = leases.map(|leases| match leases.by_name.get(&object.name) {
+        _ if has_no_leases => true,
         Some(lease) => is_alive(lease, leases.date),
-        // What poses as a node, such as a virtual kubelet, may have none.
-        None => cluster.machine_of(&object.name).is_some_and(|node| may_be_no_machine(cluster, node, object)),
+        None => may_have_none(cluster, object),
     });
     match (renews, says_ready(object)) {
         (Some(true), true) => Life::Works,
@@ -54,12 +55,21 @@ fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>) ->
     }
 }
 
-/// A guest, or where nothing runs Talos, what tells of no system.
-fn may_be_no_machine(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> bool {
-    cluster.is_guest(node) || (!cluster.asks_talos() && object.os_image.is_empty())
+/// A guest, or a virtual node. What Talos knows by this name is a machine.
+fn may_have_none(cluster: &Assessment<'_>, object: &KubeNode) -> bool {
+    let is_virtual = |is_talos: bool| object.system() == System::Virtual && !(cluster.asks_talos() && is_talos);
+    cluster.machine_of(&object.name).is_some_and(|node| cluster.is_guest(node) || is_virtual(node.is_talos))
 }
 
 impl Assessment<'_> {
+    /// Without Talos, no Node at all has a lease: whatever makes them keeps none, as in a virtual cluster. Then what the Nodes say of
+    /// themselves counts.
+    pub(crate) fn has_no_leases(&self) -> bool {
+        let objects = || self.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
+        let leases = self.list(|kubernetes| &kubernetes.node_leases).filter(|_| !self.asks_talos());
+        leases.is_some_and(|leases| objects().all(|object| !leases.by_name.contains_key(&object.name)))
+    }
+
     /// State of the node with this name in Kubernetes.
     pub(crate) fn life(&self, name: &str) -> Life {
         match &self.lives {
@@ -120,10 +130,16 @@ mod tests {
             node.is_talos = false;
             node.sources = crate::snapshot::Sources { kubernetes: true, ..Default::default() };
         };
-        let untold = |snapshot: &mut Snapshot| snapshot.kube_node_mut("w-1").os_image.clear();
-        let untold_without_talos = |snapshot: &mut Snapshot| {
+        let untold = |snapshot: &mut Snapshot| snapshot.kube_node_mut("w-1").become_virtual();
+        let virtual_node = |snapshot: &mut Snapshot| {
             *snapshot = snapshot.clone().without_talos();
-            snapshot.kube_node_mut("w-1").os_image.clear();
+            snapshot.kube_node_mut("w-1").become_virtual();
+        };
+        let virtual_guest = |snapshot: &mut Snapshot| {
+            let node = snapshot.node_mut("w-1");
+            node.is_talos = false;
+            node.sources = crate::snapshot::Sources { kubernetes: true, ..Default::default() };
+            snapshot.kube_node_mut("w-1").become_virtual();
         };
         for (ready, renewed, change, expected) in [
             ("True", Some(10), unchanged as fn(&mut Snapshot), (Works, true)),
@@ -131,12 +147,14 @@ mod tests {
             ("True", Some(120), unchanged, (Silent, false)),
             ("Unknown", Some(120), unchanged, (Silent, false)),
             ("True", None, unchanged, (Silent, false)),
+            ("True", None, virtual_guest, (Works, true)),
+            ("Unknown", None, virtual_guest, (Unready, true)),
             ("True", None, guest, (Works, true)),
             ("Unknown", None, guest, (Unready, true)),
             ("True", Some(120), guest, (Silent, false)),
             // A Talos machine has one, whatever its Node leaves out.
             ("True", None, untold, (Silent, false)),
-            ("True", None, untold_without_talos, (Works, true)),
+            ("True", None, virtual_node, (Works, true)),
             ("True", Some(10), no_leases, (Unknown, false)),
             ("False", Some(10), no_leases, (Unready, false)),
             ("True", Some(10), no_nodes, (Unknown, false)),

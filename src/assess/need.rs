@@ -7,7 +7,7 @@ use super::life::Life;
 use super::population::Machine;
 use super::standing::Standing;
 use super::workloads::says_ready;
-use crate::snapshot::{KubeNode, Node, OWN_TAINTS, Pod, Spread, Taint, Workload};
+use crate::snapshot::{KubeNode, Node, OWN_TAINTS, Pod, Spread, System, Taint, Workload};
 
 /// A machine without a working pod of a DaemonSet.
 pub(crate) struct Place<'a, 'p> {
@@ -126,10 +126,10 @@ impl<'a> Assessment<'a> {
 }
 
 /// Whether a machine without a listed pod may lack one. If no pod is listed at all (`is_unlisted`), a ready node counts as having its
-/// own. A Node that reports no system, such as a virtual kubelet or one of kwok, runs no containers.
+/// own. A virtual node runs no containers.
 fn may_lack_one(machine: &Machine<'_>, is_unlisted: bool) -> bool {
     let Some(object) = machine.object else { return false };
-    let runs_containers = machine.standing.is_judged() || !object.os_image.is_empty();
+    let runs_containers = machine.standing.is_judged() || object.system() != System::Virtual;
     let has_own = runs_containers && says_ready(object);
     !(is_unlisted && has_own)
 }

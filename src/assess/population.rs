@@ -8,13 +8,14 @@ use super::identity::{Identity, is_machine};
 use super::standing::{NotJudged, Standing};
 use super::workloads::{is_labeled, says_ready};
 use crate::model::{CheckId, Role};
-use crate::snapshot::{Gap, GapKind, KubeNode, Node, Service, Snapshot};
+use crate::snapshot::{Gap, GapKind, KubeNode, Kubernetes, Node, Observed, Service, Snapshot, System, Workload};
 use crate::text::version;
 
 /// A machine of the population.
 pub(crate) struct Machine<'a> {
     pub(crate) standing: Standing,
-    /// Whether the machine runs another system among Talos machines: it has a Node object, and nothing names it as a Talos machine.
+    /// Whether the machine runs another system among Talos machines, or is a virtual node among machines: its Node object says so, and
+    /// nothing names it as a Talos machine.
     pub(crate) is_guest: bool,
     /// Talos works, and this machine does not answer it: it is down or cut off.
     pub(crate) talos_unreachable: bool,
@@ -30,11 +31,15 @@ pub(super) fn machines<'a>(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, iden
     let objects = Objects::of(snapshot, listed.map_or(&[], Vec::as_slice));
     let removed = Removed::of(snapshot, listed, identity);
     let has_talos = snapshot.nodes.iter().any(|node| node.is_talos);
+    let has_machines = has_talos || listed.into_iter().flatten().any(|object| object.system() != System::Virtual);
     let machine = |node: &'a Node| {
-        // A Node of this name that says that it runs Talos makes it a Talos machine. What poses as a node, such as kwok's and virtual
-        // kubelets, may name no system at all.
-        let runs_another = !node.is_talos && objects.by_name.contains_key(node.name.as_str());
-        let is_guest = has_talos && runs_another && !is_named_as_talos(node);
+        let is_another = match objects.by_name.get(node.name.as_str()).map(|object| object.system()) {
+            Some(System::Another | System::Talos) => has_talos,
+            // Of nothing but virtual nodes, each counts.
+            Some(System::Virtual) => has_machines,
+            Some(System::Untold) | None => false,
+        };
+        let is_guest = is_another && !is_named_as_talos(node);
         let is_stale_discovery_member = removed.has(node);
         Machine {
             standing: standing(snapshot, node, is_stale_discovery_member, is_guest),
@@ -243,6 +248,20 @@ impl<'a> super::Assessment<'a> {
 
     pub(crate) fn is_outside_flags(&self, node: &Node) -> bool {
         is_outside_flags(self.snapshot, node)
+    }
+
+    /// Without Talos, an empty list of the pods of kube-system is an answer where the workloads of that namespace were read, and want
+    /// none, while another list of it has objects.
+    pub(crate) fn system_has_no_pods(&self) -> bool {
+        let wants_none = |workloads: &'a Observed<Vec<Workload>>| {
+            let here = |it: &&Workload| it.namespace == "kube-system";
+            workloads.as_ref().is_ok_and(|all| all.iter().filter(here).all(|it| it.is_observed() && it.desired == 0))
+        };
+        let leases = self.list(|kubernetes| &kubernetes.system_leases);
+        let wanted = |it: &'a Kubernetes| [&it.daemon_sets, &it.deployments, &it.stateful_sets].map(wants_none);
+        !self.asks_talos()
+            && leases.is_some_and(|leases| !leases.by_name.is_empty())
+            && self.own_kubernetes.is_some_and(|it| wanted(it) == [true; 3])
     }
 
     /// Names of the nodes with such a static pod: control planes, whatever their labels are.

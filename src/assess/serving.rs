@@ -84,23 +84,17 @@ pub(super) fn bound_pods<'a>(cluster: &Assessment<'a>) -> Option<BoundPods<'a>> 
 }
 
 impl Assessment<'_> {
-    /// Whether an endpoint of a Service in `namespace` serves clients that use `protocol`.
-    pub(crate) fn serving(
-        &self,
-        lists: PodLists,
-        namespace: &str,
-        endpoint: &ServiceEndpoint,
-        protocol: &str,
-    ) -> Serving {
+    /// Whether an endpoint of a Service serves clients that use `protocol`.
+    pub(crate) fn serving(&self, lists: PodLists, endpoint: &ServiceEndpoint, protocol: &str) -> Serving {
         if !endpoint.serves(protocol) {
             return Serving::No(Why::NotReady);
         }
         let Some(pod) = &endpoint.pod else { return self.serving_on(endpoint.node.as_deref()) };
         let by_bound = match lists {
             PodLists::System => Serving::Yes,
-            PodLists::Bound => self.bound_pod_serving(namespace, pod),
+            PodLists::Bound => self.bound_pod_serving(&endpoint.namespace, pod),
         };
-        let by_system = match namespace {
+        let by_system = match endpoint.namespace.as_str() {
             "kube-system" => self.system_pod_serving(pod, endpoint),
             _ => Serving::Yes,
         };
@@ -169,7 +163,7 @@ mod tests {
         change(&mut snapshot);
         let cluster = Assessment::of(&snapshot);
         let endpoint = &cluster.list(|kubernetes| &kubernetes.dns_endpoints).unwrap()[0];
-        cluster.serving(PodLists::System, "kube-system", endpoint, "UDP")
+        cluster.serving(PodLists::System, endpoint, "UDP")
     }
 
     #[test]

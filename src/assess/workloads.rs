@@ -54,12 +54,14 @@ pub(crate) fn says_ready(object: &KubeNode) -> bool {
 pub(super) fn mirror_pod<'a>(pods: &'a [Pod], node: &str, component: &str) -> Option<&'a Pod> {
     let name = format!("{component}-{node}");
     let of_node = || pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node));
-    of_node().find(|pod| pod.name == name).or_else(|| of_node().find(|pod| is_labeled(pod, component)))
+    let named = of_node().find(|pod| pod.name == name);
+    let labeled = || of_node().find(|pod| is_labeled(pod, component));
+    named.or_else(labeled).or_else(|| of_node().find(|pod| pod.is_mirror_of(component)))
 }
 
 /// Whether the pod's labels name this component.
 pub(crate) fn is_labeled(pod: &Pod, component: &str) -> bool {
-    ["component", "k8s-app"].iter().any(|key| pod.labels.get(*key).is_some_and(|value| value == component))
+    pod.is_labeled(component)
 }
 
 /// Whether the pod is running and ready. The phase alone does not show this: pods of dead nodes and crashing ones are `Running`.

@@ -73,7 +73,10 @@ fn is_empty(snapshot: &Snapshot, fact: Fact) -> bool {
     let Some(kubernetes) = &snapshot.kubernetes else { return false };
     match fact {
         Fact::KubeNodes => kubernetes.nodes.as_ref().is_ok_and(Vec::is_empty),
-        Fact::Pods => kubernetes.pods.as_ref().is_ok_and(Vec::is_empty),
+        Fact::Pods => {
+            let is_empty = kubernetes.pods.as_ref().is_ok_and(Vec::is_empty);
+            is_empty && !Assessment::of(snapshot).system_has_no_pods()
+        }
         Fact::NodeLeases => {
             let is_empty = kubernetes.node_leases.as_ref().is_ok_and(|leases| leases.by_name.is_empty());
             is_empty && snapshot.talos.is_some()

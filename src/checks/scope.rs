@@ -88,14 +88,15 @@ pub(super) fn control_planes<'a>(cluster: &'a Assessment<'_>) -> Result<Vec<&'a 
 
 /// No Node is a control plane; whether it is here all the same, whatever the Nodes are labeled as, the static pods show.
 fn elsewhere(cluster: &Assessment<'_>) -> Outcome {
-    let is_server = |pod: &Pod| pod.mirror && pod.name.starts_with("kube-apiserver-");
     let asked = |kubernetes: &Kubernetes| !kubernetes.pods.as_ref().is_err_and(|gap| gap.kind == GapKind::NotAsked);
     match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
-        Ok(pods) if pods.iter().any(is_server) => {
+        Ok(pods) if pods.iter().any(Pod::is_api_server) => {
             let observed = "no Node has the control plane role, but kube-apiserver is among the static pods";
             Outcome::problem(Problem::error(Reason::NoAnswer, "control planes", observed))
         }
-        Ok(pods) if pods.is_empty() => says_nothing("the pods of kube-system", "an empty list"),
+        Ok(pods) if pods.is_empty() && !cluster.system_has_no_pods() => {
+            says_nothing("the pods of kube-system", "an empty list")
+        }
         Err(outcome) if cluster.any_kubernetes().is_some_and(asked) => outcome,
         _ => Outcome::Skip("the control plane runs elsewhere: no Node is a control plane".into()),
     }

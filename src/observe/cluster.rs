@@ -47,7 +47,7 @@ impl Observer<'_> {
                 self.probe_servers(client, &seen.population, until).await
             };
             let name = self.kubernetes_host.clone().unwrap_or_else(|| "its endpoint".to_owned());
-            let asked = client.observe(&self.facts, &self.known_leases);
+            let asked = client.observe(&self.facts, &self.known_leases, self.talos.is_some());
             let has_answered = |seen: &Kubernetes| seen.endpoint.is_ok() || seen.nodes.is_ok();
             let asked = self.awaited.one(Part::Api, name, has_answered, asked);
             // The way to API servers does not wait for discovery to name them, and what leads nowhere keeps nobody waiting.
@@ -208,6 +208,24 @@ impl Observer<'_> {
 
 fn late<T>() -> Observed<T> {
     Err(Gap::new(GapKind::NotAsked, "no time left in this round"))
+}
+
+/// Without Talos, a Node's label says what it is, and who serves the API is seen: default/kubernetes leads to the machine, its API
+/// server has a lease of its own, which Kubernetes removes an hour after it has ended, or it has the static pod of one. What the user
+/// says goes before.
+pub(super) fn mark_servers(nodes: &mut [Node], kubernetes: &Kubernetes) {
+    let endpoints: BTreeSet<&String> = kubernetes.api_endpoints.iter().flatten().flat_map(|it| &it.addresses).collect();
+    let leases = kubernetes.system_leases.iter().flat_map(|leases| &leases.by_name);
+    let leases = leases.filter(|(name, _)| name.starts_with("apiserver-"));
+    let holders: BTreeSet<&String> = leases.filter_map(|(_, lease)| lease.hostname.as_ref()).collect();
+    let pods = kubernetes.pods.iter().flatten().filter(|pod| pod.is_api_server());
+    let hosts: BTreeSet<&String> = pods.filter_map(|pod| pod.node.as_ref()).collect();
+    for node in nodes.iter_mut().filter(|node| node.sources.kubernetes && !node.sources.flags) {
+        let is_endpoint = node.addresses.iter().any(|address| endpoints.contains(address));
+        if is_endpoint || holders.contains(&node.name) || hosts.contains(&node.name) {
+            node.role = Role::ControlPlane;
+        }
+    }
 }
 
 /// Discovery tells the ports of API servers. Where it is off or not queried, the servers themselves do, as endpoints of

@@ -222,6 +222,9 @@ impl Observer<'_> {
         if let (Some(side), Some(kubernetes)) = (&*side, &mut kubernetes)
             && kubernetes.credentials.is_ok()
         {
+            if self.talos.is_none() {
+                cluster::mark_servers(&mut nodes, kubernetes);
+            }
             let elsewhere = cluster::correct_ports(&mut nodes, kubernetes);
             let user_pods = Box::pin(self.ask_user_pods(side, &nodes, until));
             let servers = self.probe_missing_servers(side, kubernetes, &known, &nodes, (&doubtful, &elsewhere), until);

@@ -664,6 +664,7 @@ mod tests {
             boot_id: String::new(),
             control_plane_label: true,
             os_image: String::new(),
+            kernel: String::new(),
             kubelet_version: String::new(),
             unschedulable: false,
             cordoned_by_talos: false,

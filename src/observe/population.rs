@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use super::talos::{Member, machine_id};
 use crate::model::Role;
-use crate::snapshot::{KubeNode, Sources};
+use crate::snapshot::{KubeNode, Sources, System};
 
 /// A machine that some source names, before it was asked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -160,8 +160,12 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
         // The label is a hint only; machine types overrule it.
         role: Some(if node.control_plane_label { Role::ControlPlane } else { Role::Worker }),
         sources: Sources { kubernetes: true, ..Sources::default() },
-        is_talos: node.runs_talos(),
-        runs_another: !node.os_image.is_empty() && !node.runs_talos(),
+        is_talos: match node.system() {
+            System::Talos => true,
+            System::Untold => said.asks_talos,
+            System::Another | System::Virtual => false,
+        },
+        runs_another: node.system() == System::Another,
         leaving: node.is_leaving(),
         registered_id: Some(node.machine_id.clone()).filter(|id| !id.is_empty()),
         ..Candidate::default()
@@ -434,6 +438,7 @@ mod tests {
             boot_id: String::new(),
             control_plane_label: false,
             os_image: "Talos (v1.13.0)".to_owned(),
+            kernel: String::new(),
             unschedulable: false,
             cordoned_by_talos: false,
             cordoned_since: None,

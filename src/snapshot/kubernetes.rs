@@ -26,9 +26,10 @@ pub(crate) struct Kubernetes {
     pub(crate) nodes: Observed<Vec<KubeNode>>,
     /// Leases of namespace `kube-node-lease`, by name (= node name).
     pub(crate) node_leases: Observed<Leases>,
-    /// Leases of namespace `kube-system`, by name.
+    /// Leases of namespace `kube-system`, by name. Where static pods of a component are in another namespace, its lease there counts if
+    /// it was renewed later.
     pub(crate) system_leases: Observed<Leases>,
-    /// Pods of namespace `kube-system`.
+    /// Pods of namespace `kube-system`. Without Talos, the static pods of other namespaces as well.
     pub(crate) pods: Observed<Vec<Pod>>,
     /// Static pods of the users' own on workers, by namespace and name. `None`: there is no such pod.
     pub(crate) user_pods: BTreeMap<(String, String), Observed<Option<Pod>>>,
@@ -64,7 +65,7 @@ pub(crate) struct Kubernetes {
     pub(crate) persistent_volumes: Observed<Vec<PersistentVolume>>,
     /// What was requested of each control plane's own API server, by node name; of one that was not seen, why.
     pub(crate) requested_apis: BTreeMap<String, Observed<RequestedApis>>,
-    /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices.
+    /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices. Without Talos, of whatever has a label of cluster DNS.
     pub(crate) dns_endpoints: Observed<Vec<ServiceEndpoint>>,
     /// Endpoints of the Service `default/kubernetes`.
     pub(crate) api_endpoints: Observed<Vec<ServiceEndpoint>>,
@@ -206,6 +207,8 @@ pub(crate) struct KubeNode {
     /// `node-role.kubernetes.io/control-plane` is present.
     pub(crate) control_plane_label: bool,
     pub(crate) os_image: String,
+    /// Version of the kernel; of Talos' own, it ends in `-talos`. Empty if not told.
+    pub(crate) kernel: String,
     /// `v1.35.4`; empty if not told.
     pub(crate) kubelet_version: String,
     pub(crate) unschedulable: bool,
@@ -228,6 +231,18 @@ pub(crate) struct KubeNode {
     pub(crate) created: Option<Timestamp>,
 }
 
+/// The operating system of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum System {
+    Talos,
+    /// Its image or its kernel is another system's.
+    Another,
+    /// No machine: neither a system nor a machine or boot ID is told. Such are the nodes of kwok and of virtual kubelets.
+    Virtual,
+    /// A machine that does not tell. It is judged as if it were Talos.
+    Untold,
+}
+
 /// How Kubernetes' own taints begin: of nodes that are not ready, under pressure, cordoned or out of service.
 pub(crate) const OWN_TAINTS: &str = "node.kubernetes.io/";
 
@@ -240,9 +255,33 @@ const REMOVAL: Duration = Duration::from_secs(30 * 60);
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_mins(1);
 
 impl KubeNode {
-    /// Whether the kubelet reports Talos as the operating system.
-    pub(crate) fn runs_talos(&self) -> bool {
-        self.os_image.starts_with("Talos (")
+    /// What the node runs, by its own words alone.
+    pub(crate) fn system(&self) -> System {
+        let tells_nothing =
+            [&self.os_image, &self.kernel, &self.machine_id, &self.boot_id].iter().all(|it| it.is_empty());
+        if self.talos_tag().is_some() || self.kernel.ends_with("-talos") {
+            System::Talos
+        } else if tells_nothing {
+            System::Virtual
+        } else if self.os_image.starts_with("Talos") || (self.os_image.is_empty() && self.kernel.is_empty()) {
+            System::Untold
+        } else {
+            System::Another
+        }
+    }
+
+    /// The version in `Talos (v1.13.0)`. The name before it is chosen by whoever builds Talos: `Talos Enterprise (v1.13.0)`.
+    pub(crate) fn talos_tag(&self) -> Option<&str> {
+        let (name, tag) = self.os_image.split_once('(')?;
+        (name.starts_with("Talos") && tag.starts_with('v')).then(|| tag.trim_end_matches(')'))
+    }
+
+    /// As kwok and virtual kubelets register their nodes.
+    #[cfg(test)]
+    pub(crate) fn become_virtual(&mut self) {
+        for told in [&mut self.os_image, &mut self.kernel, &mut self.machine_id, &mut self.boot_id] {
+            told.clear();
+        }
     }
 
     /// The kubelet of this machine has registered it: both show the identity that Talos has given to the machine.
@@ -376,6 +415,25 @@ pub(crate) struct Pod {
     /// Pod IPs that the kubelet has reported, one of each family.
     pub(crate) addresses: Vec<String>,
     pub(crate) state: PodState,
+}
+
+impl Pod {
+    /// Whether its labels name this component.
+    pub(crate) fn is_labeled(&self, component: &str) -> bool {
+        ["component", "k8s-app"].iter().any(|key| self.labels.get(*key).is_some_and(|value| value == component))
+    }
+
+    /// Whether this is the mirror pod of an API server, whatever its namespace is.
+    pub(crate) fn is_api_server(&self) -> bool {
+        self.is_mirror_of("kube-apiserver")
+    }
+
+    /// Whether this is the mirror pod of a component, by its name, its labels or what it runs.
+    pub(crate) fn is_mirror_of(&self, component: &str) -> bool {
+        let is_named = self.name.strip_prefix(component).is_some_and(|rest| rest.starts_with('-'));
+        let runs_it = || self.state.containers.iter().any(|container| container.name == component);
+        self.mirror && (is_named || self.is_labeled(component) || runs_it())
+    }
 }
 
 /// A pod that a node should run and that has no sandbox, so that none of its containers runs; or one that nobody has given to a node.
@@ -808,6 +866,8 @@ const BESIDE_AGENTS: [&str; 2] = ["kube-multus-ds", "ovs-ovn"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceEndpoint {
+    /// Namespace of its Service.
+    pub(crate) namespace: String,
     pub(crate) addresses: Vec<String>,
     pub(crate) ready: bool,
     pub(crate) node: Option<String>,
@@ -916,4 +976,40 @@ pub(crate) struct ApiService {
     pub(crate) is_local: bool,
     /// Condition `Available`.
     pub(crate) available: Option<Condition>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixture::kube_node;
+
+    #[test]
+    fn a_node_runs_what_its_image_or_its_kernel_names() {
+        let of = |os_image: &str, kernel: &str| {
+            let mut node = kube_node(0, "w-1");
+            node.become_virtual();
+            (node.os_image, node.kernel) = (os_image.to_owned(), kernel.to_owned());
+            let alone = node.system();
+            "7".clone_into(&mut node.boot_id);
+            (alone, node.system())
+        };
+        use System::{Another, Talos, Untold, Virtual};
+        for (os_image, kernel, expected) in [
+            ("Talos (v1.13.0)", "6.18.44-talos", (Talos, Talos)),
+            ("Talos Enterprise (v1.13.0)", "", (Talos, Talos)),
+            ("Talos Enterprise (v1.13.0-beta.1)", "6.8.0-generic", (Talos, Talos)),
+            ("Our own (v1.13.0)", "6.18.44-talos", (Talos, Talos)),
+            ("", "6.18.44-talos", (Talos, Talos)),
+            ("Talos", "", (Untold, Untold)),
+            ("", "", (Virtual, Untold)),
+            ("Debian GNU/Linux 13 (trixie)", "", (Another, Another)),
+            ("Debian (v13) Talos (v1.13.0)", "6.12.0", (Another, Another)),
+            ("", "6.8.0-generic", (Another, Another)),
+        ] {
+            assert_eq!(of(os_image, kernel), expected, "{os_image:?} {kernel:?}");
+        }
+        let mut node = kube_node(0, "w-1");
+        "Talos Enterprise (v1.13.0)".clone_into(&mut node.os_image);
+        assert_eq!(node.talos_tag(), Some("v1.13.0"));
+    }
 }

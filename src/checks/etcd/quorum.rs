@@ -190,7 +190,7 @@ fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
     match &kubernetes.nodes {
         Ok(nodes) if !nodes.is_empty() => {
             let mut verdict = Verdict::default();
-            let line = "etcd cluster has quorum (by a quorum read through the Kubernetes API; members are not seen)";
+            let line = "The storage of the API answers consistent reads (its members are not seen)";
             verdict.pass(Target::cluster(), line);
             verdict
         }

@@ -1,6 +1,6 @@
 //! kube-proxy and flannel, which Talos installs on every node unless its configuration says otherwise.
 
-use super::system::is_of;
+use super::system::{is_of, uncovered};
 use super::workloads::{
     Wanted, installed, is_labeled, labeled_pods, needs_pod, system_pods, unfinished, wanted, warn_of_restarts,
 };
@@ -99,7 +99,14 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     match (wanted(cluster, its.enabled), installed) {
         (Wanted::No, _) => verdict.skip(target, its.disabled),
         (Wanted::NoTalos, None) => verdict.skip(target, "not found; another component may replace it"),
-        (_, Some(set)) => coverage(cluster, its, set, &target, &mut verdict),
+        (wanted, Some(set)) => {
+            coverage(cluster, its, set, &target, &mut verdict);
+            // Only of Talos machines is it known that each needs one.
+            let uncovered = || uncovered(cluster, "daemonset", set);
+            if let Some(problem) = Some(wanted).filter(|it| *it == Wanted::NoTalos).and_then(|_| uncovered()) {
+                verdict.problem(target, problem);
+            }
+        }
         (Wanted::Yes, None) => {
             let problem = Problem::fail(Reason::DaemonsetMissing, missing, "not found");
             let hint = Hint::likely("Talos has not applied its bootstrap manifests yet, or it was deleted");

@@ -6,8 +6,7 @@ use super::leases::leases;
 use super::serving::{is_on_lost_node, unread_pods};
 use super::severity_of;
 use super::workloads::{
-    Wanted, installed, is_labeled, is_stuck, labeled_pods, places, system_pods, troubles, unfinished, wanted,
-    warn_of_restarts, with_refusal,
+    Wanted, installed, is_stuck, places, system_pods, troubles, unfinished, wanted, warn_of_restarts, with_refusal,
 };
 use crate::assess::workloads::is_well;
 use crate::assess::{Assessment, PodLists, Serving, Why};
@@ -28,9 +27,9 @@ crash because of a forwarding loop, or the Deployment was scaled to zero.\n\n\
 With fewer endpoints than replicas of the Deployment `coredns`, the check warns. It fails if a missing pod has not become \
 ready for 5 minutes, or if the rollout has exceeded its deadline. DNS then has no redundancy, and the node of that pod often \
 has no working pod network.\n\n\
-Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos that is unknown: if no part of \
-DNS exists, it cannot be determined whether it was deleted; if it is not wanted, use `--skip k8s.dns`. Otherwise look at \
-`kubectl -n kube-system describe pods -l k8s-app=kube-dns`.",
+Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos that is unknown, and whatever has \
+a label of cluster DNS counts, in any namespace. If nothing has, the check warns: DNS may run outside of Kubernetes, or it was \
+deleted. Otherwise look at `kubectl -n kube-system describe pods -l k8s-app=kube-dns`.",
     severity: Severity::Fail,
     finds: &[
         Reason::Restarting,
@@ -53,8 +52,10 @@ DNS exists, it cannot be determined whether it was deleted; if it is not wanted,
     judge: dns,
 };
 
-/// Label `k8s-app` of whatever serves DNS.
-const DNS_APP: &str = "kube-dns";
+/// Label `k8s-app` of whatever serves DNS: as Talos and most others install it, by CoreDNS' own chart, and in virtual clusters.
+const DNS_APPS: [&str; 3] = ["kube-dns", "coredns", "vcluster-kube-dns"];
+/// Label of the pods of OpenShift's DNS operator.
+const DNS_OPERATOR: &str = "dns.operator.openshift.io/daemonset-dns";
 
 fn dns(cluster: &Assessment<'_>) -> Verdict {
     let endpoints =
@@ -93,17 +94,21 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         verdict.skip(target, "disabled by configuration");
         return verdict;
     }
+    if wanted == Wanted::NoTalos {
+        verdict.leave_out("cluster DNS: nothing that serves it is seen here");
+    }
     verdict.problem(target, without_dns(cluster, endpoints, wanted, are_lost, &hosts));
     verdict
 }
 
 pub(super) fn is_of_dns(pod: &Pod) -> bool {
-    is_labeled(pod, DNS_APP)
+    pod.labels.get("k8s-app").is_some_and(|app| DNS_APPS.contains(&app.as_str()))
+        || pod.labels.contains_key(DNS_OPERATOR)
 }
 
 /// Resolvers come by UDP.
 pub(in crate::checks) fn dns_serving(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> Serving {
-    cluster.serving(PodLists::System, "kube-system", endpoint, "UDP")
+    cluster.serving(PodLists::System, endpoint, "UDP")
 }
 
 /// A pod has an endpoint for each address family.
@@ -119,11 +124,11 @@ pub(super) fn deployment<'a>(cluster: &'a Assessment<'_>) -> Option<&'a Workload
 }
 
 fn coredns(deployments: &[Workload]) -> Option<&Workload> {
-    installed(deployments, "coredns", DNS_APP)
+    DNS_APPS.iter().find_map(|app| installed(deployments, "coredns", app))
 }
 
 fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
-    labeled_pods(cluster, DNS_APP)
+    cluster.all_pods().filter(|pod| is_of_dns(pod) && !pod.deleting).collect()
 }
 
 /// Instances of DNS that have a ready endpoint.
@@ -219,13 +224,11 @@ fn without_dns(
     let pods = dns_pods(cluster);
     // Whether there is one that wants some, nobody tells.
     let is_unread = deployment.is_none() && wanted != Wanted::Yes;
-    let chosen = || Hint::likely("if the cluster has no DNS on purpose: `--skip k8s.dns`");
     match deployment {
         Some(Some(deployment)) if deployment.desired == 0 => {
             let observed = format!("Deployment {} has 0 replicas", deployment.name);
-            let problem = Problem::fail(Reason::DnsScaledToZero, expected, observed)
+            return Problem::fail(Reason::DnsScaledToZero, expected, observed)
                 .hint(Hint::remedy("{kubectl} -n kube-system scale deployment {} --replicas 2", [&deployment.name]));
-            return if wanted == Wanted::NoTalos { problem.hint(chosen()) } else { problem };
         }
         None | Some(None) if endpoints.is_empty() && pods.is_empty() && (deployment.is_some() || is_unread) => {
             let nothing = if is_unread {
@@ -238,7 +241,10 @@ fn without_dns(
                 Problem::error(Reason::DnsMissing, expected, observed)
             };
             return match wanted {
-                Wanted::NoTalos => untold("without Talos it is unknown").hint(chosen()),
+                Wanted::NoTalos if is_unread => untold("without Talos it is unknown"),
+                // Some clusters have it outside of Kubernetes, on each node or with the provider.
+                Wanted::NoTalos => Problem::warn(Reason::DnsMissing, expected, nothing)
+                    .hint(Hint::likely("pods have it from their nodes or from the provider, or it was deleted")),
                 Wanted::Unknown => untold("no control plane reported"),
                 Wanted::Yes | Wanted::No => Problem::fail(Reason::DnsMissing, expected, nothing),
             };
@@ -266,10 +272,6 @@ fn without_dns(
                     ))
                     .hint(Hint::run("{kubectl} -n kube-system describe service kube-dns", []))
                     .hint(Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns --show-labels", []));
-            // Another Service may lead to them.
-            if endpoints.is_empty() && wanted == Wanted::NoTalos {
-                return Problem { severity: Severity::Error, ..problem }.hint(chosen());
-            }
             return problem;
         }
         (None, _) => none.to_owned(),

@@ -21,6 +21,8 @@ There is no leader when no instance reaches an API server, when etcd is too slow
 is missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
 `--leader-elect=false`, its lease is not checked. If there are several instances and one does not take part in the election, \
 the check fails: two act at once. A leader on a host that is no known control plane is a warning.\n\n\
+With --no-talos, the components may be processes of their nodes or run elsewhere. Their leases are judged all the same; a \
+component that has neither a pod nor a lease cannot be judged, and k8s.pods.starting shows whether a scheduler works.\n\n\
 `kubectl -n kube-system get lease` shows holders and ages; the log of an instance shows why it cannot acquire the lease.",
     severity: Severity::Fail,
     finds: &[Reason::ForeignLeader, Reason::NotLeading, Reason::ElectionOff],
@@ -44,12 +46,14 @@ fn leases(cluster: &Assessment<'_>) -> Verdict {
     }
     let nodes = match control_planes(cluster) {
         Ok(nodes) => nodes,
+        // Wherever they run, their leases are here.
+        Err(Outcome::Skip(_)) => Vec::new(),
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
     for component in [Component::ControllerManager, Component::Scheduler] {
         let disabled = |node: &&Node| component.enabled(&node.talos) == Ok(Some(false));
-        let outcome = if nodes.iter().all(disabled) {
+        let outcome = if !nodes.is_empty() && nodes.iter().all(disabled) {
             Outcome::Skip("disabled in the machine configuration of every control plane".to_owned())
         } else {
             led(cluster, &nodes, component, &mut verdict)
@@ -71,10 +75,15 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         Ok(leases) => leases,
         Err(outcome) => return outcome,
     };
-    if let Some(outcome) = unelected(cluster, nodes, component) {
-        return outcome;
+    let lease = leases.by_name.get(component.name());
+    match unelected(cluster, nodes, component) {
+        Some(Outcome::Skip(_)) if lease.is_some_and(|lease| !is_alive(lease, leases.date)) => {
+            return left_over(component);
+        }
+        Some(outcome) => return outcome,
+        None => {}
     }
-    let observed = match leases.by_name.get(component.name()) {
+    let observed = match lease {
         Some(lease @ Lease { holder: Some(holder), .. }) if is_alive(lease, leases.date) => {
             return led_by(cluster, component, holder);
         }
@@ -85,13 +94,20 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         Some(Lease { holder: None, .. }) => "held by no instance".to_owned(),
         None => "there is no such lease".to_owned(),
     };
-    if !cluster.is_missed(component) {
-        return Outcome::Skip(match cluster.place(component) {
-            Place::Elsewhere(holder) => format!("it runs elsewhere: its lease is held by {holder}"),
-            _ => format!("it runs nowhere, and `{}` is skipped", component.check()),
+    let has_led = lease.is_some();
+    // Whoever has left a lease was there: no other check that is skipped excuses that nobody renews it.
+    if !has_led && !cluster.is_missed(component) {
+        let is_hidden = cluster.place(component) == Place::Process;
+        if is_hidden {
+            let name = component.name();
+            verdict.leave_out(format!("whether {name} works: it has no pod and no lease; see k8s.pods.starting"));
+        }
+        return Outcome::Skip(if is_hidden {
+            "not measurable: it has no pod and no lease".to_owned()
+        } else {
+            format!("it runs nowhere, and `{}` is skipped", component.check())
         });
     }
-    let has_led = leases.by_name.contains_key(component.name());
     if let Some(gap) = may_be_disabled(cluster, nodes, component).filter(|_| !has_led) {
         return Outcome::problem(gaps::talos(&gap, "whether the machine configuration disables it").unseen());
     }
@@ -104,6 +120,15 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
     let problem = Problem::fail(Reason::NotLeading, expected, observed)
         .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]))
         .on(instances.iter().map(|node| node.name.as_str()));
+    Outcome::problem(problem)
+}
+
+/// The only instance elects nobody, and the lease is from before.
+fn left_over(component: Component) -> Outcome {
+    let observed = "no instance renews it: the only one runs with `--leader-elect=false`";
+    let problem = Problem::warn(Reason::NotLeading, "a lease that is renewed, or none", observed)
+        .hint(Hint::likely("the lease is left over from when it was held: delete it"))
+        .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]));
     Outcome::problem(problem)
 }
 

@@ -10,7 +10,7 @@ use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, unregist
 use crate::checks::scope::{OFF_OR_GONE, is_narrowed, reason_not_judged, reason_not_judged_as_talos};
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Condition, KubeNode, Leases, Node};
+use crate::snapshot::{Condition, KubeNode, Leases, Node, System};
 use crate::text::some;
 
 pub(in crate::checks) const REGISTERED: Check = Check {
@@ -254,7 +254,7 @@ impl<'a> Holders<'a> {
                 matches!(whose(cluster, machine, object), Outcome::Pass(_))
             } else {
                 // A virtual kubelet is no machine, and shows the address of its pod.
-                !object.machine_id.is_empty() && reports(object)
+                object.system() != System::Virtual && reports(object)
             };
             if !holds {
                 continue;
@@ -313,6 +313,9 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
     if !guests.is_empty() {
         let words = "nodes that are not Talos machines, of which nothing but Ready counts";
         verdict.leave_out(format!("{words}: {}", some(guests.into_iter(), NAMED)));
+    }
+    if cluster.has_no_leases() {
+        verdict.leave_out("whether the kubelets live: no Node has a lease, so what each Node says of itself counts");
     }
     let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
     if let Some(problem) = leases.and_then(|leases| is_old(cluster, cluster.memory.node_leases.as_ref(), leases)) {

@@ -10,7 +10,7 @@ use crate::assess::workloads::says_ready;
 use crate::checks::Check;
 use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
-use crate::snapshot::{AUTOSCALER_TAINT, Condition, KubeNode, Node, OWN_TAINTS, Taint};
+use crate::snapshot::{AUTOSCALER_TAINT, Condition, KubeNode, Node, OWN_TAINTS, System, Taint};
 use crate::text::duration::human;
 use crate::text::some;
 
@@ -102,7 +102,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let mut own = workers;
     own.retain(|(node, _)| !node.leaving);
     // Workers of another system are workers, and a virtual kubelet is none.
-    let machines: Vec<_> = guests.iter().copied().filter(|(_, object)| !object.machine_id.is_empty()).collect();
+    let machines: Vec<_> = guests.iter().copied().filter(|(_, object)| object.system() != System::Virtual).collect();
     let works = |object: &KubeNode| cluster.life(&object.name).may_serve();
     let lost_guests = !machines.is_empty() && machines.iter().all(|(_, object)| !works(object));
     let own = if own.is_empty() && !had_workers && !lost_guests { kept } else { own };
@@ -111,8 +111,8 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let goes = |node: &Node| cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
     let is_own_place =
         |node: &Node, object: &KubeNode| is_place(object) || (goes(node) && object.unschedulable && works(object));
-    // Images are made for one operating system, and nearly all for Linux. What tells no system runs no containers.
-    let is_linux = |object: &KubeNode| !object.os_image.contains("Windows") && !object.os_image.is_empty();
+    // Images are made for one operating system, and nearly all for Linux. Virtual nodes run no containers.
+    let is_linux = |object: &KubeNode| !object.os_image.contains("Windows") && object.system() != System::Virtual;
     let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object) && is_linux(object);
     if own.iter().any(|(node, it)| is_own_place(node, it)) || guests.iter().any(|(_, it)| is_open_guest(it)) {
         return None;

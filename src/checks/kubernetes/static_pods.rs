@@ -1,9 +1,11 @@
 //! Static pods: what Talos has rendered, and what the kubelets make of it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{failed, is_amiss, miss_mirrors, push_or_look_again, restarted, silent};
 use crate::assess::components::{Component, State};
 use crate::assess::workloads::{describe_unready, has_completed};
-use crate::assess::{Assessment, etcd_is_bad, has_kubernetes, service};
+use crate::assess::{Assessment, Life, etcd_is_bad, has_kubernetes, service};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubelet_word, listed, talos_contact, talos_way, unseen};
 use crate::checks::scope::{control_planes, reason_not_judged};
@@ -312,8 +314,10 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
         Ok(pods) => pods,
         Err(outcome) => return Verdict::whole(outcome),
     };
-    let nodes = match control_planes(cluster) {
-        Ok(nodes) => nodes,
+    let (nodes, elsewhere) = match control_planes(cluster) {
+        Ok(nodes) => (nodes, None),
+        // Workers have static pods, too.
+        Err(Outcome::Skip(why)) => (Vec::new(), Some(why)),
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
@@ -339,7 +343,40 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
             }
         }
     }
+    for (kind, node) in odd_ones_out(cluster, pods) {
+        let problem = Problem::warn(Reason::StaticPodMissing, "as on most nodes of its role", "there is no mirror pod");
+        verdict.problem(Target::pod(format!("{kind}-{}", cluster.name_in_kubernetes(node)), Some(&node.name)), problem);
+    }
+    if verdict.findings.is_empty() {
+        let none = "no node has a static pod";
+        return Verdict::skipped(elsewhere.unwrap_or_else(|| none.to_owned()));
+    }
     verdict
+}
+
+/// Static pods that most nodes of a role have, and the nodes that lack them. Of the control plane's own components each is asked for.
+fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, &'a Node)> {
+    let mut odd = Vec::new();
+    for role in [Role::ControlPlane, Role::Worker] {
+        let works = |node: &&Node| cluster.life(cluster.name_in_kubernetes(node)) == Life::Works;
+        let is_judged = |node: &&Node| node.role == role && reason_not_judged(cluster, node).is_none();
+        let nodes: Vec<&Node> = cluster.nodes().iter().filter(is_judged).filter(works).collect();
+        let mut having: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for pod in pods.iter().filter(|pod| pod.mirror) {
+            let Some(host) = nodes.iter().find(|node| cluster.is_on(pod, node)) else { continue };
+            let kind = pod.name.strip_suffix(cluster.name_in_kubernetes(host)).and_then(|it| it.strip_suffix('-'));
+            let is_component = |kind: &str| Component::ALL.iter().any(|component| component.name() == kind);
+            if let Some(kind) = kind.filter(|kind| !is_component(kind)) {
+                having.entry(kind).or_default().insert(host.name.as_str());
+            }
+        }
+        for (kind, having) in having {
+            if having.len() < nodes.len() && having.len() * 2 > nodes.len() {
+                odd.extend(nodes.iter().filter(|node| !having.contains(node.name.as_str())).map(|node| (kind, *node)));
+            }
+        }
+    }
+    odd
 }
 
 fn mirror(cluster: &Assessment<'_>, mirror: &Pod) -> Outcome {

@@ -12,7 +12,7 @@ use crate::assess::{Assessment, Excuse, Shortfall, UNNOTICED, takes_when_ready};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{KubeNode, Kubernetes, Observed, Pod, Workload, has_ended};
+use crate::snapshot::{KubeNode, Kubernetes, Node, Observed, Pod, Workload, has_ended};
 use crate::text::duration::human;
 use crate::text::some;
 
@@ -289,22 +289,39 @@ fn surplus(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<Problem> {
 }
 
 /// A network plugin whose DaemonSets leave out a machine: where it has no pod, no new pod gets a network.
-fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Option<Problem> {
-    if kind != "daemonset" || !workload.is_observed() || !workload.is_network_agent() {
+pub(super) fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Option<Problem> {
+    let agents = network_agents(cluster)?;
+    if kind != "daemonset" || !workload.is_observed() || !agents.iter().any(|agent| std::ptr::eq(*agent, workload)) {
         return None;
     }
-    let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets)?;
-    let agents: Vec<_> = sets.iter().filter(|set| set.is_network_agent()).collect();
     let observed = match left_out(cluster, &agents) {
         Some(names) if names.is_empty() => return None,
         Some(names) => format!("not wanted on {}", some(names.into_iter(), NAMES)),
         None => left_out_by_numbers(cluster, &agents)?,
     };
-    Some(
+    // Without Talos, some nodes need none: their pods have the provider's network.
+    let problem = if cluster.asks_talos() {
         Problem::fail(Reason::DaemonsetIncomplete, "wanted on every Talos machine", observed)
+    } else {
+        Problem::warn(Reason::DaemonsetIncomplete, "wanted on every node", observed)
+    };
+    Some(
+        problem
             .hint(Hint::likely("its nodeSelector, affinity or tolerations leave them out"))
             .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&workload.namespace, &workload.name])),
     )
+}
+
+/// The DaemonSets that give pods their network. Without Talos, providers install some that are switched off, and where none of those
+/// that are known by name is there, one that is known by what it mounts counts.
+fn network_agents<'a>(cluster: &Assessment<'a>) -> Option<Vec<&'a Workload>> {
+    let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets)?;
+    let counts = |set: &&Workload| cluster.asks_talos() || set.desired > 0;
+    let named: Vec<_> = sets.iter().filter(|set| set.is_network_agent()).filter(counts).collect();
+    if !named.is_empty() || cluster.asks_talos() {
+        return Some(named);
+    }
+    Some(sets.iter().filter(|set| set.installs_network).filter(counts).collect())
 }
 
 /// Machines that need a network and on which none of these DaemonSets wants a pod. `None`: where one of them
@@ -340,9 +357,10 @@ fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option
     is_seen.then(|| format!("no pod of it on {}", some(bare.into_iter(), NAMES)))
 }
 
-/// Nodes of Talos machines that stay.
+/// Nodes of machines that stay: of those that run Talos, or of all without it.
 fn networked<'a>(cluster: &Assessment<'a>) -> impl Iterator<Item = &'a KubeNode> {
-    let machines = cluster.nodes().iter().filter(|node| needs_pod(node) && cluster.standing(node).is_judged());
+    let needs_one = |node: &Node| if cluster.asks_talos() { needs_pod(node) } else { node.sources.kubernetes };
+    let machines = cluster.nodes().iter().filter(move |node| needs_one(node) && cluster.standing(node).is_judged());
     machines.filter_map(|node| cluster.object(node))
 }
 

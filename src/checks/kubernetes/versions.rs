@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::node_objects;
 use super::workloads::system_pods;
-use crate::assess::components::{Component, State};
+use crate::assess::components::{Component, Place, State};
 use crate::assess::workloads::{is_well, says_ready};
 use crate::assess::{Assessment, Standing};
 use crate::checks::Check;
@@ -118,7 +118,11 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
             for node in nodes {
                 untold |= of_components(cluster, node, demanded, &mut running, &mut verdict);
             }
-            if untold {
+            // Processes of the nodes have no images; as Kubernetes' policy has it, they are as new as the newest kubelet at least.
+            if cluster.place(Component::ApiServer) == Place::Process {
+                untold = true;
+                alone = not_measurable("no API server is a static pod, whose image names its version");
+            } else if untold {
                 alone = not_measurable("no API server's image names its version");
             }
         }
@@ -391,10 +395,13 @@ fn skew(it: &Running, oldest: Option<&Running>, newest: &Running) -> Option<Stri
     })
 }
 
-/// `asked` is a whole version, or major and minor. Build metadata is no part of a version.
+/// `asked` is a whole version, or major and minor. What providers append (`-eks-…`, `-gke.…`, `+k3s1`) is no part of a version, unless
+/// it is asked for; what Kubernetes itself appends makes it an earlier one.
 fn meets(version: &str, asked: &str) -> bool {
     if asked.split('.').count() > 2 {
-        return version == asked || version.split('+').next() == Some(asked);
+        let appended = version.strip_prefix(asked);
+        let is_earlier = |it: &str| ["-alpha.", "-beta.", "-rc."].iter().any(|stage| it.starts_with(stage));
+        return appended.is_some_and(|it| it.is_empty() || (it.starts_with(['-', '+']) && !is_earlier(it)));
     }
     version.strip_prefix(asked).is_some_and(|rest| rest.starts_with('.'))
 }

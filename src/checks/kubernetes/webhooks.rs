@@ -235,13 +235,7 @@ fn working<'a>(
     lists: PodLists,
     hook: &Webhook,
 ) -> impl Iterator<Item = &'a ServiceEndpoint> {
-    let namespace = namespace(hook);
-    ready(cluster, hook).filter(move |it| cluster.serving(lists, &namespace, it, "TCP").may_be())
-}
-
-/// Namespace of the webhook's Service.
-fn namespace(hook: &Webhook) -> String {
-    hook.service.as_ref().map(|(namespace, _)| namespace.clone()).unwrap_or_default()
+    ready(cluster, hook).filter(move |it| cluster.serving(lists, it, "TCP").may_be())
 }
 
 fn missing(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String {
@@ -253,7 +247,7 @@ fn missing(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String 
 fn without_backend(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String {
     let (namespace, service) = hook.service.clone().unwrap_or_default();
     let faults: BTreeMap<&str, BTreeSet<&str>> = ready(cluster, hook).fold(BTreeMap::new(), |mut faults, endpoint| {
-        if let Some(why) = cluster.serving(lists, &namespace, endpoint, "TCP").fault() {
+        if let Some(why) = cluster.serving(lists, endpoint, "TCP").fault() {
             let place = match why {
                 Why::NodeLost | Why::NodeGone | Why::NotReady => endpoint.node.as_deref(),
                 Why::PodGone | Why::PodUnready | Why::PodDeleted | Why::OtherAddress => endpoint.pod.as_deref(),

@@ -58,7 +58,7 @@ fn others<'a>(cluster: &'a Assessment<'_>) -> Versions<'a> {
     let mut others = Versions::new();
     for node in cluster.nodes().iter().filter(|node| node.out_of_scope && !node.leaving) {
         let told = cluster.object(node).filter(|object| says_ready(object)).and_then(|object| {
-            let tag = object.os_image.strip_prefix("Talos (")?.strip_suffix(')')?;
+            let tag = object.talos_tag()?;
             Some((version::numbers(tag)?, tag))
         });
         if let Some(told) = told {

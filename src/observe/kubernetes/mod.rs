@@ -54,6 +54,13 @@ use wire::{Object, apps, core, eviction};
 pub(crate) use gaps::short;
 pub(crate) use plugin::abandon;
 
+/// Labels of the EndpointSlices of cluster DNS, which are those of its Service.
+const DNS_LABELS: [&str; 2] =
+    ["k8s-app in (kube-dns,coredns,vcluster-kube-dns)", "dns.operator.openshift.io/owning-dns"];
+
+/// Components of which one instance leads, and their leases.
+const ELECTING: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
+
 const SYSTEM: &str = "kube-system";
 const NODE_LEASES: &str = "kube-node-lease";
 
@@ -71,6 +78,24 @@ pub(crate) struct KubeClient {
     /// Conversion webhooks, as they were read in an earlier round: the definitions are tens of megabytes.
     conversions: OnceCell<Observed<Vec<Webhook>>>,
     in_flight: Semaphore,
+    /// Other namespaces than `kube-system` with static pods of components that elect a leader, as the last round saw them.
+    elections: Mutex<BTreeSet<(String, &'static str)>>,
+}
+
+/// What a cluster that Talos has not set up has elsewhere than in `kube-system`.
+#[derive(Default)]
+struct Elsewhere {
+    /// Static pods.
+    mirrors: Vec<Pod>,
+    dns: Vec<ServiceEndpoint>,
+}
+
+impl Elsewhere {
+    /// Where they are.
+    fn namespaces(&self) -> BTreeSet<String> {
+        let all = self.mirrors.iter().map(|pod| &pod.namespace).chain(self.dns.iter().map(|it| &it.namespace));
+        all.filter(|namespace| *namespace != SYSTEM).cloned().collect()
+    }
 }
 
 #[derive(Default)]
@@ -162,6 +187,7 @@ impl KubeClient {
             round: Mutex::default(),
             conversions: OnceCell::new(),
             in_flight: Semaphore::new(IN_FLIGHT),
+            elections: Mutex::default(),
         })
     }
 
@@ -206,9 +232,11 @@ impl KubeClient {
     }
 
     /// Everything of `facts` but the single servers, at once. `known` decides which leases have moved.
-    pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases) -> Kubernetes {
+    pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases, is_talos: bool) -> Kubernetes {
         let mut seen = unasked(Ok(self.credentials.clone()), Vec::new());
         let wants = |fact: Fact| facts.contains(&fact);
+        let elsewhere = if is_talos { Ok(Elsewhere::default()) } else { self.elsewhere(facts).await };
+        let (elsewhere, lost) = elsewhere.map_or_else(|gap| (Elsewhere::default(), Some(gap)), |it| (it, None));
         let dns = self.endpoints(SYSTEM, "kube-dns");
         let api = Box::pin(self.api_endpoints());
         let (workloads, starting);
@@ -222,7 +250,7 @@ impl KubeClient {
             self.leases(facts, known),
             // Boxed: it has a request for each namespace.
             Box::pin(self.webhooks(facts)),
-            Box::pin(self.workloads(facts)),
+            Box::pin(self.workloads(facts, elsewhere.namespaces())),
             Box::pin(self.starting(facts)),
             fill(&mut seen.endpoint, wants(Fact::EndpointReadyz), self.endpoint()),
             fill(&mut seen.nodes, wants(Fact::KubeNodes), self.nodes()),
@@ -244,7 +272,44 @@ impl KubeClient {
         (seen.starting_pods, seen.pod_events) = (pods, events);
         (seen.pulling_pods, seen.unplaced_pods) = (pulling, unplaced);
         (seen.csi_nodes, seen.attached_volumes) = (csi_nodes, attached);
+        if let Some(gap) = lost {
+            // Whoever is not seen there may be all that matters.
+            seen.pods = seen.pods.and_then(|_| Err(gap.clone()));
+            seen.dns_endpoints = seen.dns_endpoints.and(Err(gap));
+        }
+        seen.pods.iter_mut().for_each(|pods| pods.extend(elsewhere.mirrors.iter().cloned()));
+        if let Ok(endpoints) = &mut seen.dns_endpoints {
+            let others: Vec<_> = elsewhere.dns.iter().filter(|it| !endpoints.contains(it)).cloned().collect();
+            endpoints.extend(others);
+        }
         seen
+    }
+
+    /// What is not in `kube-system`, and not where Talos puts it.
+    async fn elsewhere(&self, facts: &BTreeSet<Fact>) -> Observed<Elsewhere> {
+        let is_wanted = |fact: Fact| facts.contains(&fact);
+        let mirrors = async { if is_wanted(Fact::Pods) { self.mirror_pods().await } else { Ok(Vec::new()) } };
+        let dns = async { if is_wanted(Fact::DnsEndpoints) { self.labeled_dns().await } else { Ok(Vec::new()) } };
+        let (mirrors, dns) = tokio::join!(mirrors, dns);
+        let elsewhere = Elsewhere { mirrors: mirrors?, dns: dns? };
+        let electing = |component| {
+            let its = elsewhere.mirrors.iter().filter(move |pod| pod.is_mirror_of(component));
+            its.map(move |pod| (pod.namespace.clone(), component))
+        };
+        *self.elections.lock().unwrap_or_else(PoisonError::into_inner) =
+            ELECTING.into_iter().flat_map(electing).collect();
+        Ok(elsewhere)
+    }
+
+    /// Static pods of other namespaces than `kube-system`: theirs are the only pods without a service account. Those who may not read
+    /// other namespaces see none.
+    async fn mirror_pods(&self) -> Observed<Vec<Pod>> {
+        let select = Selection { fields: Some("spec.serviceAccountName="), ..Selection::default() };
+        let pods = match self.limited(list(&self.transport, &self.lists, select)).await {
+            Err(gap) if gap.kind == GapKind::Forbidden => return Ok(Vec::new()),
+            pods => aged::<Pod, core::Pod>(pods?),
+        };
+        Ok(pods.into_iter().filter(|pod| pod.mirror && pod.namespace != SYSTEM).collect())
     }
 
     /// `/readyz` of one API server, verified as what was dialed and as an API server.
@@ -312,9 +377,25 @@ impl KubeClient {
             let listed = self.limited(list_in(&self.transport, &self.lists, namespace, None)).await?;
             Ok(objects::leases(listed, |name, version| moved_within(known, name, version)))
         };
+        let elections = self.elections.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let system = async {
+            let mut leases = read(SYSTEM, ours(&known.system)).await?;
+            for (namespace, component) in &elections {
+                let others: Observed<Leases> = read(namespace, ours(&known.system)).await;
+                let mut others = match others {
+                    Err(gap) if gap.kind == GapKind::Forbidden => continue,
+                    others => others?,
+                };
+                let before = leases.by_name.get(*component).and_then(|lease| lease.renewed);
+                if let Some(lease) = others.by_name.remove(*component).filter(|lease| lease.renewed > before) {
+                    leases.by_name.insert((*component).to_owned(), lease);
+                }
+            }
+            Ok(leases)
+        };
         tokio::join!(
             wanted(facts, Fact::NodeLeases, read(NODE_LEASES, ours(&known.node))),
-            wanted(facts, Fact::SystemLeases, read(SYSTEM, ours(&known.system))),
+            wanted(facts, Fact::SystemLeases, system),
         )
     }
 
@@ -396,6 +477,22 @@ impl KubeClient {
         read
     }
 
+    /// Talos installs DNS behind the Service kube-dns. Others call it as they like, and label it so that monitoring finds it.
+    async fn labeled_dns(&self) -> Observed<Vec<ServiceEndpoint>> {
+        let mut endpoints = Vec::new();
+        for labels in DNS_LABELS {
+            let select = Selection { labels: Some(labels), ..Selection::default() };
+            let slices = match self.limited(list::<Slice>(&self.transport, &self.lists, select)).await {
+                Err(gap) if gap.kind == GapKind::Forbidden => {
+                    self.limited(list_in(&self.transport, &self.lists, SYSTEM, Some(labels))).await?
+                }
+                slices => slices?,
+            };
+            endpoints.extend(kept(slices).filter(|slice| slice.has_dns_port).flat_map(|slice| slice.endpoints));
+        }
+        Ok(endpoints)
+    }
+
     async fn endpoints(&self, namespace: &str, service: &str) -> Observed<Vec<ServiceEndpoint>> {
         let labels = format!("kubernetes.io/service-name={service}");
         let slices = list_in::<Slice>(&self.transport, &self.lists, namespace, Some(&labels));
@@ -423,6 +520,7 @@ impl KubeClient {
     async fn workloads(
         &self,
         facts: &BTreeSet<Fact>,
+        others: BTreeSet<String>,
     ) -> ([Observed<Vec<Workload>>; 3], Observed<Vec<String>>, Vec<Pod>) {
         let (sets, mut deployments, mut stateful_sets) = tokio::join!(
             wanted(facts, Fact::DaemonSets, self.daemon_sets()),
@@ -433,7 +531,10 @@ impl KubeClient {
             Ok((sets, all)) => (Ok(sets), all),
             Err(gap) => (Err(gap.clone()), Err(gap)),
         };
-        let mut namespaces = all.map(|()| network_namespaces(sets.iter().flatten()));
+        let mut namespaces = all.map(|()| {
+            let of_plugin = network_namespaces(sets.iter().flatten());
+            of_plugin.into_iter().chain(others).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+        });
         let of_plugin = namespaces.iter().flatten().map(async |namespace| {
             tokio::join!(
                 wanted(facts, Fact::Deployments, self.aged::<_, apps::Deployment>(namespace)),

@@ -87,6 +87,7 @@ impl Kept for KubeNode {
             machine_id: info.machine_id,
             boot_id: info.boot_id,
             os_image: info.os_image,
+            kernel: info.kernel_version,
             kubelet_version: info.kubelet_version,
             unschedulable: spec.unschedulable.unwrap_or_default(),
             cordoned_by_talos: annotation(&metadata, "talos.dev/cordoned") == Some("true"),
@@ -851,6 +852,8 @@ const TCP: &str = "TCP";
 #[derive(Debug)]
 pub(super) struct Slice {
     pub(super) service: String,
+    /// It has a UDP port that is called one of DNS, whatever its number: that is the pods' own.
+    pub(super) has_dns_port: bool,
     pub(super) endpoints: Vec<ServiceEndpoint>,
 }
 
@@ -874,6 +877,7 @@ impl Kept for Slice {
                 return None;
             }
             Some(ServiceEndpoint {
+                namespace: namespace.cloned().unwrap_or_default(),
                 addresses: endpoint.addresses,
                 // "A nil value should be interpreted as true", says the API.
                 ready: conditions.ready.unwrap_or(true),
@@ -883,7 +887,11 @@ impl Kept for Slice {
                 protocols: protocols.clone(),
             })
         };
-        Self { service, endpoints: slice.endpoints.into_iter().filter_map(endpoint).collect() }
+        let is_dns = |port: &discovery::EndpointPort| {
+            protocol(port) == "UDP" && port.name.as_deref().is_some_and(|name| name.starts_with("dns"))
+        };
+        let has_dns_port = slice.ports.iter().flatten().any(is_dns);
+        Self { service, has_dns_port, endpoints: slice.endpoints.into_iter().filter_map(endpoint).collect() }
     }
 }
 
@@ -1569,11 +1577,18 @@ mod tests {
             ],
             "ports": [{"name": "any"}, {"name": "https", "port": 7443, "protocol": "TCP"}],
         }));
-        let Slice { service, endpoints } = Slice::of(slice);
-        assert_eq!(service, "kube-dns");
+        let Slice { service, has_dns_port, endpoints } = Slice::of(slice);
+        assert_eq!((service.as_str(), has_dns_port), ("kube-dns", false));
         let ready: Vec<_> = endpoints.iter().map(|endpoint| (endpoint.addresses[0].as_str(), endpoint.ready)).collect();
         assert_eq!(ready, [("10.244.0.2", true), ("10.244.0.3", true), ("10.244.0.4", true), ("10.244.0.6", false)]);
         assert_eq!((endpoints[0].node.as_deref(), endpoints[0].port), (Some("cp-1"), Some(7443)));
+        let of_port = |port: Value| {
+            let slice = read(json!({"metadata": {"name": "x"}, "endpoints": [], "ports": [port]}));
+            Slice::of(slice).has_dns_port
+        };
+        assert!(of_port(json!({"name": "dns", "port": 5353, "protocol": "UDP"})));
+        assert!(!of_port(json!({"name": "dns-tcp", "port": 53, "protocol": "TCP"})));
+        assert!(!of_port(json!({"name": "metrics", "port": 53, "protocol": "UDP"})));
         let empty: discovery::EndpointSlice =
             read(json!({"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": null}));
         assert!(Slice::of(empty).endpoints.is_empty());

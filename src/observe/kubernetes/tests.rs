@@ -55,13 +55,13 @@ async fn good(pki: &Pki, script: impl Fn(&str) -> Reply + Send + Sync + 'static)
 async fn readyz(config: Config, call_timeout: Duration) -> Observed<Readyz> {
     let facts = BTreeSet::from([Fact::EndpointReadyz]);
     let client = client(config, call_timeout).await;
-    Box::pin(client.observe(&facts, &KnownLeases::default())).await.endpoint
+    Box::pin(client.observe(&facts, &KnownLeases::default(), true)).await.endpoint
 }
 
 async fn nodes(config: Config, call_timeout: Duration) -> Observed<Vec<KubeNode>> {
     let facts = BTreeSet::from([Fact::KubeNodes]);
     let client = client(config, call_timeout).await;
-    Box::pin(client.observe(&facts, &KnownLeases::default())).await.nodes
+    Box::pin(client.observe(&facts, &KnownLeases::default(), true)).await.nodes
 }
 
 /// Both paths have to see the same fault.
@@ -142,7 +142,7 @@ async fn a_client_certificate_opens_every_fact() {
     ]);
     let client = client(pki.config_with_certificate(&server.url()), CALL).await;
     let mut known = KnownLeases::default();
-    let seen = client.observe(&facts, &known).await;
+    let seen = client.observe(&facts, &known, true).await;
     assert_eq!(seen.credentials.unwrap().context, "test");
     let ready = seen.endpoint.unwrap();
     assert_eq!((ready.status, ready.server), (200, server.url()));
@@ -181,7 +181,7 @@ async fn what_nobody_asked_for_is_not_asked() {
     let pki = Pki::new();
     let server = good(&pki, |_| http("200 OK", "", READY)).await;
     let client = client(pki.config(&server.url()), CALL).await;
-    let seen = client.observe(&BTreeSet::new(), &KnownLeases::default()).await;
+    let seen = client.observe(&BTreeSet::new(), &KnownLeases::default(), true).await;
     assert_eq!(seen.endpoint.unwrap_err().kind, GapKind::NotAsked);
     assert_eq!(seen.nodes.unwrap_err().kind, GapKind::NotAsked);
     assert_eq!(seen.node_leases.unwrap_err().kind, GapKind::NotAsked);
@@ -225,8 +225,8 @@ async fn listed_again(odd: Range<usize>, reply: fn() -> Reply) -> (Observed<usiz
     let server = good(&pki, answer).await;
     let client = client(pki.config(&server.url()), CALL).await;
     let lists = BTreeSet::from([Fact::KubeNodes]);
-    client.observe(&lists, &KnownLeases::default()).await.nodes.unwrap();
-    let again = client.observe(&lists, &KnownLeases::default()).await.nodes;
+    client.observe(&lists, &KnownLeases::default(), true).await.nodes.unwrap();
+    let again = client.observe(&lists, &KnownLeases::default(), true).await.nodes;
     (again.map(|nodes| nodes.len()), server.heads().len(), server.connections())
 }
 
@@ -453,7 +453,7 @@ async fn a_proxy_is_used_and_its_failures_are_its_own() {
             let config = pki.config("https://k8s.example:6443");
             let client = KubeClient::new(config, routes, credentials("x"), CALL).await.unwrap();
             let facts = BTreeSet::from([Fact::EndpointReadyz, Fact::KubeNodes]);
-            let seen = client.observe(&facts, &KnownLeases::default()).await;
+            let seen = client.observe(&facts, &KnownLeases::default(), true).await;
             let server = client.server("k8s.example", 6443).await;
             if refuses {
                 let gap = Gap::new(GapKind::Proxy, format!("proxy {proxy}: it answered 403 Forbidden"));
@@ -563,7 +563,7 @@ async fn a_plugin_runs_again_when_its_token_ends_and_once_for_all_who_wait() {
         let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
         let facts = BTreeSet::from([Fact::EndpointReadyz]);
         let known = KnownLeases::default();
-        let (first, second) = tokio::join!(client.observe(&facts, &known), client.observe(&facts, &known));
+        let (first, second) = tokio::join!(client.observe(&facts, &known, true), client.observe(&facts, &known, true));
         assert!(first.endpoint.is_ok() && second.endpoint.is_ok(), "{:?}", first.endpoint);
         let ran = std::fs::read(folder.path().join("runs")).unwrap().len();
         assert_eq!(ran, runs, "{expires:?}");
@@ -584,7 +584,7 @@ async fn who_is_refused_has_a_plugin_asked_for_other_credentials() {
         });
         let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
         assert!(!client.is_outdated());
-        client.observe(&BTreeSet::from([Fact::EndpointReadyz]), &KnownLeases::default()).await;
+        client.observe(&BTreeSet::from([Fact::EndpointReadyz]), &KnownLeases::default(), true).await;
         assert_eq!(client.is_outdated(), expected, "{answer} {by_plugin}");
     }
 }
@@ -602,7 +602,7 @@ async fn a_plugin_may_answer_a_client_certificate() {
     let mut config = pki.config(&format!("https://127.0.0.1:{}", server.port));
     let _folder = plugin(&mut config, &format!("cat <<'END'\n{answer}\nEND"));
     let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
-    let seen = client.observe(&BTreeSet::from([Fact::EndpointReadyz]), &KnownLeases::default()).await;
+    let seen = client.observe(&BTreeSet::from([Fact::EndpointReadyz]), &KnownLeases::default(), true).await;
     assert_eq!(seen.endpoint.unwrap().status, 200);
 }
 

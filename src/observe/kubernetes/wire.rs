@@ -208,6 +208,7 @@ pub(super) mod core {
             #[serde(rename = "bootID")]
             boot_id: String,
             os_image: String,
+            kernel_version: String,
             kubelet_version: String,
         }
 
@@ -548,7 +549,7 @@ pub(super) mod discovery {
 
     structs! {
         EndpointConditions { ready: Option<bool>, terminating: Option<bool>, }
-        EndpointPort { port: Option<i32>, protocol: Option<String>, }
+        EndpointPort { name: Option<String>, port: Option<i32>, protocol: Option<String>, }
     }
 }
 

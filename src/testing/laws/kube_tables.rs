@@ -391,6 +391,7 @@ fn kube_node() -> Table<KubeNode> {
         boot_id: [harmless("any boot will do", |it| it.boot_id.clear())],
         control_plane_label: [harmless("the machine's own type counts", |it| it.control_plane_label ^= true)],
         os_image: [harmless(MADE, |it| it.os_image.clear())],
+        kernel: [harmless(MADE, |it| it.kernel = "6.12.0-generic".to_owned())],
         kubelet_version: [
             bad(|it| it.kubelet_version.clear()),
             bad(|it| it.kubelet_version = "v1.30.0".to_owned()),
@@ -852,6 +853,7 @@ fn disruption_budget() -> Table<DisruptionBudget> {
 
 fn dns_endpoint() -> Table<ServiceEndpoint> {
     table!(ServiceEndpoint {
+        namespace: [harmless("its pod is not looked for in others", |it| it.namespace.clear())],
         addresses: [bad(|it| it.addresses.clear())],
         ready: [bad(|it| it.ready = false)],
         // What another node means depends on who else serves: see `checks::kubernetes::tests::dns`.

@@ -8,7 +8,7 @@ use proptest::sample::Index;
 use crate::model::{Status, Target};
 use crate::snapshot::{
     AlarmKind, ContainerState, EtcdAlarm, EtcdStatus, GapKind, Kubernetes, Node, Pod, PodState, Readyz, Service,
-    Snapshot, Taint,
+    Snapshot, System, Taint,
 };
 use crate::testing::fixture::{GAPS, NODES, condition, gap, healthy, taint};
 use crate::testing::laws::exceptions::HARMLESS;
@@ -149,7 +149,7 @@ pub(super) const FAILURES: &[Failure] = &[
     },
     // Nothing says any more why.
     |snapshot, _| {
-        for object in kube_nodes(snapshot).filter(|object| object.runs_talos()) {
+        for object in kube_nodes(snapshot).filter(|object| object.system() == System::Talos) {
             let is_left = |taint: &Taint| taint.key.starts_with("node-role.kubernetes.io/");
             object.taints.retain(is_left);
             object.taints.push(taint("node.kubernetes.io/network-unavailable"));

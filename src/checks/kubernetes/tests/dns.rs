@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::checks::kubernetes::tests::{beside, judge, lines, no, not_ready, pod, said, with};
-use crate::model::Hint;
 use crate::snapshot::{GapKind, Pod, Snapshot, Workload};
 use crate::testing::fixture::{CONTROL_PLANES, healthy};
 
@@ -303,27 +302,24 @@ fn dns_is_missing_only_where_no_part_of_it_is_there() {
 
 /// Kubernetes alone does not show whether DNS is disabled.
 #[test]
-fn without_talos_dns_that_is_nowhere_is_undetermined_and_can_be_left_out() {
+fn without_talos_dns_that_is_nowhere_is_a_warning() {
     let mut snapshot = without_dns(|snapshot| {
         snapshot.kube().deployments = Ok(Vec::new());
         no_dns_pods(snapshot);
     });
     let first = |snapshot: &Snapshot| judge(snapshot, DNS).problems().next().unwrap().1.clone();
-    let left_out = Hint::likely("if the cluster has no DNS on purpose: `--skip k8s.dns`");
-    assert!(!first(&snapshot).hints.contains(&left_out), "Talos says that it is wanted");
     for name in CONTROL_PLANES {
         snapshot.talos_of(name).bootstrap_manifests = no(GapKind::TimedOut);
     }
     assert_eq!(said(&snapshot, DNS), ["error dns-missing kube-system/kube-dns"]);
     assert!(first(&snapshot).observed.ends_with("and no control plane reported whether DNS is wanted"));
-    assert!(!first(&snapshot).hints.contains(&left_out), "Talos will say");
     let mut blind = snapshot.without_talos();
-    assert_eq!(said(&blind, DNS), ["error dns-missing kube-system/kube-dns"]);
-    assert!(first(&blind).observed.ends_with("and without Talos it is unknown whether DNS is wanted"));
-    assert!(first(&blind).hints.contains(&left_out));
-    // Nor does a list that cannot be read.
+    assert_eq!(said(&blind, DNS), ["warn dns-missing kube-system/kube-dns"]);
+    assert_eq!(judge(&blind, DNS).left_out, ["cluster DNS: nothing that serves it is seen here"]);
+    // What cannot be read may be all that there is.
     blind.kube().deployments = no(GapKind::Throttled);
     assert_eq!(said(&blind, DNS), ["error dns-missing kube-system/kube-dns"]);
+    assert!(first(&blind).observed.ends_with("and without Talos it is unknown whether DNS is wanted"));
     let mut wanted = without_dns(no_dns_pods);
     wanted.kube().deployments = no(GapKind::Throttled);
     assert_eq!(said(&wanted, DNS), ["fail dns-no-endpoints kube-system/kube-dns"], "Talos says that it is wanted");
@@ -331,7 +327,8 @@ fn without_talos_dns_that_is_nowhere_is_undetermined_and_can_be_left_out() {
     blind.kube().deployments = healthy().kube().deployments.clone();
     coredns(&mut blind).desired = 0;
     assert_eq!(said(&blind, DNS), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
-    assert!(first(&blind).hints.contains(&left_out));
+    // Whoever leaves the check out leaves a total loss of DNS out.
+    assert!(!format!("{:?}", first(&blind).hints).contains("--skip"));
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn an_endpoint_of_no_pod_is_no_backend() {
         let mut endpoint = kube.webhook_endpoints.values().flatten().flatten().next().unwrap().clone();
         let coredns = kube.pods.iter_mut().flatten().find(|it| it.name.starts_with("coredns")).unwrap();
         coredns.addresses.clone_from(&endpoint.addresses);
+        namespace.clone_into(&mut endpoint.namespace);
         endpoint.pod = Some(if pod.is_empty() { coredns.name.clone() } else { pod.to_owned() });
         kube.webhook_endpoints.insert(service.clone(), Ok(vec![endpoint]));
         for hook in kube.validating_webhooks.iter_mut().flatten() {
@@ -197,6 +198,7 @@ fn who_does_not_serve_is_named() {
         let service = ("kube-system".to_owned(), "webhook".to_owned());
         let kube = snapshot.kube();
         let mut endpoint = kube.webhook_endpoints.values().flatten().flatten().next().unwrap().clone();
+        endpoint.namespace.clone_from(&service.0);
         (endpoint.node, endpoint.pod) = (Some("w-1".to_owned()), Some("webhook-1".to_owned()));
         let mut pod = kube.pods.as_ref().unwrap()[0].clone();
         (pod.name, pod.mirror, pod.node) = ("webhook-1".to_owned(), false, Some("w-1".to_owned()));

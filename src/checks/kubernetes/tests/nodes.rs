@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::checks::kubernetes::tests::{judge, no, roots, said, status};
 use crate::model::Status;
-use crate::snapshot::{Gap, GapKind, LinkAddress, Pod, PodState, Snapshot, Sources, TalosNode, Workload};
+use crate::snapshot::{Gap, GapKind, LinkAddress, Pod, PodState, Snapshot, Sources, System, TalosNode, Workload};
 use crate::testing::fixture::{Shape, Sides, ago, condition, healthy, kube_node, node, now, taint};
 
 pub(super) fn set_ready(snapshot: &mut Snapshot, name: &str, state: &str, message: &str) {
@@ -304,8 +304,17 @@ fn a_network_takes_an_address_and_a_range_that_is_no_other_nodes() {
     // Whatever it runs.
     let mut guest = Shape { workers: 2, foreign: 1, ..Shape::default() }.world();
     let range = guest.kube_node_mut("cp-1").pod_cidrs.clone();
-    let name =
-        guest.kubernetes.as_ref().unwrap().nodes.iter().flatten().find(|it| !it.runs_talos()).unwrap().name.clone();
+    let name = guest
+        .kubernetes
+        .as_ref()
+        .unwrap()
+        .nodes
+        .iter()
+        .flatten()
+        .find(|it| it.system() != System::Talos)
+        .unwrap()
+        .name
+        .clone();
     guest.kube_node_mut(&name).pod_cidrs = range;
     let both = ["cp-1", &name].map(|name| format!("fail pod-cidr-shared {name}"));
     assert_eq!(said(&guest, id), both);
@@ -327,7 +336,8 @@ fn without_talos_nodes_that_nobody_asked_for_are_a_warning() {
 /// kwok and virtual kubelets: a Node that names no system, renews no lease, and whose pods are nowhere.
 fn posing(snapshot: &mut Snapshot) {
     let node = snapshot.kube_node_mut("w-1");
-    (node.os_image, node.kubelet_version) = (String::new(), "fake".to_owned());
+    node.become_virtual();
+    node.kubelet_version = "fake".to_owned();
     node.conditions.retain(|condition| condition.kind == "Ready");
     node.unschedulable = true;
     snapshot.node_mut("w-1").is_talos = false;
@@ -488,6 +498,7 @@ fn an_internal_address_is_the_machines_and_nobody_elses() {
     two.kube_node_mut("w-1").internal.push("10.0.0.3".to_owned());
     assert_eq!(status(&two, id), Status::Pass, "nobody else may have it");
     // Guests may pose as many nodes at one address.
+    shared.kube_node_mut("w-1").become_virtual();
     shared.node_mut("w-1").is_talos = false;
     assert_eq!(status(&shared, id), Status::Pass);
 

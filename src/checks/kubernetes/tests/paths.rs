@@ -126,7 +126,7 @@ fn a_role_that_is_too_low_is_told_as_such() {
 
 /// Where Talos does not tell, a mirror pod is known by its name or by its label.
 #[test]
-fn mirror_pods_have_a_name_or_a_label() {
+fn mirror_pods_have_a_name_or_a_label_or_run_what_they_are_of() {
     let id = "k8s.controlplane.scheduler";
     let mirrored = |change: fn(&mut crate::snapshot::Pod)| {
         with(|snapshot| {
@@ -141,6 +141,8 @@ fn mirror_pods_have_a_name_or_a_label() {
     let other = |pod: &mut crate::snapshot::Pod| {
         "renamed".clone_into(&mut pod.name);
         pod.labels.clear();
+        assert_eq!(pod.state.containers[0].name, "kube-scheduler");
+        pod.state.containers.clear();
     };
     assert_eq!(said(&mirrored(other), id), missing);
     assert_eq!(said(&mirrored(|pod| pod.mirror = false), id), missing);

@@ -83,7 +83,7 @@ fn pods_of_a_daemon_set_on_nodes_that_are_not_ready_are_the_nodes() {
     assert_eq!(of(3, &|it| it.node_mut("w-1").is_talos = false), incomplete, "a guest");
     let virtual_kubelet = |snapshot: &mut Snapshot| {
         snapshot.node_mut("w-1").is_talos = false;
-        snapshot.kube_node_mut("w-1").os_image.clear();
+        snapshot.kube_node_mut("w-1").become_virtual();
     };
     assert_eq!(of(3, &virtual_kubelet), [""; 0], "it runs no containers");
     assert_eq!(of(3, &|it| (not_ready(it), it.node_mut("w-1").leaving = true).1), [""; 0]);

@@ -93,9 +93,12 @@ fn a_node_is_foreign_only_if_its_own_object_says_so() {
     "Debian GNU/Linux 13".clone_into(&mut object.os_image);
     snapshot.kube().nodes.as_mut().unwrap().push(object);
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), [""; 0]);
-    // kwok and virtual kubelets name no system.
-    snapshot.kube_node_mut("w-9").os_image.clear();
+    snapshot.kube_node_mut("w-9").become_virtual();
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), [""; 0]);
+    // A machine that does not tell is judged as if it were Talos.
+    "boot".clone_into(&mut snapshot.kube_node_mut("w-9").boot_id);
+    assert_eq!(wrong("talos.nodes.reachable", &snapshot), ["w-9: fail node-unreachable, see talos.nodes.expected"]);
+    snapshot.kube_node_mut("w-9").become_virtual();
     // Whoever else names it knows better.
     snapshot.node_mut("w-9").sources.etcd = true;
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), ["w-9: fail node-unreachable"]);

@@ -78,7 +78,7 @@ async fn answers_that_are_no_such_list_are_malformed() {
     let foreign = r#"[{"metadata":{"name":"a","namespace":"default"}}]"#;
     let server = good(&pki, |_| list("PodList", "v1", "", foreign)).await;
     let client = client(pki.config(&server.url()), CALL).await;
-    let seen = client.observe(&BTreeSet::from([Fact::Pods]), &KnownLeases::default()).await;
+    let seen = client.observe(&BTreeSet::from([Fact::Pods]), &KnownLeases::default(), true).await;
     assert_eq!(seen.pods.unwrap_err().kind, GapKind::Malformed);
 }
 
@@ -154,7 +154,7 @@ async fn lists_of_crumbs_are_not_read() {
     ] {
         let server = good(&pki, move |_| list("PodList", "v1", "", &format!("[{pod}]"))).await;
         let client = client(pki.config(&server.url()), CALL).await;
-        let seen = client.observe(&BTreeSet::from([Fact::Pods]), &KnownLeases::default()).await;
+        let seen = client.observe(&BTreeSet::from([Fact::Pods]), &KnownLeases::default(), true).await;
         let gap = seen.pods.unwrap_err();
         assert_eq!(gap.kind, GapKind::TooLarge, "{}", gap.text);
     }
@@ -230,7 +230,7 @@ async fn pods_of_a_driver_are_read_where_it_lacks_some() {
         .await;
         let client = client(pki.config(&server.url()), CALL).await;
         let facts = BTreeSet::from([Fact::DaemonSets, Fact::Pods]);
-        let seen = client.observe(&facts, &KnownLeases::default()).await;
+        let seen = client.observe(&facts, &KnownLeases::default(), true).await;
         let namespaces: Vec<_> = seen.daemon_sets.unwrap().into_iter().map(|set| set.namespace).collect();
         assert_eq!(namespaces, ["well", "nfs"]);
         let names: Vec<_> = seen.plugin_pods.iter().map(|pod| pod.name.as_str()).collect();
@@ -274,7 +274,7 @@ async fn definitions_are_read_once_in_a_run() {
         let facts = BTreeSet::from([Fact::Conversions]);
         for _ in 0..2 {
             client.begin_round(false);
-            let seen = client.observe(&facts, &KnownLeases::default()).await;
+            let seen = client.observe(&facts, &KnownLeases::default(), true).await;
             let names =
                 seen.conversions.map(|hooks| hooks.into_iter().map(|hook| hook.configuration).collect::<Vec<_>>());
             assert_eq!(names.is_ok(), status == "200 OK");
@@ -323,7 +323,7 @@ async fn drivers_are_asked_for_while_several_pods_of_a_node_wait() {
         .await;
         let client = client(pki.config(&server.url()), CALL).await;
         let facts = BTreeSet::from([Fact::StartingPods, Fact::PodEvents, Fact::CsiNodes, Fact::AttachedVolumes]);
-        let seen = client.observe(&facts, &KnownLeases::default()).await;
+        let seen = client.observe(&facts, &KnownLeases::default(), true).await;
         assert_eq!(seen.starting_pods.unwrap().len(), 2);
         if is_asked {
             let [node] = &seen.csi_nodes.unwrap()[..] else { panic!() };
