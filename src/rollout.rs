@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::assess::{Assessment, NotJudged, Standing, contact};
-use crate::checks::{is_plain, schematic_of};
+use crate::checks::{EtcdStops, etcd_stops, is_plain, schematic_of};
 use crate::model::{Exit, Role};
 use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade};
 use crate::text::sanitize::{clean, is_showable};
@@ -27,6 +27,8 @@ pub(crate) struct Rollout {
     pub(crate) machines: Vec<Machine>,
     /// Whom `--upgraded` names, and no source does.
     pub(crate) strangers: Vec<String>,
+    /// Where the upgrade has to stop in between, because etcd is too old for the version that the target brings.
+    pub(crate) etcd: Option<EtcdStops>,
     pub(crate) cluster: Cluster,
 }
 
@@ -131,8 +133,9 @@ impl Rollout {
         let is_known = |named: &str| cluster.nodes().iter().any(|node| node.is_called(named));
         let strangers =
             order.upgraded.iter().map(|(named, _)| named).filter(|named| !is_known(named)).cloned().collect();
+        let etcd = etcd_stops(cluster);
         let cluster = Cluster::of(cluster);
-        Some(Self { talos: target, kubernetes, first: order.first, image, machines, strangers, cluster })
+        Some(Self { talos: target, kubernetes, first: order.first, image, machines, strangers, etcd, cluster })
     }
 
     /// The first that the others have to wait for.
@@ -148,6 +151,12 @@ impl Rollout {
                 State::FellBack => (Exit::Unhealthy, format!("{name} fell back to its old version")),
                 _ => (Exit::Undetermined, format!("the outcome for {name} is unknown")),
             });
+        }
+        if let Some(EtcdStops { why, releases }) = &self.etcd {
+            let first = releases.iter().map(|(talos, etcd)| format!("Talos v{talos} (etcd {etcd})"));
+            let first = first.collect::<Vec<_>>().join(", then ");
+            let first = if first.is_empty() { "a newer etcd".to_owned() } else { first };
+            return Some((Exit::Unhealthy, format!("{first} has to come before Talos v{}: {why}", self.talos)));
         }
         if !self.strangers.is_empty() {
             let names = self.strangers.join(", ");
@@ -484,6 +493,40 @@ mod tests {
         assert_eq!(of(wanted.clone(), Ok(Vec::new())), State::ToDo);
         assert_eq!(of(wanted, Err(Gap::new(GapKind::TimedOut, "late"))), State::Unknown);
         assert_eq!(of("ghcr.io/siderolabs/installer:v1.14.1".to_owned(), Ok(Vec::new())), State::Done);
+    }
+
+    #[test]
+    fn a_stop_in_between_is_named() {
+        let of = |talos: &str, etcd: &str| {
+            let mut snapshot = fixture::healthy();
+            for name in ["cp-1", "cp-2", "cp-3"] {
+                runs(&mut snapshot, name, talos);
+                etcd.clone_into(&mut snapshot.etcd_status_mut(name).version);
+                let spec = snapshot.talos_of(name).etcd_spec.as_mut().unwrap().as_mut().unwrap();
+                spec.image = format!("registry.k8s.io/etcd:v{etcd}");
+            }
+            plan(snapshot)
+        };
+        assert_eq!(of("v1.13.1", "3.6.11").etcd, None);
+        assert_eq!(plan(fixture::healthy()).etcd, None, "an etcd of the configuration's own stays");
+        let rollout = of("v1.13.0", "3.6.9");
+        let (exit, why) = rollout.shortcoming().unwrap();
+        assert_eq!(exit, Exit::Unhealthy);
+        assert_eq!(
+            why,
+            "Talos v1.13.10 (etcd 3.6.14) has to come before Talos v1.14.1: cp-1 runs etcd 3.6.9; \
+             required: etcd 3.6.11 or newer on every member before any goes to 3.7"
+        );
+        assert_eq!(rollout.etcd.unwrap().releases, [("1.13.10".to_owned(), "3.6.14".to_owned())]);
+        let set = {
+            let mut snapshot = fixture::healthy();
+            runs(&mut snapshot, "cp-1", "v1.13.1");
+            let spec = snapshot.talos_of("cp-1").etcd_spec.as_mut().unwrap().as_mut().unwrap();
+            spec.image = "registry.k8s.io/etcd:v3.6.11".to_owned();
+            snapshot.etcd_status_mut("cp-3").version = "3.6.9".to_owned();
+            plan(snapshot)
+        };
+        assert!(set.shortcoming().unwrap().1.contains("cp-3 runs etcd 3.6.9"), "{:?}", set.etcd);
     }
 
     /// What is not known, or not the same everywhere, is no identity.

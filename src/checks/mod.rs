@@ -13,7 +13,7 @@ mod stated;
 mod talos;
 mod upgrade;
 
-pub(crate) use upgrade::{is_plain, schematic_of};
+pub(crate) use upgrade::{EtcdStops, etcd_stops, is_plain, schematic_of};
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -121,6 +121,7 @@ pub(crate) const ALL: &[&Check] = &[
     &upgrade::TALOS_PATH,
     &upgrade::KUBERNETES_PATH,
     &upgrade::MATRIX,
+    &upgrade::ETCD,
     &upgrade::FLAGS,
     &upgrade::APIS,
     &upgrade::EXTENSIONS,

@@ -95,7 +95,7 @@ shows.",
         ),
     ],
     recognize: |symptoms| {
-        const SIGNS: &[Reason] = &[Reason::UpgradePathUnsupported, Reason::VersionsIncompatible];
+        const SIGNS: &[Reason] = &[Reason::UpgradePathUnsupported, Reason::VersionsIncompatible, Reason::EtcdTooOld];
         let signs = failed(symptoms, SIGNS);
         let Some(first) = signs.first() else { return Vec::new() };
         let observed = &first.problem.observed;

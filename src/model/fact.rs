@@ -148,9 +148,10 @@ facts! {
 
 impl Fact {
     /// What `upgrade-plan` reads beside what its checks read.
-    pub(crate) const OF_PLAN: [Self; 6] = [
+    pub(crate) const OF_PLAN: [Self; 7] = [
         Self::KubeNodes,
         Self::EtcdMembership,
+        Self::EtcdSpecs,
         Self::Extensions,
         Self::Installation,
         Self::TalosCluster,

@@ -80,6 +80,7 @@ ids! {
     UpgradeTalosPath "upgrade.talos.path";
     UpgradeKubernetesPath "upgrade.kubernetes.path";
     UpgradeMatrix "upgrade.matrix";
+    UpgradeEtcd "upgrade.etcd";
     UpgradeFlags "upgrade.flags";
     UpgradeApis "upgrade.apis";
     UpgradeExtensions "upgrade.extensions";

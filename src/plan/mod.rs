@@ -256,7 +256,8 @@ fn upgrade_checks(checks: &CheckOptions) -> Vec<CheckId> {
         &[]
     };
     let of_image = of_talos.map(|_| CheckId::UpgradeExtensions);
-    let of_versions = [of_talos, of_kubernetes, of_both, of_image].into_iter().flatten();
+    let of_etcd = of_talos.map(|_| CheckId::UpgradeEtcd);
+    let of_versions = [of_talos, of_kubernetes, of_both, of_etcd, of_image].into_iter().flatten();
     of_versions.chain(of_removed.iter().chain(of_machines).copied()).collect()
 }
 

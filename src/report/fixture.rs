@@ -134,7 +134,7 @@ pub(crate) fn planned() -> Report {
         server: None,
     };
     let (first, image, strangers) = (First::ControlPlanes, None, Vec::new());
-    let rollout = Rollout { talos, kubernetes, first, image, machines, strangers, cluster };
+    let rollout = Rollout { talos, kubernetes, first, image, machines, strangers, etcd: None, cluster };
     Report { rollout: Some(rollout.into()), ..healthy() }
 }
 

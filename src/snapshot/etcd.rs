@@ -57,6 +57,10 @@ pub(crate) struct RaftProgress {
 pub(crate) struct EtcdSpec {
     /// Argument `quota-backend-bytes`; `None`: not given. 0 stands for etcd's default, less for no quota.
     pub(crate) quota: Option<i64>,
+    /// `registry.k8s.io/etcd:v3.6.12`
+    pub(crate) image: String,
+    /// Names of the arguments that the machine configuration adds (`cluster.etcd.extraArgs`), without dashes.
+    pub(crate) arguments: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

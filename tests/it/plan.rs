@@ -40,6 +40,32 @@ fn boot_id(document: &Value, name: &str) -> String {
     machine(document, name)["bootId"].as_str().unwrap().to_owned()
 }
 
+/// The present etcd is too old for that of the target.
+#[test]
+fn a_release_in_between_is_named() {
+    let cluster = cluster();
+    let planned = || {
+        let options = ["upgrade-plan", "--upgrade-talos", "v1.14.1", "--attempt-timeout", "60s", "-o", "json"];
+        let outcome = cluster.program().args(options).run();
+        (outcome.code, outcome.json())
+    };
+    let (code, document) = planned();
+    assert_eq!((code, &document["complete"]), (1, &false.into()), "{document:#}");
+    assert_eq!(document["stops"], json!([{"talos": "v1.13.10", "etcd": "3.6.14"}]));
+    let reason = document["exitReason"].as_str().unwrap();
+    assert!(reason.starts_with("Talos v1.13.10 (etcd 3.6.14) has to come before Talos v1.14.1"), "{reason}");
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        runs(&cluster, name, "1.13.10");
+        cluster.change(|world| {
+            world.etcd_version(name, "3.6.14");
+            let image = json!("registry.k8s.io/etcd:v3.6.14");
+            world.machine_mut(name).resources.edit("EtcdSpecs.etcd.talos.dev", "etcd", |spec| spec["image"] = image);
+        });
+    }
+    let (code, document) = planned();
+    assert_eq!((code, &document["stops"]), (0, &json!([])), "{document:#}");
+}
+
 #[test]
 fn machines_come_in_order_with_what_they_run() {
     let cluster = cluster();

@@ -81,6 +81,7 @@ fn each_machine_is_judged_as_the_next_to_be_upgraded() {
         [
             "upgrade.talos.path",
             "upgrade.matrix",
+            "upgrade.etcd",
             "upgrade.extensions",
             "upgrade.drain",
             "upgrade.room",
@@ -117,7 +118,9 @@ fn versions_are_held_against_the_tables() {
         (["--upgrade-kubernetes", "1.36.4"], 0, None),
         (["--upgrade-kubernetes", "1.99.0"], 69, Some("target-unknown")),
         (["--upgrade-kubernetes", "1.37.0"], 1, Some("upgrade-path-unsupported")),
-        (["--upgrade-talos", "v1.14.1"], 0, None),
+        (["--upgrade-talos", "v1.13.9"], 0, None),
+        (["--upgrade-talos", "v1.14.1"], 1, Some("etcd-too-old")),
+        (["--upgrade-talos", "v1.14.99"], 69, Some("target-unknown")),
         (["--upgrade-talos", "v1.16.0"], 69, Some("target-unknown")),
         (["--upgrade-talos", "v1.9.0"], 1, Some("upgrade-path-unsupported")),
     ] {

@@ -11,7 +11,7 @@ use crate::row::Row;
 const FAILURES: [(&str, usize); 10] = [
     ("ACC", 13),
     ("BOOT", 11),
-    ("UPG", 26),
+    ("UPG", 27),
     ("NODE", 10),
     ("ETCD", 16),
     ("K8S", 12),
@@ -22,7 +22,7 @@ const FAILURES: [(&str, usize); 10] = [
 ];
 
 /// Clusters that are healthy, however unusual they look.
-const SHAPES: [&str; 31] = [
+const SHAPES: [&str; 33] = [
     "SHAPE-usual",
     "SHAPE-single-node",
     "SHAPE-control-planes-only",
@@ -54,6 +54,8 @@ const SHAPES: [&str; 31] = [
     "SHAPE-extensions",
     "SHAPE-kubelet-flags",
     "SHAPE-schematic",
+    "SHAPE-etcd-follows",
+    "SHAPE-etcd-image",
 ];
 
 /// Releases and roles as which a cluster and its credentials pose; os:reader on a present release is what all other rows do.

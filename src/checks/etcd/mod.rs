@@ -118,7 +118,10 @@ fn without_quorum(quorum: &Quorum, outcome: Outcome) -> Outcome {
 }
 
 /// A member's status, for the judges that come after `etcd.leader`: why it is not known is said there, once.
-fn status_after_leader<'a>(cluster: &Assessment<'_>, view: &View<'a>) -> Result<&'a EtcdStatus, Outcome> {
+pub(in crate::checks) fn status_after_leader<'a>(
+    cluster: &Assessment<'_>,
+    view: &View<'a>,
+) -> Result<&'a EtcdStatus, Outcome> {
     status(cluster, view).map_err(as_unseen)
 }
 

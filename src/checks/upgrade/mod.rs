@@ -3,6 +3,8 @@
 mod apis;
 mod data;
 mod drain;
+mod etcd;
+mod etcd_releases;
 mod extensions;
 mod flags;
 mod matrix;
@@ -17,6 +19,8 @@ mod volumes;
 
 pub(super) use apis::APIS;
 pub(super) use drain::DRAIN;
+pub(super) use etcd::ETCD;
+pub(crate) use etcd::{EtcdStops, etcd_stops};
 pub(super) use extensions::EXTENSIONS;
 pub(crate) use extensions::{is_plain, schematic_of};
 pub(super) use flags::FLAGS;

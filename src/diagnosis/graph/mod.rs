@@ -323,6 +323,7 @@ impl<'a> Graph<'a> {
             | Id::UpgradeTalosPath
             | Id::UpgradeKubernetesPath
             | Id::UpgradeMatrix
+            | Id::UpgradeEtcd
             | Id::UpgradeFlags
             | Id::UpgradeApis
             | Id::UpgradeExtensions

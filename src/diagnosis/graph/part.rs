@@ -549,6 +549,10 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::MinorSkipped
         | R::Downgrade
         | R::VersionsIncompatible
+        | R::EtcdTooOld
+        | R::EtcdImageUnfit
+        | R::EtcdFlagRefused
+        | R::EtcdDowngrade
         | R::RemovedFlag
         | R::KubeletFlagsUnseen
         | R::ExtensionsLost

@@ -225,6 +225,10 @@ reasons! {
     MinorSkipped "minor-skipped" "the upgrade skips a minor version" upgrade::MINOR_SKIPPED;
     Downgrade "downgrade" "the target is older than the current version" upgrade::DOWNGRADE;
     VersionsIncompatible "versions-incompatible" "these versions of Talos and Kubernetes do not support each other" upgrade::VERSIONS_INCOMPATIBLE;
+    EtcdTooOld "etcd-too-old" "etcd is too old for the version that the new Talos brings" upgrade::ETCD_TOO_OLD;
+    EtcdImageUnfit "etcd-image-unfit" "the new Talos cannot start the etcd of the machine configuration" upgrade::ETCD_IMAGE_UNFIT;
+    EtcdFlagRefused "etcd-flag-refused" "etcd has an argument with which it does not start after the upgrade" upgrade::ETCD_FLAG_REFUSED;
+    EtcdDowngrade "etcd-downgrade" "etcd cannot go back to the version that the older Talos brings" upgrade::ETCD_DOWNGRADE;
     RemovedFlag "removed-flag" "a component has a flag that the target refuses" upgrade::REMOVED_FLAG;
     KubeletFlagsUnseen "kubelet-flags-unseen" "the flags of the kubelets were not checked" upgrade::KUBELET_FLAGS_UNSEEN;
     ExtensionsLost "extensions-lost" "the installer image lacks extensions of the machine" upgrade::EXTENSIONS_LOST;

@@ -97,6 +97,10 @@ pub(crate) const TALOS_DISASTER: Source = Source {
     title: "Talos documentation, `Disaster Recovery`",
     address: "https://docs.siderolabs.com/talos/v1.13/build-and-extend-talos/cluster-operations-and-maintenance/disaster-recovery",
 };
+pub(crate) const TALOS_ETCD_IMAGE: Source = Source {
+    title: "Talos documentation, `Changelog of 1.14` (etcd)",
+    address: "https://github.com/siderolabs/talos/blob/release-1.14/CHANGELOG.md",
+};
 pub(crate) const TALOS_UPGRADE: Source = Source {
     title: "Talos documentation, `Upgrading Talos Linux`",
     address: "https://docs.siderolabs.com/talos/v1.13/configure-your-talos-cluster/lifecycle-management/upgrading-talos",
@@ -135,6 +139,18 @@ pub(crate) const ETCD_CORRUPTION: Source = Source {
 };
 pub(crate) const ETCD_FAILURES: Source =
     Source { title: "etcd documentation, `Failure modes`", address: "https://etcd.io/docs/v3.6/op-guide/failures/" };
+pub(crate) const ETCD_UPGRADES: Source = Source {
+    title: "etcd documentation, `Upgrading etcd clusters and applications`",
+    address: "https://etcd.io/docs/v3.7/upgrades/",
+};
+pub(crate) const ETCD_UPGRADE_3_7: Source = Source {
+    title: "etcd documentation, `Upgrade etcd from v3.6 to v3.7`",
+    address: "https://etcd.io/docs/v3.7/upgrades/upgrade_3_7/",
+};
+pub(crate) const ETCD_DOWNGRADES: Source = Source {
+    title: "etcd documentation, `Downgrade etcd from v3.7 to v3.6`",
+    address: "https://etcd.io/docs/v3.7/downgrades/downgrade_3_7/",
+};
 pub(crate) const ETCD_LEARNER: Source = Source {
     title: "etcd documentation, `etcd learner design`",
     address: "https://etcd.io/docs/v3.6/learning/design-learner/",

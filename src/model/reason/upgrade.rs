@@ -3,9 +3,10 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    ETCD_FAILURES, KUBERNETES_ASSIGN, KUBERNETES_DEPRECATIONS, KUBERNETES_DISRUPTIONS, KUBERNETES_DNS,
-    KUBERNETES_DRAIN, KUBERNETES_GATES_REMOVED, KUBERNETES_RESOURCES, KUBERNETES_VOLUMES, TALOS_EXTENSIONS_INSTALL,
-    TALOS_RBAC, TALOS_SUPPORT, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES, TALOS_VIP,
+    ETCD_DOWNGRADES, ETCD_FAILURES, ETCD_UPGRADE_3_7, ETCD_UPGRADES, KUBERNETES_ASSIGN, KUBERNETES_DEPRECATIONS,
+    KUBERNETES_DISRUPTIONS, KUBERNETES_DNS, KUBERNETES_DRAIN, KUBERNETES_GATES_REMOVED, KUBERNETES_RESOURCES,
+    KUBERNETES_VOLUMES, TALOS_ETCD_IMAGE, TALOS_EXTENSIONS_INSTALL, TALOS_RBAC, TALOS_SUPPORT,
+    TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES, TALOS_VIP,
 };
 use super::steps::NODE_VERSION;
 
@@ -158,6 +159,52 @@ pub(super) const LOCAL_DATA: Text = Text {
     remedy: &[
         Look("kubectl get pod NAME -n NAMESPACE -o yaml"),
         Do("Is it more than a cache? Then keep it in a PersistentVolumeClaim."),
+    ],
+};
+
+pub(super) const ETCD_TOO_OLD: Text = Text {
+    explanation: "The new Talos brings a newer minor version of etcd, and etcd's upgrade guide requires every member to run a certain patch of the previous minor version first: 3.5.26 before 3.6, 3.6.11 before 3.7. From an older version, members can fail to start or to agree with the others while the upgrade is halfway. Neither the installer nor `talosctl upgrade` checks this. An etcd that is new enough but older than etcd recommends (3.5.32) is a warning.",
+    source: ETCD_UPGRADES,
+    remedy: &[
+        Look("talosctl -n NODE etcd status"),
+        NODE_VERSION,
+        Do("Upgrade all control planes to the release of Talos that the report names first: its etcd is new enough."),
+        Do("Or set `cluster.etcd.image` to that version of etcd, one control plane after the other."),
+    ],
+};
+
+pub(super) const ETCD_IMAGE_UNFIT: Text = Text {
+    explanation: "`cluster.etcd.image` in the machine configuration names a version of etcd, and it stays after the upgrade. Talos 1.14 passes arguments that etcd 3.5 does not have, and older releases pass arguments that etcd 3.7 has removed. etcd would exit at once on the first control plane that is upgraded.",
+    source: TALOS_ETCD_IMAGE,
+    remedy: &[
+        Look("talosctl -n NODE get etcdspec -o yaml"),
+        Do(
+            "Remove `cluster.etcd.image`, or set it to a version that both releases of Talos start, such as the newest 3.6:",
+        ),
+        Change("talosctl -n NODE edit machineconfig"),
+    ],
+};
+
+pub(super) const ETCD_FLAG_REFUSED: Text = Text {
+    explanation: "`cluster.etcd.extraArgs` in the machine configuration has an argument that the etcd after the upgrade no longer knows, or that the new Talos sets itself and denies. etcd then does not start on the first control plane that is upgraded. etcd 3.7 has removed all `--experimental-*` flags; etcd 3.6 has the same ones under new names.",
+    source: ETCD_UPGRADE_3_7,
+    remedy: &[
+        Look("talosctl -n NODE get etcdspec -o yaml"),
+        Do("Replace the argument with its new name, or remove it, on every control plane:"),
+        Change("talosctl -n NODE edit machineconfig"),
+    ],
+};
+
+pub(super) const ETCD_DOWNGRADE: Text = Text {
+    explanation: "The target brings an older minor version of etcd. Once all members run the newer one, the storage version goes up, and the older etcd refuses the data. `etcdctl downgrade enable` takes the storage version of every member down first. As long as one member still runs the older version, the cluster can go back without it.",
+    source: ETCD_DOWNGRADES,
+    remedy: &[
+        Look("talosctl -n NODE etcd status"),
+        Look("talosctl -n CP etcd snapshot etcd.snapshot"),
+        Do("Stay at the newer Talos, or set `cluster.etcd.image` to the current etcd if the older Talos can start it."),
+        Do(
+            "Otherwise enable the downgrade with etcdctl, and check again once the storage version of every member is the older one.",
+        ),
     ],
 };
 

@@ -90,6 +90,8 @@ fn alarms(reply: EtcdAlarmListResponse) -> Observed<Vec<EtcdAlarm>> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Spec {
+    #[serde(default)]
+    image: String,
     extra_args: BTreeMap<String, Argument>,
 }
 
@@ -103,16 +105,17 @@ enum Argument {
 }
 
 fn etcd_spec(mut spec: Spec) -> Observed<EtcdSpec> {
-    let text = match spec.extra_args.remove("quota-backend-bytes") {
-        None => None,
-        Some(Argument::Number(quota)) => return Ok(EtcdSpec { quota: Some(quota) }),
-        Some(Argument::Text(text)) => Some(text),
-        Some(Argument::List(mut texts)) => texts.pop(),
-    };
+    let arguments = spec.extra_args.keys().map(|name| name.trim_start_matches('-').to_owned()).collect();
     let number = |text: String| {
         text.trim().parse().map_err(|_| malformed(&clean(&format!("`quota-backend-bytes` is `{text}`"))))
     };
-    Ok(EtcdSpec { quota: text.map(number).transpose()? })
+    let quota = match spec.extra_args.remove("quota-backend-bytes") {
+        None => None,
+        Some(Argument::Number(quota)) => Some(quota),
+        Some(Argument::Text(text)) => Some(number(text)?),
+        Some(Argument::List(mut texts)) => texts.pop().map(number).transpose()?,
+    };
+    Ok(EtcdSpec { quota, image: spec.image, arguments })
 }
 
 #[cfg(test)]
@@ -182,10 +185,21 @@ mod tests {
             ("\n    quota-backend-bytes: []", None),
             ("\n    quota-backend-bytes: \"-1\"", Some(-1)),
         ] {
-            assert_eq!(spec(arguments), Ok(EtcdSpec { quota }), "{arguments}");
+            assert_eq!(spec(arguments).map(|spec| spec.quota), Ok(quota), "{arguments}");
         }
         assert_eq!(unreadable(spec("\n    quota-backend-bytes: 4GiB")), "`quota-backend-bytes` is `4GiB`");
         unreadable(spec("\n    quota-backend-bytes:\n        of: 1"));
         unreadable(of("name: cp-1\n"));
+    }
+
+    #[test]
+    fn the_image_and_the_names_of_the_arguments() {
+        let of = |yaml: &str| Resource::literal("EtcdSpecs", "etcd", yaml).spec().and_then(etcd_spec).unwrap();
+        let spec = of(
+            "name: cp-1\nimage: registry.k8s.io/etcd:v3.6.12\nextraArgs:\n    --enable-v2: \"true\"\n    election-timeout:\n        - \"5000\"\n",
+        );
+        assert_eq!(spec.image, "registry.k8s.io/etcd:v3.6.12");
+        assert_eq!(spec.arguments, ["enable-v2", "election-timeout"]);
+        assert_eq!(of("name: cp-1\nextraArgs: {}\n").image, "", "which is judged where it is needed");
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use serde::Serialize;
 
 use super::{Format, json, text};
+use crate::checks::EtcdStops;
 use crate::model::{Exit, Role};
 use crate::report::Report;
 use crate::report::view::style::{Paint, TextStyle, paint};
@@ -184,6 +185,10 @@ fn table(rollout: &Rollout, style: &TextStyle) -> Vec<String> {
         };
         lines.push(format!("Kubernetes v{version}: {rest}"));
     }
+    if let Some(etcd) = &rollout.etcd {
+        let stops = etcd.releases.iter().map(|(talos, etcd)| format!("; first: Talos v{talos} with etcd {etcd}"));
+        lines.push(format!("etcd: {}{}", clean(&etcd.why), stops.collect::<String>()));
+    }
     let Cluster { talos, kubernetes, .. } = &rollout.cluster;
     let known = |id: &Option<String>| id.as_deref().map_or_else(|| "unknown".to_owned(), clean);
     lines.push(format!("Cluster: Talos ID {}, Kubernetes UID {}", known(talos), known(kubernetes)));
@@ -214,6 +219,9 @@ pub(crate) struct Document<'a> {
     talos: Option<String>,
     /// Version of Kubernetes to upgrade to; null: none was given.
     kubernetes: Option<Kubernetes>,
+    /// Releases to upgrade to before, in order, because etcd is too old for the version that the target brings. Empty: none, or none
+    /// would help, and exitReason says why.
+    stops: Vec<Stop>,
     /// Which machines come first: workers or control-planes.
     first: Option<&'static str>,
     /// The cluster that was planned, and the way to it; null: no round was completed.
@@ -247,6 +255,15 @@ struct Identity<'a> {
 }
 
 const KIND: &str = "ClusterHealthUpgradePlan";
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Stop {
+    /// Version of Talos, with its v.
+    talos: String,
+    /// The version of etcd that it brings.
+    etcd: String,
+}
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
@@ -320,10 +337,16 @@ fn document(report: &Report) -> Document<'_> {
         exit_reason: report.error.as_deref().map_or_else(|| report.exit.meaning().to_owned(), clean),
         talos: rollout.and_then(|rollout| versioned(Some(&rollout.talos))),
         kubernetes,
+        stops: rollout.and_then(|rollout| rollout.etcd.as_ref()).map(stops).unwrap_or_default(),
         first,
         cluster: rollout.map(|rollout| identity(&rollout.cluster)),
         machines: machines(report).iter().map(planned).collect(),
     }
+}
+
+fn stops(etcd: &EtcdStops) -> Vec<Stop> {
+    let stop = |(talos, etcd): &(String, String)| Stop { talos: format!("v{talos}"), etcd: etcd.clone() };
+    etcd.releases.iter().map(stop).collect()
 }
 
 fn identity(cluster: &Cluster) -> Identity<'_> {

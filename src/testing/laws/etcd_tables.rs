@@ -9,16 +9,21 @@ fn statuses(snapshot: &mut Snapshot) -> Vec<&mut EtcdStatus> {
     control_planes(snapshot).into_iter().flat_map(|node| &mut node.etcd_status).collect()
 }
 
+fn specs(snapshot: &mut Snapshot) -> Vec<&mut EtcdSpec> {
+    control_planes(snapshot).into_iter().flat_map(|node| &mut node.etcd_spec).flatten().collect()
+}
+
+/// If Talos is about to be upgraded.
+fn specs_of_upgrades(snapshot: &mut Snapshot) -> Vec<&mut EtcdSpec> {
+    let is_asked = snapshot.asked.upgrade.talos.is_some();
+    specs(snapshot).into_iter().filter(|_| is_asked).collect()
+}
+
 /// Through Talos.
 pub(super) fn of_talos(to: &mut Vec<Corruption>) {
     at(to, "control plane", &[Fact::EtcdMembership, Fact::EtcdSpecs], statuses, etcd_status());
-    at(
-        to,
-        "control plane",
-        &[Fact::EtcdSpecs],
-        |it| control_planes(it).into_iter().flat_map(|it| &mut it.etcd_spec).flatten().collect(),
-        etcd_spec(),
-    );
+    at(to, "control plane", &[Fact::EtcdSpecs], specs, quota());
+    at(to, "control plane", &[Fact::EtcdSpecs], specs_of_upgrades, etcd_spec());
     at(
         to,
         "control plane",
@@ -66,14 +71,27 @@ fn etcd_status() -> Table<EtcdStatus> {
         db_size: [bad(|it| it.db_size = 0), bad(|it| it.db_size = u64::MAX), warns(|it| it.db_size = 1_800_000_000)],
         db_size_in_use: [harmless("small files are not worth it", |it| it.db_size_in_use = 1)],
         quota: [harmless("Talos tells it", |it| it.quota = Some(1))],
-        version: [bad(|it| it.version.clear()), warns(|it| it.version = "3.5.9".to_owned())],
+        version: [bad(|it| it.version.clear()), warns(|it| it.version = "3.6.15".to_owned())],
         storage_version: [harmless("not every version tells it", |it| it.storage_version.clear())],
         earlier: [harmless("it is not behind", |it| it.earlier = Some(RaftProgress { index: 1, applied: 1 }))],
     })
 }
 
+fn quota() -> Table<EtcdSpec> {
+    let off = harmless("the quota is off", |it: &mut EtcdSpec| it.quota = Some(-1));
+    vec![("quota", vec![bad(|it| it.quota = Some(1)), off])]
+}
+
 fn etcd_spec() -> Table<EtcdSpec> {
-    table!(EtcdSpec { quota: [bad(|it| it.quota = Some(1)), harmless("the quota is off", |it| it.quota = Some(-1))] })
+    table!(EtcdSpec {
+        quota: [bad(|it| it.quota = Some(1))],
+        image: [
+            bad(|it| it.image.clear()),
+            bad(|it| it.image = "registry.k8s.io/etcd@sha256:5eed".to_owned()),
+            bad(|it| it.image = "registry.k8s.io/etcd:v3.8.0".to_owned()),
+        ],
+        arguments: [bad(|it| it.arguments.push("enable-v2".to_owned()))],
+    })
 }
 
 fn etcd_member() -> Table<EtcdMember> {

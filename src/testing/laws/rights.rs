@@ -268,10 +268,10 @@ const CALLS: &[(&str, &str)] = &[
     (
         "EtcdStatus, EtcdMemberList, EtcdMembers",
         "error etcd.quorum etcd.members.consistent etcd.members.nodes etcd.learners etcd.alarms; \
-         blocked etcd.leader etcd.space etcd.lag etcd.tolerance etcd.versions upgrade.quorum",
+         blocked etcd.leader etcd.space etcd.lag etcd.tolerance etcd.versions upgrade.etcd upgrade.quorum",
     ),
     ("EtcdAlarmList", "error etcd.alarms"),
-    ("EtcdSpecs", "error etcd.space"),
+    ("EtcdSpecs", "error etcd.space upgrade.etcd"),
     // Asked while etcd has not started.
     ("List /var/lib/etcd", ""),
     // Newer versions of Talos show it to administrators alone.

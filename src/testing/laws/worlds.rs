@@ -149,6 +149,7 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
         // Each server has to be queried by itself.
         "upgrade.apis" if shape.servers != Servers::Direct => Status::Error,
         "upgrade.quorum" => warn_if(shape.control_planes == 1 || (!external && shape.members() < 3)),
+        "upgrade.etcd" => skip_if(external),
         "talos.versions" => warn_if(shape.talos[0] != shape.talos[1] && shape.control_planes + shape.workers > 1),
         "talos.nodes.expected" => {
             // Two sources have to name the nodes, and etcd knows no workers.

@@ -185,7 +185,7 @@ fn status(cluster: &EtcdCluster, member: &Member) -> StatusResponse {
         return status;
     }
     StatusResponse {
-        storage_version: format!("3.{}.0", member.minor()),
+        storage_version: cluster.storage_version(member),
         db_size_quota: cluster.quota.unwrap_or(QUOTA),
         downgrade_info: Some(DowngradeInfo {}),
         ..status

@@ -90,7 +90,6 @@ fn list((cluster, member): (&EtcdCluster, &Member)) -> Result<Members, Status> {
 }
 
 fn member_status(cluster: &EtcdCluster, member: &Member, talos: TalosVersion) -> EtcdMemberStatus {
-    let minor = member.version.rsplit_once('.').map_or("", |(minor, _)| minor);
     EtcdMemberStatus {
         protocol_version: member.version.clone(),
         db_size: member.db_size,
@@ -102,7 +101,7 @@ fn member_status(cluster: &EtcdCluster, member: &Member, talos: TalosVersion) ->
         errors: cluster.errors(),
         is_learner: member.learner,
         member_id: member.id,
-        storage_version: if talos < STORAGE_VERSION_SINCE { String::new() } else { format!("{minor}.0") },
+        storage_version: if talos < STORAGE_VERSION_SINCE { String::new() } else { cluster.storage_version(member) },
     }
 }
 

@@ -96,6 +96,10 @@ pub enum Edit {
         #[serde(default)]
         learner: bool,
     },
+    /// The storage of all members is of this version, as after `etcdctl downgrade enable`.
+    EtcdStorage {
+        version: String,
+    },
     /// The members have elected a leader anew.
     EtcdElection {},
     /// Checks of an API server's `/readyz` fail, beside those that the state of etcd makes fail.
@@ -264,6 +268,11 @@ impl Edit {
                     process: Process::Stopped,
                     ..Member::default()
                 });
+            }
+            Self::EtcdStorage { version } => {
+                for cluster in &mut world.etcd {
+                    cluster.storage = Some(version.clone());
+                }
             }
             Self::EtcdElection {} => world.etcd_election(),
             Self::ApiServerFailing { node, checks } => {

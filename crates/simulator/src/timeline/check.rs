@@ -8,6 +8,7 @@ use super::change::Edit;
 use super::{Kind, known};
 use crate::cosi;
 use crate::kubernetes::namespaced;
+use crate::version::plain_version;
 use crate::world::{Machine, Misbehavior, Role, World};
 
 /// The farthest that clocks are apart: dates with four digits of a year stay so.
@@ -86,6 +87,9 @@ impl Edit {
             Self::RemoveObject { resource, namespace, .. } => check_resource(resource, namespace.as_deref())?,
             Self::Clock { ahead } => {
                 ensure!(ahead.abs() <= FARTHEST, "`ahead` is at most ten years, ahead or behind");
+            }
+            Self::EtcdStorage { version } => {
+                plain_version(version)?;
             }
             Self::HealCalls {} | Self::EtcdElection {} => {}
         }

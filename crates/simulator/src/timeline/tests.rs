@@ -367,6 +367,10 @@ fn edits_say_what_no_state_does() {
         peer-urls = ["https://192.0.2.9:2380"]
 
         [[change]]
+        do = "etcd-storage"
+        version = "3.5.0"
+
+        [[change]]
         do = "etcd-election"
 
         [[change]]
@@ -396,6 +400,7 @@ fn edits_say_what_no_state_does() {
     assert!(world.machine("worker-2").unwrap().1.services.iter().all(|service| service.id != "kubelet"));
     let etcd = &world.etcd[0];
     assert_eq!((etcd.members[2].behind, etcd.members[3].id, etcd.raft_term), (5000, 7, term + 1));
+    assert_eq!(etcd.storage_version(&etcd.members[0]), "3.5.0");
     assert!(world.kubernetes.stalled_leases.contains_key("kube-system/kube-scheduler"));
     let labels = &world.kubernetes.object("nodes", None, "cp-1").unwrap()["metadata"]["labels"];
     assert!(labels["node-role.kubernetes.io/control-plane"].is_null(), "{labels}");

@@ -17,6 +17,8 @@ pub struct EtcdCluster {
     pub raft_index: u64,
     /// `--quota-backend-bytes` of all members, as the machine configuration gives it.
     pub quota: Option<i64>,
+    /// Version of the storage of all members, as after `etcdctl downgrade enable`; `None`: that of the oldest member.
+    pub storage: Option<String>,
 }
 
 /// One member.
@@ -66,6 +68,17 @@ impl EtcdCluster {
         (running().count() * 2 > voters().count()).then(|| running().next())?
     }
 
+    /// Version of the storage, which goes up once no member is older. Members before 3.6 do not report it.
+    #[must_use]
+    pub fn storage_version(&self, member: &Member) -> String {
+        if member.minor() < 6 {
+            return String::new();
+        }
+        let versions = self.members.iter().filter(|member| !member.version.is_empty());
+        let oldest = versions.map(Member::minor).min().unwrap_or_default();
+        self.storage.clone().unwrap_or_else(|| format!("3.{oldest}.0"))
+    }
+
     /// What every member has in the errors of its status: that there is no leader, and the alarms of all.
     #[must_use]
     pub fn errors(&self) -> Vec<String> {
@@ -113,6 +126,22 @@ mod tests {
         assert_eq!(leader(&[Stopped, Running], false), None);
         assert_eq!(leader(&[Running, Stopped], true), Some(1));
         assert_eq!(leader(&[Stopped, Running], true), None);
+    }
+
+    #[test]
+    fn the_storage_is_of_the_oldest_member() {
+        let mut cluster = cluster(&[Process::Running; 3], false);
+        for (member, version) in cluster.members.iter_mut().zip(["3.7.1", "3.6.12", "3.5.32"]) {
+            version.clone_into(&mut member.version);
+        }
+        let told = |cluster: &EtcdCluster, at: usize| cluster.storage_version(&cluster.members[at]);
+        assert_eq!([told(&cluster, 0), told(&cluster, 1), told(&cluster, 2)], ["3.5.0", "3.5.0", ""]);
+        cluster.members[2].version = "3.7.1".to_owned();
+        assert_eq!(told(&cluster, 0), "3.6.0");
+        cluster.members[1].version = "3.7.1".to_owned();
+        assert_eq!(told(&cluster, 0), "3.7.0");
+        cluster.storage = Some("3.6.0".to_owned());
+        assert_eq!(told(&cluster, 0), "3.6.0");
     }
 
     #[test]

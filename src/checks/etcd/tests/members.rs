@@ -4,7 +4,7 @@ use crate::model::CheckId;
 use std::time::Duration;
 
 use crate::model::Status;
-use crate::snapshot::{EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, GapKind, RaftProgress, Snapshot};
+use crate::snapshot::{EtcdEndpoint, EtcdMember, EtcdStatus, GapKind, RaftProgress, Snapshot};
 use crate::testing::fixture::{CONTROL_PLANES, Shape, Sides, etcd_status, gap, healthy, member};
 use crate::testing::judged::{judge, observed, status, wrong};
 
@@ -22,7 +22,7 @@ fn filled(percent: u64, quota: Option<i64>) -> Snapshot {
         status.db_size = 2 * GIB * percent / 100;
         status.db_size_in_use = status.db_size;
     });
-    snapshot.talos_of("cp-2").etcd_spec = Ok(Some(EtcdSpec { quota }));
+    snapshot.talos_of("cp-2").etcd_spec.as_mut().unwrap().as_mut().unwrap().quota = quota;
     snapshot
 }
 

@@ -2,6 +2,7 @@
 
 mod apis;
 mod drain;
+mod etcd;
 mod extensions;
 mod flags;
 mod path;

@@ -18,6 +18,7 @@ pub(super) fn fill(world: &mut World) {
         raft_term: 2,
         raft_index: 4711,
         quota: None,
+        storage: None,
     }];
 }
 

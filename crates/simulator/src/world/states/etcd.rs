@@ -199,7 +199,8 @@ impl World {
             return;
         }
         let members: Vec<_> = cluster.members.pop().into_iter().collect();
-        let second = EtcdCluster { id: cluster.id ^ 0xffff_0000, members, alarms: Vec::new(), ..*cluster };
+        let second =
+            EtcdCluster { id: cluster.id ^ 0xffff_0000, members, alarms: Vec::new(), storage: None, ..*cluster };
         self.etcd.push(second);
         self.settle();
     }
