@@ -29,6 +29,31 @@ pub(super) const FLAGS: &[(u32, &str, &[&str])] = &[
     (34, "kubelet", &["cloud-config", "register-schedulable"]),
     (35, "kubelet", &["pod-infra-container-image"]),
     (37, "kube-controller-manager", &["concurrent-service-syncs"]),
+    // Of cAdvisor, which the kubelet no longer registers.
+    (
+        37,
+        "kubelet",
+        &[
+            "application-metrics-count-limit",
+            "boot-id-file",
+            "container-hints",
+            "containerd",
+            "containerd-namespace",
+            "enable-load-reader",
+            "event-storage-age-limit",
+            "event-storage-event-limit",
+            "global-housekeeping-interval",
+            "log-cadvisor-usage",
+            "machine-id-file",
+            "storage-driver-buffer-duration",
+            "storage-driver-db",
+            "storage-driver-host",
+            "storage-driver-password",
+            "storage-driver-secure",
+            "storage-driver-table",
+            "storage-driver-user",
+        ],
+    ),
 ];
 
 /// Admission plugins of kube-apiserver that are gone as of a minor version.
@@ -311,6 +336,7 @@ pub(super) const LOCKED_ON: &[(u32, &[&str])] = &[
             "ProcMountType",
             "SELinuxChangePolicy",
             "SELinuxMountReadWriteOncePod",
+            "TopologyManagerPolicyOptions",
             "UserNamespacesSupport",
             "VolumeAttributesClass",
         ],
@@ -368,11 +394,20 @@ mod tests {
     }
 
     #[test]
+    fn all_flags_of_cadvisor_are_there() {
+        let (_, _, flags) = FLAGS.iter().find(|(minor, of, _)| (*minor, *of) == (37, "kubelet")).unwrap();
+        assert_eq!(flags.len(), 18, "as the changelog counts them");
+        assert!(flags.is_sorted());
+    }
+
+    #[test]
     fn a_name_is_gone_from_its_version_on() {
         assert_eq!(since(GATES, "SidecarContainers", 36), None);
         assert_eq!(since(GATES, "SidecarContainers", 37), Some(37));
         assert_eq!(since(GATES, "AppArmor", 37), Some(33));
         assert_eq!(since(LOCKED_ON, "SidecarContainers", 35), Some(33));
+        assert_eq!(since(LOCKED_ON, "TopologyManagerPolicyOptions", 35), None);
+        assert_eq!(since(LOCKED_ON, "TopologyManagerPolicyOptions", 36), Some(36));
         assert_eq!(since(PLUGINS, "SecurityContextDeny", 36), Some(30));
     }
 }

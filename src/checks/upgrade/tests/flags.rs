@@ -51,6 +51,23 @@ fn a_kubelet_has_flags_and_gates_of_its_own() {
         let snapshot = with(&|it| it.names.push(flag.to_owned()));
         assert_eq!(observed(FLAGS, &snapshot).first().map(String::as_str), expected);
     }
+    for (flag, target, fails) in [
+        ("containerd", "1.37.1", true),
+        ("storage-driver-buffer-duration", "1.37.0", true),
+        ("global-housekeeping-interval", "1.36.4", false),
+        ("housekeeping-interval", "1.37.1", false),
+    ] {
+        let mut snapshot = with(&|it| it.names.push(flag.to_owned()));
+        snapshot.asked.upgrade.kubernetes = Some(target.to_owned());
+        let expected = [format!("kubelet has --{flag} (removed in 1.37)")];
+        assert_eq!(observed(FLAGS, &snapshot), expected[..usize::from(fails)], "{target}");
+    }
+    let options = |is_on| with(&move |it| it.gates.push(("TopologyManagerPolicyOptions".to_owned(), is_on)));
+    assert_eq!(
+        observed(FLAGS, &options(false)),
+        ["kubelet has feature gate TopologyManagerPolicyOptions=false (locked since 1.36)"]
+    );
+    assert_eq!(wrong(FLAGS, &options(true)), [""; 0]);
     let gate = with(&|it| it.gates.push(("AppArmor".to_owned(), true)));
     assert_eq!(wrong(FLAGS, &gate), ["w-1: fail removed-flag, for ever"]);
     // Whoever shows none has not shown them.
