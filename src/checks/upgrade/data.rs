@@ -1,7 +1,7 @@
 //! Which versions go together, as facts: what is not in these tables is not known here, and nothing passes for that.
 //!
-//! Of 2026-08-14. Talos: the compatibility tables that its installer and `talosctl upgrade-k8s` go by, one for each minor version
-//! (1.14 is the newest). Kubernetes: its version skew policy; versions are those that some Talos of the table supports.
+//! Of 2026-11-28. Talos: the compatibility tables that its installer and `talosctl upgrade-k8s` go by, one for each minor version
+//! (1.14 is the newest that is released; 1.15 is in development). Kubernetes: its version skew policy; versions are those that some Talos of the table supports.
 
 use std::ops::RangeInclusive;
 
@@ -20,13 +20,19 @@ pub(super) struct Talos {
     pub(super) not_back_from: u32,
     /// Minor versions of Kubernetes 1 that it supports.
     pub(super) kubernetes: RangeInclusive<u32>,
+    /// A development version can still change.
+    pub(super) is_released: bool,
 }
 
 const fn talos(minor: u32, from: u32, not_back_from: u32, kubernetes: RangeInclusive<u32>) -> Talos {
-    Talos { minor, from, not_back_from, kubernetes }
+    Talos { minor, from, not_back_from, kubernetes, is_released: true }
 }
 
-pub(super) const TALOS: [Talos; 10] = [
+const fn in_development(talos: Talos) -> Talos {
+    Talos { is_released: false, ..talos }
+}
+
+pub(super) const TALOS: [Talos; 11] = [
     talos(5, 2, 7, 26..=28),
     talos(6, 3, 8, 24..=29),
     talos(7, 4, 9, 25..=30),
@@ -37,12 +43,13 @@ pub(super) const TALOS: [Talos; 10] = [
     talos(12, 10, 14, 30..=35),
     talos(13, 11, 15, 31..=36),
     talos(14, 12, 16, 32..=37),
+    in_development(talos(15, 13, 17, 33..=38)),
 ];
 
 /// The first and the last version of Talos in the table, for people.
-pub(super) const KNOWN_TALOS: &str = "1.5 to 1.14";
+pub(super) const KNOWN_TALOS: &str = "1.5 to 1.15";
 /// The same of Kubernetes.
-pub(super) const KNOWN_KUBERNETES: &str = "1.24 to 1.37";
+pub(super) const KNOWN_KUBERNETES: &str = "1.24 to 1.38";
 
 /// What is known of the Talos of this version; `None`: nothing.
 pub(super) fn known_talos((major, minor, _): Numbers) -> Option<&'static Talos> {
@@ -52,6 +59,11 @@ pub(super) fn known_talos((major, minor, _): Numbers) -> Option<&'static Talos> 
 /// A version of Kubernetes that some Talos supports.
 pub(super) fn is_known_kubernetes((major, minor, _): Numbers) -> bool {
     major == 1 && TALOS.iter().any(|talos| talos.kubernetes.contains(&minor))
+}
+
+/// A version of Kubernetes that no released Talos supports.
+pub(super) fn is_kubernetes_in_development((_, minor, _): Numbers) -> bool {
+    !TALOS.iter().any(|talos| talos.is_released && talos.kubernetes.contains(&minor))
 }
 
 /// A version that an option names.
@@ -71,7 +83,10 @@ mod tests {
     /// Every row of Talos's own tables, once more: a slip in one of them is seen here.
     #[test]
     fn each_row_is_as_talos_has_it() {
+        let unreleased = TALOS.iter().filter(|it| !it.is_released).map(|it| it.minor);
+        assert_eq!(unreleased.collect::<Vec<_>>(), [15]);
         let rows = TALOS.map(|it| (it.minor, it.from, it.not_back_from, it.kubernetes.into_inner()));
+        assert_eq!(rows[10], (15, 13, 17, (33, 38)));
         assert_eq!(rows[9], (14, 12, 16, (32, 37)));
         assert_eq!(rows[8], (13, 11, 15, (31, 36)));
         assert_eq!(rows[4], (9, 8, 11, (27, 32)));
@@ -106,7 +121,8 @@ mod tests {
         table += &row("---".to_owned(), &|_| "---".to_owned());
         for talos in supported {
             let mark = |minor| if talos.kubernetes.contains(&minor) { "yes" } else { "" };
-            table += &row(format!("1.{}", talos.minor), &|minor| mark(minor).to_owned());
+            let development = if talos.is_released { "" } else { " (in development)" };
+            table += &row(format!("1.{}{development}", talos.minor), &|minor| mark(minor).to_owned());
         }
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/support.md");
         let committed = std::fs::read_to_string(&path).unwrap();
@@ -124,12 +140,13 @@ mod tests {
 
     #[test]
     fn what_is_not_in_the_table_is_not_known() {
-        assert!(known_talos((1, 14, 1)).is_some());
-        assert!(known_talos((1, 15, 0)).is_none() && known_talos((1, 4, 8)).is_none());
+        assert!(known_talos((1, 14, 1)).is_some() && known_talos((1, 15, 0)).is_some());
+        assert!(known_talos((1, 16, 0)).is_none() && known_talos((1, 4, 8)).is_none());
         assert!(known_talos((2, 14, 0)).is_none() && known_talos((0, 14, 0)).is_none());
-        assert!(is_known_kubernetes((1, 37, 0)) && is_known_kubernetes((1, 24, 0)));
+        assert!(is_known_kubernetes((1, 38, 0)) && is_known_kubernetes((1, 24, 0)));
+        assert!(is_kubernetes_in_development((1, 38, 0)) && !is_kubernetes_in_development((1, 37, 0)));
         assert!(
-            !is_known_kubernetes((1, 38, 0)) && !is_known_kubernetes((1, 23, 17)) && !is_known_kubernetes((2, 35, 0))
+            !is_known_kubernetes((1, 39, 0)) && !is_known_kubernetes((1, 23, 17)) && !is_known_kubernetes((2, 35, 0))
         );
     }
 }

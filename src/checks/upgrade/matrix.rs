@@ -164,7 +164,10 @@ impl Pairs<'_> {
     fn talos_before(&self, kubernetes: u32) -> Option<u32> {
         let newest = *self.machines.keys().next_back()?;
         let fits = |talos: &&Talos| {
-            talos.minor >= newest && talos.kubernetes.contains(&kubernetes) && self.parts_beyond(talos).is_empty()
+            talos.is_released
+                && talos.minor >= newest
+                && talos.kubernetes.contains(&kubernetes)
+                && self.parts_beyond(talos).is_empty()
         };
         TALOS.iter().find(fits).map(|talos| talos.minor)
     }

@@ -18,10 +18,10 @@ compatibility table. The installer checks that table only after the image was pu
 started.\n\n\
 Outside of the table it fails: the machine is too old, or too new for a downgrade. Within the table, skipping a minor version \
 is a warning, because only upgrades between adjacent minor versions are tested: upgrade to the latest patch of each in \
-between. A downgrade is a warning, too. A version that is not in the tables of cluster-health is an error (`target-unknown`), \
+between. A downgrade is a warning, too, and so is a version of Talos that is still in development. A version that is not in the tables of cluster-health is an error (`target-unknown`), \
 never a pass.",
     severity: Severity::Fail,
-    finds: &[Reason::UpgradePathUnsupported, Reason::MinorSkipped, Reason::Downgrade],
+    finds: &[Reason::UpgradePathUnsupported, Reason::MinorSkipped, Reason::Downgrade, Reason::TargetInDevelopment],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
     facts: &[Fact::TalosNodes],
@@ -36,10 +36,10 @@ pub(in crate::checks) const KUBERNETES_PATH: Check = Check {
 pods and those of the kubelets from their Node objects, as k8s.controlplane.versions does.\n\n\
 `talosctl upgrade-k8s` upgrades to a newer patch of the same minor version, or to the next minor version, and never \
 downgrades. Meanwhile the new API server works with kubelets of the old version, which may be at most three minor versions \
-older (two for those before 1.25). A component with an image that names no version is an error, because its current version is \
+older (two for those before 1.25). A version that only a Talos in development supports is a warning. A component with an image that names no version is an error, because its current version is \
 unknown.",
     severity: Severity::Fail,
-    finds: &[Reason::UpgradePathUnsupported],
+    finds: &[Reason::UpgradePathUnsupported, Reason::TargetInDevelopment],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
     after: versions::AFTER,
     facts: versions::FACTS,
@@ -55,8 +55,17 @@ fn talos(cluster: &Assessment<'_>) -> Verdict {
         let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, target, is_final(node)));
         verdict.push(node.target(), outcome.unwrap_or_else(|outcome| outcome));
     });
+    if data::known_talos(to).is_some_and(|talos| !talos.is_released) {
+        verdict.problem(Target::cluster(), unreleased("Talos", target));
+    }
     verdict.sum_up(&format!("{} can be upgraded to Talos v{target}", every_machine(cluster)));
     verdict
+}
+
+/// Warning about a target whose rules can still change.
+fn unreleased(what: &str, target: &str) -> Problem {
+    let expected = format!("a minor version of {what} that is released");
+    Problem::warn(Reason::TargetInDevelopment, expected, format!("{what} v{target} is in development")).permanent()
 }
 
 /// Whether the machine runs a final release, not a pre-release: no later version has the same numbers.
@@ -106,6 +115,9 @@ fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
     for it in &running {
         let outcome = kubernetes_step(it, to, target).map_or(Outcome::Pass(None), Outcome::problem);
         verdict.push(it.target.clone(), outcome);
+    }
+    if data::is_kubernetes_in_development(to) {
+        verdict.problem(Target::cluster(), unreleased("Kubernetes", target));
     }
     verdict.sum_up(&format!("Kubernetes can be upgraded to v{target}"));
     verdict

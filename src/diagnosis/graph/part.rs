@@ -545,6 +545,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::WorkloadDegraded
         | R::ApiserviceUnavailable
         | R::TargetUnknown
+        | R::TargetInDevelopment
         | R::UpgradePathUnsupported
         | R::MinorSkipped
         | R::Downgrade

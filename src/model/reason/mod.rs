@@ -221,6 +221,7 @@ reasons! {
     StaticPodFailed "static-pod-failed" "a static pod is not ready" workloads::STATIC_POD_FAILED;
     StatusStale "status-stale" "the statuses of the static pods are out of date" workloads::STATUS_STALE;
     TargetUnknown "target-unknown" "cluster-health does not know this version" upgrade::TARGET_UNKNOWN;
+    TargetInDevelopment "target-in-development" "the target is a development version" upgrade::TARGET_IN_DEVELOPMENT;
     UpgradePathUnsupported "upgrade-path-unsupported" "there is no supported upgrade from this version to the target" upgrade::UPGRADE_PATH_UNSUPPORTED;
     MinorSkipped "minor-skipped" "the upgrade skips a minor version" upgrade::MINOR_SKIPPED;
     Downgrade "downgrade" "the target is older than the current version" upgrade::DOWNGRADE;

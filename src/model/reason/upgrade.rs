@@ -20,6 +20,16 @@ pub(super) const TARGET_UNKNOWN: Text = Text {
     ],
 };
 
+pub(super) const TARGET_IN_DEVELOPMENT: Text = Text {
+    explanation: "The minor version of the target is not released yet. cluster-health has the compatibility table of its development version, which can change until the release. Nothing is wrong with the cluster.",
+    source: TALOS_SUPPORT,
+    remedy: &[
+        NODE_VERSION,
+        Do("Upgrade to the newest released minor version instead, unless this is a test cluster."),
+        Do("After the release, use a newer cluster-health to check the upgrade."),
+    ],
+};
+
 pub(super) const UPGRADE_PATH_UNSUPPORTED: Text = Text {
     explanation: "Talos or Kubernetes does not support upgrading from the current version to the target in one step. Talos's installer refuses it, but only after the machine was drained and the image was pulled. `talosctl upgrade-k8s` upgrades one minor version at a time, and never downgrades.",
     source: TALOS_UPGRADE,

@@ -125,7 +125,7 @@ fn what_was_not_read_is_no_pass() {
     empty.talos_of("cp-2").component_flags.clear();
     assert_eq!(wrong(FLAGS, &empty), ["cp-2: error no-answer"]);
     assert_eq!(wrong(FLAGS, &with("kube-scheduler", |it| it.names.clear())), ["cp-2: error no-answer"]);
-    for target in ["1.29.0", "1.38.0"] {
+    for target in ["1.29.0", "1.38.0", "1.39.0"] {
         assert_eq!(wrong(FLAGS, &before(None, Some(target))), ["cluster: error target-unknown, for ever"], "{target}");
     }
     // Switched off on this machine.

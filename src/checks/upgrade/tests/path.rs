@@ -15,6 +15,32 @@ fn talos_goes_to_the_same_and_to_the_next_minor_version() {
 }
 
 #[test]
+fn a_version_in_development_is_a_warning() {
+    for target in ["1.15.0", "1.15.0-alpha.0"] {
+        let snapshot = before(Some(target), None);
+        let warned: Vec<_> = NODES.iter().map(|name| format!("{name}: warn minor-skipped, for ever")).collect();
+        let expected: Vec<_> =
+            warned.into_iter().chain(["cluster: warn target-in-development, for ever".to_owned()]).collect();
+        assert_eq!(wrong(TALOS, &snapshot), expected, "{target}");
+        assert_eq!(lines(MATRIX, &snapshot), ["Talos 1.15 supports the current Kubernetes"]);
+    }
+    let mut new = before(Some("1.15.1"), Some("1.38.0"));
+    runs(&mut new, &NODES, "v1.14.7");
+    kubernetes_runs(&mut new, "v1.37.1");
+    for id in [TALOS, KUBERNETES] {
+        assert_eq!(wrong(id, &new), ["cluster: warn target-in-development, for ever"], "{id}");
+    }
+    assert_eq!(lines(MATRIX, &new), ["upgrade Talos first, then Kubernetes"]);
+    new.asked.upgrade.talos = None;
+    assert_eq!(likely(MATRIX, &new), [""; 0], "no released Talos supports it");
+    let mut back = before(Some("1.15.0"), None);
+    runs(&mut back, &NODES, "v1.17.0");
+    assert!(wrong(TALOS, &back)[0].contains("fail upgrade-path-unsupported"));
+    runs(&mut back, &NODES, "v1.12.12");
+    assert!(wrong(TALOS, &back)[0].contains("fail upgrade-path-unsupported"));
+}
+
+#[test]
 fn each_machine_is_judged_by_its_own_version() {
     let mut snapshot = before(Some("1.14.1"), None);
     runs(&mut snapshot, &["w-1"], "v1.11.5");
@@ -47,14 +73,14 @@ fn talos_goes_back_within_bounds_and_not_unnoticed() {
 
 #[test]
 fn what_the_tables_do_not_have_never_passes() {
-    for target in ["1.15.0", "1.99.0", "2.0.0", "0.14.0", "1.4.0", "x"] {
+    for target in ["1.16.0", "1.99.0", "2.0.0", "0.14.0", "1.4.0", "x"] {
         let snapshot = before(Some(target), None);
         for id in [TALOS, MATRIX] {
             assert_eq!(status(id, &snapshot), Status::Error, "{id} {target}");
             assert!(wrong(id, &snapshot).iter().all(|it| it.ends_with("error target-unknown, for ever")), "{target}");
         }
     }
-    for target in ["1.38.0", "1.23.0", "2.35.0", "0.35.0", "x"] {
+    for target in ["1.39.0", "1.23.0", "2.35.0", "0.35.0", "x"] {
         let snapshot = before(None, Some(target));
         for id in [KUBERNETES, MATRIX] {
             assert_eq!(wrong(id, &snapshot), ["cluster: error target-unknown, for ever"], "{id} {target}");
