@@ -106,9 +106,8 @@ fn ways(members: &[Member<'_>]) -> String {
     let mut ways: Vec<_> = members.iter().map(|it| (it.running, it.after)).collect();
     ways.sort_unstable();
     ways.dedup();
-    let way = |(from, to): &(Numbers, Numbers)| match from == to {
-        true => format!("{} stays", dotted(*from)),
-        false => format!("{} to {}", dotted(*from), dotted(*to)),
+    let way = |(from, to): &(Numbers, Numbers)| {
+        if from == to { format!("{} stays", dotted(*from)) } else { format!("{} to {}", dotted(*from), dotted(*to)) }
     };
     ways.iter().map(way).collect::<Vec<_>>().join(", ")
 }
