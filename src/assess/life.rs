@@ -62,8 +62,8 @@ fn may_have_none(cluster: &Assessment<'_>, object: &KubeNode) -> bool {
 }
 
 impl Assessment<'_> {
-    /// Without Talos, no Node at all has a lease: whatever makes them keeps none, as in a virtual cluster. Then what the Nodes say of
-    /// themselves counts.
+    /// Whether no Node at all has a lease, where Talos is not asked: whatever makes the Nodes keeps none, as in a virtual cluster. Then
+    /// their own conditions count.
     pub(crate) fn has_no_leases(&self) -> bool {
         let objects = || self.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
         let leases = self.list(|kubernetes| &kubernetes.node_leases).filter(|_| !self.asks_talos());

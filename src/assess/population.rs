@@ -250,8 +250,8 @@ impl<'a> super::Assessment<'a> {
         is_outside_flags(self.snapshot, node)
     }
 
-    /// Without Talos, an empty list of the pods of kube-system is an answer where the workloads of that namespace were read, and want
-    /// none, while another list of it has objects.
+    /// Whether an empty list of the pods of kube-system is an answer, where Talos is not asked: the workloads of that namespace were read
+    /// and want no pods, while another list of it has objects.
     pub(crate) fn system_has_no_pods(&self) -> bool {
         let wants_none = |workloads: &'a Observed<Vec<Workload>>| {
             let here = |it: &&Workload| it.namespace == "kube-system";

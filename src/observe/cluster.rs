@@ -304,6 +304,48 @@ mod tests {
     }
 
     #[test]
+    fn who_serves_the_api_is_a_control_plane_whatever_its_label_says() {
+        use crate::testing::fixture::{ago, healthy};
+        let marked = |change: fn(&mut crate::snapshot::Snapshot)| {
+            let mut snapshot = healthy().without_talos();
+            snapshot.nodes.iter_mut().for_each(|node| node.role = Role::Worker);
+            let kube = snapshot.kube();
+            (kube.api_endpoints, kube.pods) = (Ok(Vec::new()), Ok(Vec::new()));
+            kube.system_leases.as_mut().unwrap().by_name.clear();
+            change(&mut snapshot);
+            let kubernetes = snapshot.kubernetes.take().unwrap();
+            mark_servers(&mut snapshot.nodes, &kubernetes);
+            let servers = snapshot.nodes.into_iter().filter(|node| node.role == Role::ControlPlane);
+            servers.map(|node| node.name).collect::<Vec<_>>()
+        };
+        assert_eq!(marked(|_| ()), [""; 0]);
+        assert_eq!(
+            marked(|it| it.kube().api_endpoints = healthy().kube().api_endpoints.clone()),
+            ["cp-1", "cp-2", "cp-3"]
+        );
+        let lease = |it: &mut crate::snapshot::Snapshot| {
+            let mut lease = healthy().kube().system_leases.as_ref().unwrap().by_name["kube-scheduler"].clone();
+            (lease.hostname, lease.renewed) = (Some("w-1".to_owned()), Some(ago(600)));
+            it.kube().system_leases.as_mut().unwrap().by_name.insert("apiserver-x".to_owned(), lease);
+        };
+        assert_eq!(marked(lease), ["w-1"]);
+        let pods = |it: &mut crate::snapshot::Snapshot| {
+            let mut pods = healthy().kube().pods.clone().unwrap();
+            pods.retain(|pod| pod.name == "kube-apiserver-cp-2" || !pod.mirror);
+            it.kube().pods = Ok(pods);
+        };
+        assert_eq!(marked(pods), ["cp-2"]);
+        // What the user says goes before.
+        assert_eq!(
+            marked(|it| {
+                it.kube().api_endpoints = healthy().kube().api_endpoints.clone();
+                it.node_mut("cp-1").sources.flags = true;
+            }),
+            ["cp-2", "cp-3"]
+        );
+    }
+
+    #[test]
     fn a_translated_address_stands_for_one_that_cannot_be_reached() {
         let elsewhere = || Some(Ok(ready("https://203.0.113.1:6443")));
         assert_eq!(settled(elsewhere(), gap(GapKind::NoRoute), true), Ok(ready("https://203.0.113.1:6443")));

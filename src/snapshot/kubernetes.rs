@@ -235,7 +235,7 @@ pub(crate) struct KubeNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     Talos,
-    /// Its image or its kernel is another system's.
+    /// The image or the kernel is another system's.
     Another,
     /// No machine: neither a system nor a machine or boot ID is told. Such are the nodes of kwok and of virtual kubelets.
     Virtual,
@@ -276,7 +276,7 @@ impl KubeNode {
         (name.starts_with("Talos") && tag.starts_with('v')).then(|| tag.trim_end_matches(')'))
     }
 
-    /// As kwok and virtual kubelets register their nodes.
+    /// Makes it a node as kwok and virtual kubelets register it.
     #[cfg(test)]
     pub(crate) fn become_virtual(&mut self) {
         for told in [&mut self.os_image, &mut self.kernel, &mut self.machine_id, &mut self.boot_id] {
@@ -985,6 +985,7 @@ mod tests {
 
     #[test]
     fn a_node_runs_what_its_image_or_its_kernel_names() {
+        use System::{Another, Talos, Untold, Virtual};
         let of = |os_image: &str, kernel: &str| {
             let mut node = kube_node(0, "w-1");
             node.become_virtual();
@@ -993,7 +994,6 @@ mod tests {
             "7".clone_into(&mut node.boot_id);
             (alone, node.system())
         };
-        use System::{Another, Talos, Untold, Virtual};
         for (os_image, kernel, expected) in [
             ("Talos (v1.13.0)", "6.18.44-talos", (Talos, Talos)),
             ("Talos Enterprise (v1.13.0)", "", (Talos, Talos)),

@@ -12,6 +12,7 @@ mod catalog;
 #[path = "../it/cluster.rs"]
 #[expect(dead_code, reason = "shared with the tests of single states, which ask more of it")]
 mod cluster;
+mod distributions;
 #[path = "../it/harness.rs"]
 #[expect(dead_code, reason = "shared with the tests of single states, which ask more of it")]
 mod harness;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
     let mut trials = catalog::trials(&rows);
     trials.push(track::trial(&rows));
     trials.extend(blinding::trials(&rows));
+    trials.extend(distributions::trials(&rows));
     for row in &rows {
         let (row, judge, measured) = (Arc::clone(row), Arc::clone(&judge), Arc::clone(&measured));
         let without_network = row.ipv6 && !namespaces;

@@ -52,9 +52,9 @@ deleted. Otherwise look at `kubectl -n kube-system describe pods -l k8s-app=kube
     judge: dns,
 };
 
-/// Label `k8s-app` of whatever serves DNS: as Talos and most others install it, by CoreDNS' own chart, and in virtual clusters.
+/// Label `k8s-app` of whatever serves DNS: as Talos and most others install it, by the chart of `CoreDNS`, and in virtual clusters.
 const DNS_APPS: [&str; 3] = ["kube-dns", "coredns", "vcluster-kube-dns"];
-/// Label of the pods of OpenShift's DNS operator.
+/// Label of the pods of the DNS operator of `OpenShift`.
 const DNS_OPERATOR: &str = "dns.operator.openshift.io/daemonset-dns";
 
 fn dns(cluster: &Assessment<'_>) -> Verdict {
@@ -272,6 +272,10 @@ fn without_dns(
                     ))
                     .hint(Hint::run("{kubectl} -n kube-system describe service kube-dns", []))
                     .hint(Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns --show-labels", []));
+            // Another Service, without a label of DNS, may lead to them.
+            if endpoints.is_empty() && wanted == Wanted::NoTalos {
+                return Problem { severity: Severity::Error, ..problem };
+            }
             return problem;
         }
         (None, _) => none.to_owned(),

@@ -121,7 +121,7 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
             // Processes of the nodes have no images; as Kubernetes' policy has it, they are as new as the newest kubelet at least.
             if cluster.place(Component::ApiServer) == Place::Process {
                 untold = true;
-                alone = not_measurable("no API server is a static pod, whose image names its version");
+                alone = not_measurable("no API server is a static pod with an image that names its version");
             } else if untold {
                 alone = not_measurable("no API server's image names its version");
             }
@@ -433,4 +433,28 @@ fn named(those: &[&Running]) -> String {
     let more = names.len().saturating_sub(SHOWN);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     format!("v{}: {shown}{more}", those[0].version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_provider_appends_is_no_part_of_a_version() {
+        for (version, asked, expected) in [
+            ("1.35.4", "1.35.4", true),
+            ("1.35.4-eks-3cfe0ce", "1.35.4", true),
+            ("1.35.4-gke.1200", "1.35.4", true),
+            ("1.35.4+k3s1", "1.35.4", true),
+            ("1.35.4+k3s1", "1.35.4+k3s2", false),
+            ("1.35.4-gke.1200", "1.35.4-gke.1200", true),
+            ("1.35.4", "1.35.4-gke.1200", false),
+            ("1.35.40", "1.35.4", false),
+            ("1.36.0-rc.1", "1.36.0", false),
+            ("1.35.4+k3s1", "1.35", true),
+            ("1.3.4", "1.35", false),
+        ] {
+            assert_eq!(meets(version, asked), expected, "{version} {asked}");
+        }
+    }
 }

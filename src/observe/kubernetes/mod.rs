@@ -23,6 +23,7 @@ mod whom;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ use crate::snapshot::{
 };
 use client::Transport;
 use extensions::{Mutating, Validating, is_label};
+use futures::FutureExt as _;
 use futures::future::{join_all, try_join_all};
 use http::Uri;
 use lists::{Kept, Listed, Selection, list, list_in};
@@ -79,24 +81,42 @@ pub(crate) struct KubeClient {
     conversions: OnceCell<Observed<Vec<Webhook>>>,
     in_flight: Semaphore,
     /// Other namespaces than `kube-system` with static pods of components that elect a leader, as the last round saw them.
-    elections: Mutex<BTreeSet<(String, &'static str)>>,
+    elections: Mutex<Elections>,
 }
 
 /// What a cluster that Talos has not set up has elsewhere than in `kube-system`.
-#[derive(Default)]
 struct Elsewhere {
     /// Static pods.
-    mirrors: Vec<Pod>,
-    dns: Vec<ServiceEndpoint>,
+    mirrors: Observed<Vec<Pod>>,
+    dns: Observed<Vec<ServiceEndpoint>>,
+}
+
+impl Default for Elsewhere {
+    fn default() -> Self {
+        Self { mirrors: Ok(Vec::new()), dns: Ok(Vec::new()) }
+    }
 }
 
 impl Elsewhere {
     /// Where they are.
     fn namespaces(&self) -> BTreeSet<String> {
-        let all = self.mirrors.iter().map(|pod| &pod.namespace).chain(self.dns.iter().map(|it| &it.namespace));
+        let of_pods = self.mirrors.iter().flatten().map(|pod| &pod.namespace);
+        let all = of_pods.chain(self.dns.iter().flatten().map(|endpoint| &endpoint.namespace));
         all.filter(|namespace| *namespace != SYSTEM).cloned().collect()
     }
+
+    /// Where components elect a leader: whoever can write leases in any other namespace must not be able to hide a dead scheduler.
+    fn elections(&self) -> Elections {
+        let electing = |component| {
+            let its = self.mirrors.iter().flatten().filter(move |pod| pod.is_mirror_of(component));
+            its.map(move |pod| (pod.namespace.clone(), component))
+        };
+        ELECTING.into_iter().flat_map(electing).collect()
+    }
 }
+
+/// Namespaces, and the components that elect a leader in each.
+type Elections = BTreeSet<(String, &'static str)>;
 
 #[derive(Default)]
 struct Round {
@@ -235,8 +255,10 @@ impl KubeClient {
     pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases, is_talos: bool) -> Kubernetes {
         let mut seen = unasked(Ok(self.credentials.clone()), Vec::new());
         let wants = |fact: Fact| facts.contains(&fact);
-        let elsewhere = if is_talos { Ok(Elsewhere::default()) } else { self.elsewhere(facts).await };
-        let (elsewhere, lost) = elsewhere.map_or_else(|gap| (Elsewhere::default(), Some(gap)), |it| (it, None));
+        let elsewhere = async { if is_talos { Elsewhere::default() } else { self.elsewhere(facts).await } };
+        let elsewhere = elsewhere.map(Rc::new).boxed_local().shared();
+        let elections = elsewhere.clone().map(|it| it.elections());
+        let namespaces = elsewhere.clone().map(|it| it.namespaces());
         let dns = self.endpoints(SYSTEM, "kube-dns");
         let api = Box::pin(self.api_endpoints());
         let (workloads, starting);
@@ -247,10 +269,10 @@ impl KubeClient {
             starting,
             ..,
         ) = tokio::join!(
-            self.leases(facts, known),
+            Box::pin(self.leases_of(facts, known, elections)),
             // Boxed: it has a request for each namespace.
             Box::pin(self.webhooks(facts)),
-            Box::pin(self.workloads(facts, elsewhere.namespaces())),
+            Box::pin(self.workloads(facts, namespaces)),
             Box::pin(self.starting(facts)),
             fill(&mut seen.endpoint, wants(Fact::EndpointReadyz), self.endpoint()),
             fill(&mut seen.nodes, wants(Fact::KubeNodes), self.nodes()),
@@ -272,33 +294,20 @@ impl KubeClient {
         (seen.starting_pods, seen.pod_events) = (pods, events);
         (seen.pulling_pods, seen.unplaced_pods) = (pulling, unplaced);
         (seen.csi_nodes, seen.attached_volumes) = (csi_nodes, attached);
-        if let Some(gap) = lost {
-            // Whoever is not seen there may be all that matters.
-            seen.pods = seen.pods.and_then(|_| Err(gap.clone()));
-            seen.dns_endpoints = seen.dns_endpoints.and(Err(gap));
-        }
-        seen.pods.iter_mut().for_each(|pods| pods.extend(elsewhere.mirrors.iter().cloned()));
-        if let Ok(endpoints) = &mut seen.dns_endpoints {
-            let others: Vec<_> = elsewhere.dns.iter().filter(|it| !endpoints.contains(it)).cloned().collect();
-            endpoints.extend(others);
-        }
+        let elsewhere = elsewhere.await;
+        extend_known(&mut seen.pods, &elsewhere.mirrors);
+        extend_known(&mut seen.dns_endpoints, &elsewhere.dns);
+        *self.elections.lock().unwrap_or_else(PoisonError::into_inner) = elsewhere.elections();
         seen
     }
 
     /// What is not in `kube-system`, and not where Talos puts it.
-    async fn elsewhere(&self, facts: &BTreeSet<Fact>) -> Observed<Elsewhere> {
-        let is_wanted = |fact: Fact| facts.contains(&fact);
-        let mirrors = async { if is_wanted(Fact::Pods) { self.mirror_pods().await } else { Ok(Vec::new()) } };
-        let dns = async { if is_wanted(Fact::DnsEndpoints) { self.labeled_dns().await } else { Ok(Vec::new()) } };
+    async fn elsewhere(&self, facts: &BTreeSet<Fact>) -> Elsewhere {
+        let none = |fact: Fact| !facts.contains(&fact);
+        let mirrors = async { if none(Fact::Pods) { Ok(Vec::new()) } else { self.mirror_pods().await } };
+        let dns = async { if none(Fact::DnsEndpoints) { Ok(Vec::new()) } else { self.labeled_dns().await } };
         let (mirrors, dns) = tokio::join!(mirrors, dns);
-        let elsewhere = Elsewhere { mirrors: mirrors?, dns: dns? };
-        let electing = |component| {
-            let its = elsewhere.mirrors.iter().filter(move |pod| pod.is_mirror_of(component));
-            its.map(move |pod| (pod.namespace.clone(), component))
-        };
-        *self.elections.lock().unwrap_or_else(PoisonError::into_inner) =
-            ELECTING.into_iter().flat_map(electing).collect();
-        Ok(elsewhere)
+        Elsewhere { mirrors, dns }
     }
 
     /// Static pods of other namespaces than `kube-system`: theirs are the only pods without a service account. Those who may not read
@@ -371,30 +380,41 @@ impl KubeClient {
         facts: &BTreeSet<Fact>,
         known: &KnownLeases,
     ) -> (Observed<Leases>, Observed<Leases>) {
+        let elections = async { self.elections.lock().unwrap_or_else(PoisonError::into_inner).clone() };
+        self.leases_of(facts, known, elections).await
+    }
+
+    async fn leases_of(
+        &self,
+        facts: &BTreeSet<Fact>,
+        known: &KnownLeases,
+        elections: impl Future<Output = Elections>,
+    ) -> (Observed<Leases>, Observed<Leases>) {
         let none = BTreeMap::new();
         let ours = |sights| if known.are_of(&self.credentials) { sights } else { &none };
-        let read = async |namespace, known: &BTreeMap<String, PreviousRound>| {
-            let listed = self.limited(list_in(&self.transport, &self.lists, namespace, None)).await?;
+        let read = async |namespace: String, known: &BTreeMap<String, PreviousRound>| {
+            let listed = self.limited(list_in(&self.transport, &self.lists, &namespace, None)).await?;
             Ok(objects::leases(listed, |name, version| moved_within(known, name, version)))
         };
-        let elections = self.elections.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let system = async {
-            let mut leases = read(SYSTEM, ours(&known.system)).await?;
-            for (namespace, component) in &elections {
+            let (leases, elections) = tokio::join!(read(SYSTEM.to_owned(), ours(&known.system)), elections);
+            let mut leases: Leases = leases?;
+            for (namespace, component) in elections {
                 let others: Observed<Leases> = read(namespace, ours(&known.system)).await;
                 let mut others = match others {
                     Err(gap) if gap.kind == GapKind::Forbidden => continue,
                     others => others?,
                 };
-                let before = leases.by_name.get(*component).and_then(|lease| lease.renewed);
-                if let Some(lease) = others.by_name.remove(*component).filter(|lease| lease.renewed > before) {
-                    leases.by_name.insert((*component).to_owned(), lease);
+                // Of several, the one that was renewed last counts.
+                let before = leases.by_name.get(component).and_then(|lease| lease.renewed);
+                if let Some(lease) = others.by_name.remove(component).filter(|lease| lease.renewed > before) {
+                    leases.by_name.insert(component.to_owned(), lease);
                 }
             }
             Ok(leases)
         };
         tokio::join!(
-            wanted(facts, Fact::NodeLeases, read(NODE_LEASES, ours(&known.node))),
+            wanted(facts, Fact::NodeLeases, read(NODE_LEASES.to_owned(), ours(&known.node))),
             wanted(facts, Fact::SystemLeases, system),
         )
     }
@@ -479,8 +499,7 @@ impl KubeClient {
 
     /// Talos installs DNS behind the Service kube-dns. Others call it as they like, and label it so that monitoring finds it.
     async fn labeled_dns(&self) -> Observed<Vec<ServiceEndpoint>> {
-        let mut endpoints = Vec::new();
-        for labels in DNS_LABELS {
+        let labeled = try_join_all(DNS_LABELS.map(async |labels| {
             let select = Selection { labels: Some(labels), ..Selection::default() };
             let slices = match self.limited(list::<Slice>(&self.transport, &self.lists, select)).await {
                 Err(gap) if gap.kind == GapKind::Forbidden => {
@@ -488,9 +507,9 @@ impl KubeClient {
                 }
                 slices => slices?,
             };
-            endpoints.extend(kept(slices).filter(|slice| slice.has_dns_port).flat_map(|slice| slice.endpoints));
-        }
-        Ok(endpoints)
+            Ok(kept(slices).filter(|slice| slice.has_dns_port).flat_map(|slice| slice.endpoints).collect::<Vec<_>>())
+        }));
+        Ok(labeled.await?.concat())
     }
 
     async fn endpoints(&self, namespace: &str, service: &str) -> Observed<Vec<ServiceEndpoint>> {
@@ -520,9 +539,10 @@ impl KubeClient {
     async fn workloads(
         &self,
         facts: &BTreeSet<Fact>,
-        others: BTreeSet<String>,
+        others: impl Future<Output = BTreeSet<String>>,
     ) -> ([Observed<Vec<Workload>>; 3], Observed<Vec<String>>, Vec<Pod>) {
-        let (sets, mut deployments, mut stateful_sets) = tokio::join!(
+        let (others, sets, mut deployments, mut stateful_sets) = tokio::join!(
+            others,
             wanted(facts, Fact::DaemonSets, self.daemon_sets()),
             wanted(facts, Fact::Deployments, self.aged::<_, apps::Deployment>(SYSTEM)),
             wanted(facts, Fact::StatefulSets, self.aged::<_, apps::StatefulSet>(SYSTEM)),
@@ -814,6 +834,18 @@ fn extend<T>(list: Option<&mut Vec<T>>, part: Observed<Vec<T>>) -> Observed<()> 
         list.extend(part);
     }
     Ok(())
+}
+
+/// What was read elsewhere goes into the list, too. Whoever is not seen there may be all that matters.
+fn extend_known<T: Clone + PartialEq>(list: &mut Observed<Vec<T>>, elsewhere: &Observed<Vec<T>>) {
+    match (list.as_mut(), elsewhere) {
+        (Ok(list), Ok(others)) => {
+            let new: Vec<T> = others.iter().filter(|it| !list.contains(it)).cloned().collect();
+            list.extend(new);
+        }
+        (Ok(_), Err(gap)) => *list = Err(gap.clone()),
+        (Err(_), _) => {}
+    }
 }
 
 async fn wanted<T>(facts: &BTreeSet<Fact>, fact: Fact, ask: impl Future<Output = Observed<T>>) -> Observed<T> {

@@ -149,7 +149,6 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
         // Each server has to be queried by itself.
         "upgrade.apis" if shape.servers != Servers::Direct => Status::Error,
         "upgrade.quorum" => warn_if(shape.control_planes == 1 || (!external && shape.members() < 3)),
-        "upgrade.etcd" => skip_if(external),
         "talos.versions" => warn_if(shape.talos[0] != shape.talos[1] && shape.control_planes + shape.workers > 1),
         "talos.nodes.expected" => {
             // Two sources have to name the nodes, and etcd knows no workers.
@@ -157,7 +156,7 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
             warn_if(!is_stated && (sources < 2 || (!shape.discovery && no_kubernetes)))
         }
         "talos.time" | "talos.nodes.memory" | "talos.nodes.disk" => skip_if(shape.container),
-        "etcd.service" | "etcd.members.nodes" => skip_if(external),
+        "etcd.service" | "etcd.members.nodes" | "upgrade.etcd" => skip_if(external),
         "etcd.tolerance" => warn_if(shape.members().is_multiple_of(2)),
         "k8s.api.identity" => warn_if(shape.servers == Servers::BehindProxy),
         "k8s.controlplane.scheduler" => skip_if(switched_off(shape.scheduler)),

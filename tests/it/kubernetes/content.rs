@@ -21,6 +21,7 @@ fn foreign(world: &mut World, name: &str, system: &str) {
     node["metadata"]["name"] = name.into();
     node["metadata"]["uid"] = "another".into();
     node["status"]["nodeInfo"]["osImage"] = system.into();
+    node["status"]["nodeInfo"]["kernelVersion"] = "6.12.0".into();
     node["status"]["addresses"] = json!([{"type": "Hostname", "address": name}]);
     node["spec"].as_object_mut().unwrap().retain(|field, _| !field.starts_with("podCIDR"));
     world.kubernetes.put("nodes", node);

@@ -43,6 +43,12 @@ fn with_nodes(cluster: &Cluster, wanted: usize) {
                 kubernetes.objects.get_mut("pods").unwrap().push(pod);
             }
         }
+        for set in kubernetes.objects.get_mut("daemonsets.apps").unwrap() {
+            for number in ["desiredNumberScheduled", "currentNumberScheduled", "numberReady", "numberAvailable"] {
+                set["status"][number] = wanted.into();
+            }
+            set["status"]["updatedNumberScheduled"] = wanted.into();
+        }
     });
 }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::checks::allowance;
@@ -7,7 +8,7 @@ use crate::model::{Hint, Status};
 use crate::snapshot::{
     Allowance, ContainerState, GapKind, Observed, Pod, PodState, Snapshot, StaticPodStatus, UserPod,
 };
-use crate::testing::fixture::{self, CONTROL_PLANES, ago, healthy, running_pod};
+use crate::testing::fixture::{self, CONTROL_PLANES, Shape, ago, healthy, running_pod};
 
 /// State of a scheduler with a wrong flag, as Talos showed it.
 fn crashing(container: &str) -> PodState {
@@ -836,4 +837,79 @@ fn pods_of_controllers_restart_too() {
     restarts(&mut leaving, "kube-proxy-abcd3", 1);
     leaving.node_mut("w-1").leaving = true;
     assert_eq!(status(&leaving, "k8s.kube-proxy"), Status::Pass);
+}
+
+/// Processes of their nodes, or hosted elsewhere: without static pods none is demanded.
+#[test]
+fn without_talos_and_static_pods_leases_and_servers_tell_of_the_control_plane() {
+    let ids = [
+        "k8s.controlplane.apiserver",
+        "k8s.controlplane.controller-manager",
+        "k8s.controlplane.scheduler",
+        "k8s.controlplane.versions",
+        "k8s.staticpods.running",
+    ];
+    let mut snapshot = healthy().without_talos();
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.mirror);
+    for id in ids {
+        assert_eq!((said(&snapshot, id), status(&snapshot, id)), (vec![], Status::Skip), "{id}");
+    }
+    let leases = "k8s.controlplane.leases";
+    assert_eq!(status(&snapshot, leases), Status::Pass);
+    // Where the list of pods is not read, nobody knows that there are none.
+    let mut unread = snapshot.clone();
+    unread.kube().pods = no(GapKind::TimedOut);
+    assert!(ids.iter().all(|id| status(&unread, id) >= Status::Blocked));
+    // Nor from an empty list, where workloads want pods.
+    unread.kube().pods = Ok(Vec::new());
+    assert!(ids.iter().all(|id| status(&unread, id) >= Status::Blocked));
+    let lease = |snapshot: &mut Snapshot, seconds| {
+        let leases = snapshot.kube().system_leases.as_mut().unwrap();
+        leases.by_name.get_mut("kube-scheduler").unwrap().renewed = Some(ago(seconds));
+    };
+    lease(&mut snapshot, 41);
+    snapshot.asked.skipped.insert("k8s.controlplane.scheduler".into());
+    assert_eq!(said(&snapshot, leases), ["fail not-leading kube-system/kube-scheduler"]);
+    snapshot.kube().system_leases.as_mut().unwrap().by_name.remove("kube-scheduler");
+    assert_eq!(status(&snapshot, leases), Status::Pass);
+    assert!(judge(&snapshot, leases).left_out[0].contains("whether kube-scheduler works"));
+}
+
+#[test]
+fn a_lease_that_is_left_over_is_a_warning() {
+    let mut snapshot = Shape { control_planes: 1, ..Shape::default() }.world().without_talos();
+    for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| pod.name.starts_with("kube-scheduler")) {
+        pod.leader_elect = Some(false);
+    }
+    let leases = "k8s.controlplane.leases";
+    let lease = snapshot.kube().system_leases.as_mut().unwrap().by_name.get_mut("kube-scheduler").unwrap();
+    lease.renewed = Some(ago(41));
+    assert_eq!(said(&snapshot, leases), ["warn not-leading kube-system/kube-scheduler"]);
+    snapshot.kube().system_leases.as_mut().unwrap().by_name.remove("kube-scheduler");
+    assert_eq!(said(&snapshot, leases), [""; 0]);
+}
+
+#[test]
+fn without_talos_static_pods_are_judged_on_every_node() {
+    let running = "k8s.staticpods.running";
+    let mut snapshot = Shape { workers: 3, ..Shape::default() }.world().without_talos();
+    let proxy = snapshot.kube().pods.as_ref().unwrap().iter().find(|pod| pod.mirror).unwrap().clone();
+    for name in ["w-1", "w-2", "w-3"] {
+        let (name, node) = (format!("kube-proxy-{name}"), Some(name.to_owned()));
+        let state = running_pod("kube-proxy");
+        let pod = Pod { name, node, state, labels: BTreeMap::default(), ..proxy.clone() };
+        snapshot.kube().pods.as_mut().unwrap().push(pod);
+    }
+    assert_eq!(said(&snapshot, running), [""; 0]);
+    let mut lacking = snapshot.clone();
+    lacking.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-proxy-w-2");
+    assert_eq!(said(&lacking, running), ["warn static-pod-missing kube-proxy-w-2"]);
+    // Where no control plane is a Node, too.
+    for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| pod.name == "kube-proxy-w-1") {
+        pod.state = crashing("kube-proxy");
+    }
+    snapshot.nodes.retain(|node| node.name.starts_with("w-"));
+    snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name.starts_with("w-"));
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.node.as_deref().is_some_and(|node| node.starts_with("w-")));
+    assert_eq!(said(&snapshot, running), ["fail crash-looping kube-proxy-w-1"]);
 }
