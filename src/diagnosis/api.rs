@@ -1,7 +1,7 @@
 //! The API servers, what stands before them, and the components beside them.
 
 use super::symptoms::{Sign, first_names};
-use super::{Cause, Recognized};
+use super::{Cause, Recognized, Symptoms};
 use crate::assess::workloads::describe_unready;
 use crate::model::reason::sources::{
     KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
@@ -143,6 +143,74 @@ fn how(sign: &Sign<'_>) -> String {
         }
         _ => excerpt::of(observed),
     }
+}
+
+pub(super) const NO_CONTROLLER_MANAGER: Cause = Cause {
+    id: "no-controller-manager-left",
+    title: "no kube-controller-manager works",
+    impact: "no instance is left to take over: nothing creates or replaces pods, and no certificate request is signed",
+    explain: "kube-controller-manager fails on every control plane. Pods that run keep running, and nothing else goes on: pods that \
+end are not replaced, endpoints do not follow, nodes that die keep their pods, and machines cannot join, because the certificate requests \
+of their kubelets are neither approved nor signed.\n\n\
+What all instances have in common is changed in the machine configuration of all control planes: `extraArgs`, a certificate, a \
+feature gate. The log of one of them shows which. Undo the last change on one control plane first.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("talosctl -n CP containers --kubernetes"),
+        Look("kubectl -n kube-system logs POD --previous"),
+        Do("Fix the arguments or the configuration that the log reports, on one control plane first."),
+    ],
+    recognize: |symptoms| {
+        let ids = (NO_CONTROLLER_MANAGER.id, CheckId::K8sControlplaneControllerManager);
+        let joins = |it: &Sign<'_>| it.problem.observed.contains("system:bootstrap:");
+        let waiting: Vec<_> = symptoms.of(&[Reason::CsrPending]).filter(joins).collect();
+        let is_waiting = !waiting.is_empty();
+        let unregistered = symptoms.of(&[Reason::NodeNotRegistered]).filter(|_| is_waiting);
+        let left = none_left(symptoms, ids, "kube-controller-manager");
+        let unsigned = || symptoms.of(&[Reason::CsrNotIssued]);
+        left.map(|it| it.explains(waiting).explains(unregistered).explains(unsigned())).into_iter().collect()
+    },
+};
+
+pub(super) const NO_SCHEDULER: Cause = Cause {
+    id: "no-scheduler-left",
+    title: "no kube-scheduler works",
+    impact: "no instance is left to take over: new pods get no node, those that run keep running",
+    explain: "kube-scheduler fails on every control plane. Pods that have a node keep running; a new or replaced pod stays Pending \
+without one.\n\n\
+What all instances have in common is changed in the machine configuration of all control planes: `extraArgs`, a scheduler \
+configuration, a feature gate. The log of one of them shows which. Undo the last change on one control plane first.",
+    recognize: |symptoms| {
+        let ids = (NO_SCHEDULER.id, CheckId::K8sControlplaneScheduler);
+        none_left(symptoms, ids, "kube-scheduler").into_iter().collect()
+    },
+    ..NO_CONTROLLER_MANAGER
+};
+
+/// A component that fails on each control plane. Whoever knows no control plane has seen none of them fail.
+fn none_left(symptoms: &Symptoms<'_>, (cause, check): (&'static str, CheckId), component: &str) -> Option<Recognized> {
+    let fails = symptoms.of_check(check, &[Reason::CrashLooping, Reason::ComponentNotReady]);
+    let signs: Vec<_> = fails.filter(|it| it.is_root() && symptoms.is_open(it)).collect();
+    let of_machines = symptoms.by_subject(signs.iter().copied());
+    if signs.is_empty() || of_machines.len() != symptoms.snapshot.control_planes().count() {
+        return None;
+    }
+    let crash = of_machines.iter().all(|signs| signs[0].problem.reason == Reason::CrashLooping);
+    let how = if crash { "is crash-looping" } else { "does not work" };
+    let whom = match of_machines.len() {
+        1 => "on the only control plane".to_owned(),
+        number => format!("on all {number} control planes"),
+    };
+    let words = excerpt::of(after_name(&of_machines[0][0].problem.observed, Some(component)));
+    let headline = format!("{component} {how} {whom}: {words}");
+    let led = symptoms.of(&[Reason::NotLeading]).filter(|it| it.target.name.ends_with(component));
+    let evidence: Vec<_> = of_machines.iter().map(|signs| signs[0]).collect();
+    let recognized = Recognized::new(cause, headline).rests_on_all(&evidence).explains(signs).explains(led);
+    // Why it fails is in its log, which an API server has to hand out.
+    let pod = format!("{component}-{}", evidence[0].target.name);
+    let answers = symptoms.snapshot.kubernetes.as_ref().is_some_and(|it| it.pods.is_ok());
+    let logs = Hint::run("{kubectl} -n kube-system logs {} --previous", [&pod]);
+    Some(if answers { recognized.then(logs) } else { recognized })
 }
 
 pub(super) const CRASHES: Cause = Cause {

@@ -197,6 +197,8 @@ pub(crate) const ALL: &[&Cause] = &[
     &nodes::KUBELET,
     &nodes::UNAPPROVED,
     &api::NONE_WORKS,
+    &api::NO_CONTROLLER_MANAGER,
+    &api::NO_SCHEDULER,
     &api::CRASHES,
     &api::BALANCER,
     &api::SERVER,

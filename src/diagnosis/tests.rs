@@ -24,7 +24,7 @@ use crate::snapshot::{
     AlarmKind, ContainerState, Diagnostic, EtcdAlarm, EtcdEndpoint, EtcdMember, Gap, GapKind, Readyz, TalosNode,
     UnmetCondition, Upgrade,
 };
-use crate::testing::fixture::{CONTROL_PLANES, ago, amounts, condition, gap, healthy};
+use crate::testing::fixture::{CONTROL_PLANES, ago, amounts, condition, gap, healthy, running_pod};
 
 type Break = fn(&mut Snapshot);
 

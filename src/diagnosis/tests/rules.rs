@@ -154,7 +154,7 @@ pub(super) const MORE: &[(&str, Break)] = &[
     ("a static pod of the user's own crashes", |snapshot| {
         let talos = snapshot.talos_of("w-1");
         talos.static_pods.as_mut().unwrap().push("own".to_owned());
-        let mut state = crate::testing::fixture::running_pod("own");
+        let mut state = running_pod("own");
         crash(&mut state);
         talos.static_pod_statuses.as_mut().unwrap().push(crate::snapshot::StaticPodStatus {
             namespace: "default".to_owned(),

@@ -169,11 +169,26 @@ pub(super) fn stale_member(snapshot: &mut Snapshot) {
 }
 
 pub(super) fn crashes(snapshot: &mut Snapshot) {
-    let statuses = snapshot.talos_of("cp-2").static_pod_statuses.as_mut().unwrap();
-    let status = statuses.iter_mut().find(|status| status.name == "kube-scheduler-cp-2").unwrap();
-    status.state.ready = Some(false);
-    status.state.containers = vec![ContainerState {
-        name: "kube-scheduler".to_owned(),
+    crashes_on(snapshot, "cp-2", "kube-scheduler");
+}
+
+fn crash_everywhere(snapshot: &mut Snapshot, component: &str) {
+    for name in CONTROL_PLANES {
+        crashes_on(snapshot, name, component);
+    }
+}
+
+fn state_of<'a>(snapshot: &'a mut Snapshot, node: &str, component: &str) -> &'a mut crate::snapshot::PodState {
+    let statuses = snapshot.talos_of(node).static_pod_statuses.as_mut().unwrap();
+    let name = format!("{component}-{node}");
+    &mut statuses.iter_mut().find(|status| status.name == name).unwrap().state
+}
+
+fn crashes_on(snapshot: &mut Snapshot, node: &str, component: &str) {
+    let state = state_of(snapshot, node, component);
+    state.ready = Some(false);
+    state.containers = vec![ContainerState {
+        name: component.to_owned(),
         restarts: 7,
         waiting_reason: Some("CrashLoopBackOff".to_owned()),
         exit_code: Some(1),
@@ -496,6 +511,18 @@ pub(super) const CASES: &[Case] = &[
         cause: "kubelet-not-running",
         trouble: |snapshot| service(snapshot, "w-1", "kubelet", "Waiting"),
         needs: &[|snapshot| snapshot.talos_of("w-1").services = gap(GapKind::TimedOut)],
+    },
+    Case {
+        cause: "no-controller-manager-left",
+        trouble: |snapshot| crash_everywhere(snapshot, "kube-controller-manager"),
+        needs: &[|snapshot| {
+            *state_of(snapshot, "cp-2", "kube-controller-manager") = running_pod("kube-controller-manager");
+        }],
+    },
+    Case {
+        cause: "no-scheduler-left",
+        trouble: |snapshot| crash_everywhere(snapshot, "kube-scheduler"),
+        needs: &[|snapshot| *state_of(snapshot, "cp-2", "kube-scheduler") = running_pod("kube-scheduler")],
     },
     Case {
         cause: "component-crash-looping",
