@@ -101,7 +101,7 @@ pub(crate) enum State<'a> {
     NotReady(Trouble),
     /// No pod here, while another control plane runs the component and its lease is renewed. Nothing shows whether it is disabled here.
     Untold,
-    /// No component is a static pod anywhere.
+    /// No static pod shows it, nor any API server.
     Process,
     /// No pod, and neither the machine configuration nor, without Talos, the lease shows whether the component is disabled.
     MayBeDisabled(Gap),
@@ -137,8 +137,8 @@ pub(crate) enum Place<'a> {
     Nowhere,
     /// No pod anywhere, but this holder, which is on no known control plane, renews the lease.
     Elsewhere(&'a str),
-    /// No component is a static pod anywhere: they are processes of their nodes, or others host them. Their leases, the endpoints of
-    /// default/kubernetes and the servers' own answers show how they are.
+    /// No static pod shows it, nor any API server: it is a process of its nodes, or others host it. Its lease, the endpoints of
+    /// default/kubernetes and the servers' own answers show how it is.
     Process,
 }
 
@@ -203,8 +203,7 @@ fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
     if cluster.asks_talos() || !is_shown_nowhere(cluster, pods, component) {
         return Place::Here;
     }
-    let is_component = |pod: &Pod| Component::ALL.iter().any(|component| pod.is_mirror_of(component.name()));
-    if !pods.iter().any(is_component) && (!pods.is_empty() || cluster.system_has_no_pods()) {
+    if !pods.iter().any(Pod::is_api_server) && (!pods.is_empty() || cluster.system_has_no_pods()) {
         return Place::Process;
     }
     if component == Component::ApiServer {

@@ -67,7 +67,8 @@ impl Assessment<'_> {
     pub(crate) fn has_no_leases(&self) -> bool {
         let objects = || self.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
         let leases = self.list(|kubernetes| &kubernetes.node_leases).filter(|_| !self.asks_talos());
-        leases.is_some_and(|leases| objects().all(|object| !leases.by_name.contains_key(&object.name)))
+        let has_none = |leases: &Leases| objects().all(|object| !leases.by_name.contains_key(&object.name));
+        objects().next().is_some() && leases.is_some_and(has_none)
     }
 
     /// State of the node with this name in Kubernetes.

@@ -218,7 +218,9 @@ pub(super) fn mark_servers(nodes: &mut [Node], kubernetes: &Kubernetes) {
     let leases = kubernetes.system_leases.iter().flat_map(|leases| &leases.by_name);
     let leases = leases.filter(|(name, _)| name.starts_with("apiserver-"));
     let holders: BTreeSet<&String> = leases.filter_map(|(_, lease)| lease.hostname.as_ref()).collect();
-    let pods = kubernetes.pods.iter().flatten().filter(|pod| pod.is_api_server());
+    // Whoever may create pods elsewhere can make one look like it.
+    let is_of_system = |pod: &&Pod| pod.namespace == "kube-system" && pod.is_api_server();
+    let pods = kubernetes.pods.iter().flatten().filter(is_of_system);
     let hosts: BTreeSet<&String> = pods.filter_map(|pod| pod.node.as_ref()).collect();
     for node in nodes.iter_mut().filter(|node| node.sources.kubernetes && !node.sources.flags) {
         let is_endpoint = node.addresses.iter().any(|address| endpoints.contains(address));

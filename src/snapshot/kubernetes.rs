@@ -276,6 +276,11 @@ impl KubeNode {
         (name.starts_with("Talos") && tag.starts_with('v')).then(|| tag.trim_end_matches(')'))
     }
 
+    /// Whether it runs Windows, for which there are other DaemonSets.
+    pub(crate) fn is_windows(&self) -> bool {
+        self.os_image.contains("Windows") || self.labels.get("kubernetes.io/os").is_some_and(|os| os == "windows")
+    }
+
     /// Makes it a node as kwok and virtual kubelets register it.
     #[cfg(test)]
     pub(crate) fn become_virtual(&mut self) {
@@ -430,9 +435,10 @@ impl Pod {
 
     /// Whether this is the mirror pod of a component, by its name, its labels or what it runs.
     pub(crate) fn is_mirror_of(&self, component: &str) -> bool {
-        let is_named = self.name.strip_prefix(component).is_some_and(|rest| rest.starts_with('-'));
+        let node = self.node.as_deref();
+        let is_named = self.name.strip_prefix(component).and_then(|rest| rest.strip_prefix('-')) == node;
         let runs_it = || self.state.containers.iter().any(|container| container.name == component);
-        self.mirror && (is_named || self.is_labeled(component) || runs_it())
+        self.mirror && node.is_some() && (is_named || self.is_labeled(component) || runs_it())
     }
 }
 

@@ -80,7 +80,8 @@ containers --kubernetes` lists the containers, `talosctl -n NODE logs --kubernet
 };
 
 /// Why no pod is judged where no API server is a static pod.
-const PROCESS: &str = "no static pod: a process of its nodes, see k8s.controlplane.leases and k8s.api.servers";
+const PROCESS: &str =
+    "no static pod is seen: its lease and the servers' answers count, see k8s.controlplane.leases and k8s.api.servers";
 
 fn judge(cluster: &Assessment<'_>, component: Component) -> Verdict {
     let nodes = match control_planes(cluster) {

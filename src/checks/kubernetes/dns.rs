@@ -6,7 +6,8 @@ use super::leases::leases;
 use super::serving::{is_on_lost_node, unread_pods};
 use super::severity_of;
 use super::workloads::{
-    Wanted, installed, is_stuck, places, system_pods, troubles, unfinished, wanted, warn_of_restarts, with_refusal,
+    Wanted, installed, is_labeled, is_stuck, places, system_pods, troubles, unfinished, wanted, warn_of_restarts,
+    with_refusal,
 };
 use crate::assess::workloads::is_well;
 use crate::assess::{Assessment, PodLists, Serving, Why};
@@ -64,6 +65,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
             Err(outcome) => return Verdict::whole(outcome),
         };
     let target = Target::new(Kind::Workload, "kube-system/kube-dns");
+    let endpoints = &own(cluster, endpoints);
     let mut verdict = Verdict::default();
     let served: Vec<_> = endpoints.iter().map(|endpoint| (endpoint, dns_serving(cluster, endpoint))).collect();
     let of = |wanted: &[Serving]| {
@@ -94,11 +96,22 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         verdict.skip(target, "disabled by configuration");
         return verdict;
     }
-    if wanted == Wanted::NoTalos {
+    let problem = without_dns(cluster, endpoints, wanted, are_lost, &hosts);
+    if problem.severity == Severity::Warn {
         verdict.leave_out("cluster DNS: nothing that serves it is seen here");
     }
-    verdict.problem(target, without_dns(cluster, endpoints, wanted, are_lost, &hosts));
+    verdict.problem(target, problem);
     verdict
+}
+
+/// The endpoints of the cluster's own DNS: where kube-system has any part of one, what others have elsewhere, such as a virtual cluster,
+/// is no matter.
+fn own(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<ServiceEndpoint> {
+    let is_here = |namespace: &str| namespace == "kube-system";
+    let has_own = endpoints.iter().any(|endpoint| is_here(&endpoint.namespace))
+        || deployment(cluster).is_some()
+        || dns_pods(cluster).iter().any(|pod| is_here(&pod.namespace));
+    endpoints.iter().filter(|endpoint| !has_own || is_here(&endpoint.namespace)).cloned().collect()
 }
 
 pub(super) fn is_of_dns(pod: &Pod) -> bool {
@@ -116,6 +129,17 @@ fn instances(endpoints: &[&ServiceEndpoint]) -> i32 {
     let instance = |endpoint: &&ServiceEndpoint| endpoint.pod.clone().unwrap_or_else(|| endpoint.addresses.join(" "));
     let instances: BTreeSet<String> = endpoints.iter().map(instance).collect();
     i32::try_from(instances.len()).unwrap_or(i32::MAX)
+}
+
+/// The pods that serve DNS, or are to. Talos and most others have them in kube-system, under one label.
+fn look_at_pods(pods: &[&Pod], endpoints: &[ServiceEndpoint]) -> Hint {
+    let is_usual = |pod: &&&Pod| pod.namespace == "kube-system" && is_labeled(pod, "kube-dns");
+    let elsewhere = endpoints.iter().find(|endpoint| pods.is_empty() && endpoint.namespace != "kube-system");
+    match (pods.iter().find(|pod| !is_usual(pod)), elsewhere) {
+        (Some(pod), _) => Hint::run("{kubectl} -n {} describe pod {}", [&pod.namespace, &pod.name]),
+        (None, Some(endpoint)) => Hint::run("{kubectl} -n {} get pods -o wide", [&endpoint.namespace]),
+        (None, None) => Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []),
+    }
 }
 
 /// The one that these endpoints are to be pods of.
@@ -160,8 +184,7 @@ fn enough_dns(cluster: &Assessment<'_>, instances: Instances, hosts: &[&str]) ->
     if desired <= enough && given_up.is_none() && is_observed {
         let unfinished = |it| unfinished(cluster, it, || pods, || 0, Reason::DnsDegraded);
         if let Some(problem) = deployment.and_then(unfinished) {
-            let describe = Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []);
-            return Outcome::problem(problem.hint(describe));
+            return Outcome::problem(problem.hint(look_at_pods(&dns_pods(cluster), &[])));
         }
         if let Some(it) = deployment.filter(|it| it.available < it.desired) {
             let observed = format!(
@@ -201,7 +224,7 @@ fn enough_dns(cluster: &Assessment<'_>, instances: Instances, hosts: &[&str]) ->
     } else {
         let crashes = missing.iter().any(|pod| is_stuck(cluster, pod));
         let problem = problem(severity_of(given_up.is_some() || crashes, &ages))
-            .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []))
+            .hint(look_at_pods(&pods, &[]))
             .on(places(&missing));
         let problem = with_refusal(problem, deployment);
         match deployment.filter(|it| it.given_up.is_some() || it.refused.is_some()) {
@@ -280,8 +303,7 @@ fn without_dns(
         }
         (None, _) => none.to_owned(),
     };
-    let problem = Problem::fail(Reason::DnsNoEndpoints, expected, observed)
-        .hint(Hint::run("{kubectl} -n kube-system describe pods -l k8s-app=kube-dns", []));
+    let problem = Problem::fail(Reason::DnsNoEndpoints, expected, observed).hint(look_at_pods(&pods, endpoints));
     let nowhere = if pods.is_empty() && hosts.is_empty() { vec![NO_NODE] } else { places(&pods) };
     with_refusal(problem.on(nowhere.into_iter().chain(hosts.iter().copied())), deployment.flatten())
 }

@@ -5,7 +5,7 @@ use crate::assess::Assessment;
 use crate::assess::components::{Component, Place, State};
 use crate::assess::workloads::{RENEWAL, is_alive};
 use crate::checks::Check;
-use crate::checks::gaps::{self, listed};
+use crate::checks::gaps::{self, listed, says_nothing};
 use crate::checks::scope::control_planes;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Gap, Lease, Node, Pod};
@@ -75,6 +75,10 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         Ok(leases) => leases,
         Err(outcome) => return outcome,
     };
+    // Each API server has a lease there.
+    if leases.by_name.is_empty() && !cluster.asks_talos() {
+        return says_nothing("the leases of kube-system", "an empty list");
+    }
     let lease = leases.by_name.get(component.name());
     match unelected(cluster, nodes, component) {
         Some(Outcome::Skip(_)) if lease.is_some_and(|lease| !is_alive(lease, leases.date)) => {

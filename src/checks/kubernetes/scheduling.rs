@@ -112,7 +112,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let is_own_place =
         |node: &Node, object: &KubeNode| is_place(object) || (goes(node) && object.unschedulable && works(object));
     // Images are made for one operating system, and nearly all for Linux. Virtual nodes run no containers.
-    let is_linux = |object: &KubeNode| !object.os_image.contains("Windows") && object.system() != System::Virtual;
+    let is_linux = |object: &KubeNode| !object.is_windows() && object.system() != System::Virtual;
     let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object) && is_linux(object);
     if own.iter().any(|(node, it)| is_own_place(node, it)) || guests.iter().any(|(_, it)| is_open_guest(it)) {
         return None;

@@ -10,7 +10,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, kubelet_word, listed, talos_contact, talos_way, unseen};
 use crate::checks::scope::{control_planes, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
-use crate::snapshot::{GapKind, Node, Pod, PodState};
+use crate::snapshot::{GapKind, KubeNode, Node, Pod, PodState};
 
 pub(in crate::checks) const RENDERED: Check = Check {
     id: CheckId::K8sStaticpodsRendered,
@@ -192,8 +192,7 @@ fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
     // A control plane always has these; an empty list of static pods beside some statuses must not hide one.
     for id in ids {
         if !statuses.iter().any(|status| is_id_of(id, &status.namespace, &status.name, node)) {
-            let problem =
-                Problem::fail(Reason::StaticPodMissing, "running and ready", "no status reported by the kubelet");
+            let problem = not_created(node, "no status reported by the kubelet");
             verdict.problem(Target::pod(pod_name(id, node), Some(&node.name)), problem);
         }
     }
@@ -206,6 +205,13 @@ fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
     if ids.is_empty() && node.role != Role::Worker {
         verdict.push(target, not_rendered());
     }
+}
+
+/// The kubelet has made no pod of a manifest, and says why in its log; Talos says in its own whether it has got that far.
+fn not_created(node: &Node, observed: &str) -> Problem {
+    Problem::fail(Reason::StaticPodMissing, "running and ready", observed)
+        .hint(Hint::run("{talosctl} -n {} logs kubelet", [&node.address]))
+        .hint(Hint::run("{talosctl} -n {} logs controller-runtime", [&node.address]))
 }
 
 fn not_rendered() -> Outcome {
@@ -231,7 +237,7 @@ fn on_worker(cluster: &Assessment<'_>, node: &Node, ids: &[String], verdict: &mu
             push_or_look_again(verdict, Target::pod(found.name.as_str(), Some(&node.name)), mirror(cluster, found));
         } else if id.starts_with("kube-system-") || Component::of_static_pod(id, node).is_some() {
             let observed = "Kubernetes shows no mirror pod of it";
-            verdict.problem(target, Problem::fail(Reason::StaticPodMissing, "running and ready", observed));
+            verdict.problem(target, not_created(node, observed));
         } else {
             push_or_look_again(verdict, target, user_pod(cluster, node, id));
         }
@@ -251,7 +257,7 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
         Some(Ok(Some(found))) if found.mirror && cluster.is_on(found, node) => mirror(cluster, found),
         Some(Ok(_)) => {
             let observed = "Kubernetes shows no mirror pod of it";
-            Outcome::problem(Problem::fail(Reason::StaticPodMissing, "running and ready", observed))
+            Outcome::problem(not_created(node, observed))
         }
         Some(Err(gap)) if gap.kind == GapKind::Forbidden => {
             unseen(&format!("the credentials may not read pods of namespace {}", pod.namespace))
@@ -358,7 +364,8 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
 fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, &'a Node)> {
     let mut odd = Vec::new();
     for role in [Role::ControlPlane, Role::Worker] {
-        let works = |node: &&Node| cluster.life(cluster.name_in_kubernetes(node)) == Life::Works;
+        let is_windows = |node: &Node| cluster.object(node).is_some_and(KubeNode::is_windows);
+        let works = |node: &&Node| cluster.life(cluster.name_in_kubernetes(node)) == Life::Works && !is_windows(node);
         let is_judged = |node: &&Node| node.role == role && reason_not_judged(cluster, node).is_none();
         let nodes: Vec<&Node> = cluster.nodes().iter().filter(is_judged).filter(works).collect();
         let mut having: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -343,25 +343,28 @@ fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'
 /// Machines that these DaemonSets leave out, in words, by the number of pods that they want and the nodes that have one.
 fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option<String> {
     let desired = agents.iter().map(|set| usize::try_from(set.desired).unwrap_or_default()).sum::<usize>();
-    let excluded = networked(cluster).count().saturating_sub(desired);
-    if excluded > 0 {
-        return Some(format!("wanted on {desired}, not on {excluded} others"));
-    }
-    // Pods on guests and leaving nodes count as well, and can make up for a machine that is left out.
     let pods = agents.iter().flat_map(|set| all_pods(cluster, "daemonset", set));
     let served: HashSet<&str> = pods.filter_map(|pod| pod.node.as_deref()).collect();
-    let everywhere = cluster.list(|kubernetes| &kubernetes.nodes).map_or(0, Vec::len);
     let bare = networked(cluster).map(|object| object.name.as_str()).filter(|name| !served.contains(name));
     let bare: Vec<_> = bare.collect();
-    let is_seen = !served.is_empty() && desired < everywhere && !bare.is_empty();
-    is_seen.then(|| format!("no pod of it on {}", some(bare.into_iter(), NAMES)))
+    match networked(cluster).count().saturating_sub(desired) {
+        // Pods on guests and leaving nodes count as well, and can make up for a machine that is left out.
+        0 => {
+            let everywhere = cluster.list(|kubernetes| &kubernetes.nodes).map_or(0, Vec::len);
+            let is_seen = !served.is_empty() && desired < everywhere && !bare.is_empty();
+            is_seen.then(|| format!("no pod of it on {}", some(bare.into_iter(), NAMES)))
+        }
+        excluded if bare.len() == excluded => Some(format!("not wanted on {}", some(bare.into_iter(), NAMES))),
+        1 => Some(format!("wanted on {desired}, not on 1 other")),
+        excluded => Some(format!("wanted on {desired}, not on {excluded} others")),
+    }
 }
 
 /// Nodes of machines that stay: of those that run Talos, or of all without it.
 fn networked<'a>(cluster: &Assessment<'a>) -> impl Iterator<Item = &'a KubeNode> {
     let needs_one = |node: &Node| if cluster.asks_talos() { needs_pod(node) } else { node.sources.kubernetes };
     let machines = cluster.nodes().iter().filter(move |node| needs_one(node) && cluster.standing(node).is_judged());
-    machines.filter_map(|node| cluster.object(node))
+    machines.filter_map(|node| cluster.object(node)).filter(|object| !object.is_windows())
 }
 
 /// k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.

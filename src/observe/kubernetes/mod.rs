@@ -80,13 +80,13 @@ pub(crate) struct KubeClient {
     /// Conversion webhooks, as they were read in an earlier round: the definitions are tens of megabytes.
     conversions: OnceCell<Observed<Vec<Webhook>>>,
     in_flight: Semaphore,
-    /// Other namespaces than `kube-system` with static pods of components that elect a leader, as the last round saw them.
-    elections: Mutex<Elections>,
+    /// Static pods, as the last round saw them, where Talos is not asked.
+    mirrors: Mutex<Arc<Vec<Pod>>>,
 }
 
 /// What a cluster that Talos has not set up has elsewhere than in `kube-system`.
 struct Elsewhere {
-    /// Static pods.
+    /// Static pods, those of `kube-system` as well.
     mirrors: Observed<Vec<Pod>>,
     dns: Observed<Vec<ServiceEndpoint>>,
 }
@@ -104,15 +104,26 @@ impl Elsewhere {
         let all = of_pods.chain(self.dns.iter().flatten().map(|endpoint| &endpoint.namespace));
         all.filter(|namespace| *namespace != SYSTEM).cloned().collect()
     }
+}
 
-    /// Where components elect a leader: whoever can write leases in any other namespace must not be able to hide a dead scheduler.
-    fn elections(&self) -> Elections {
-        let electing = |component| {
-            let its = self.mirrors.iter().flatten().filter(move |pod| pod.is_mirror_of(component));
-            its.map(move |pod| (pod.namespace.clone(), component))
-        };
-        ELECTING.into_iter().flat_map(electing).collect()
-    }
+/// Where components elect a leader: beside static pods of theirs that run on machines which serve the API, if kube-system has none.
+/// Whoever can write pods and leases in any other namespace must not be able to hide a dead scheduler.
+fn elections(mirrors: &[Pod], leases: &Leases, api: &[ServiceEndpoint]) -> Elections {
+    let addresses: BTreeSet<&String> = api.iter().flat_map(|endpoint| &endpoint.addresses).collect();
+    let identities = leases.by_name.iter().filter(|(name, _)| name.starts_with("apiserver-"));
+    let hosts: BTreeSet<&String> = identities.filter_map(|(_, lease)| lease.hostname.as_ref()).collect();
+    let serves = |pod: &Pod| {
+        let is_known = pod.node.as_ref().is_some_and(|node| hosts.contains(node));
+        is_known || pod.addresses.iter().any(|address| addresses.contains(address))
+    };
+    let electing = |component: &'static str| {
+        let its = || mirrors.iter().filter(move |pod| pod.is_mirror_of(component));
+        let is_here = its().any(|pod| pod.namespace == SYSTEM);
+        // Its kubelet alone says that it runs.
+        let others = its().filter(|pod| !is_here && pod.state.ready == Some(true) && serves(pod));
+        others.map(|pod| (pod.namespace.clone(), component)).collect::<Vec<_>>()
+    };
+    ELECTING.into_iter().flat_map(electing).collect()
 }
 
 /// Namespaces, and the components that elect a leader in each.
@@ -207,7 +218,7 @@ impl KubeClient {
             round: Mutex::default(),
             conversions: OnceCell::new(),
             in_flight: Semaphore::new(IN_FLIGHT),
-            elections: Mutex::default(),
+            mirrors: Mutex::default(),
         })
     }
 
@@ -257,7 +268,7 @@ impl KubeClient {
         let wants = |fact: Fact| facts.contains(&fact);
         let elsewhere = async { if is_talos { Elsewhere::default() } else { self.elsewhere(facts).await } };
         let elsewhere = elsewhere.map(Rc::new).boxed_local().shared();
-        let elections = elsewhere.clone().map(|it| it.elections());
+        let mirrors = elsewhere.clone().map(|it| Arc::new(it.mirrors.clone().unwrap_or_default()));
         let namespaces = elsewhere.clone().map(|it| it.namespaces());
         let dns = self.endpoints(SYSTEM, "kube-dns");
         let api = Box::pin(self.api_endpoints());
@@ -269,7 +280,7 @@ impl KubeClient {
             starting,
             ..,
         ) = tokio::join!(
-            Box::pin(self.leases_of(facts, known, elections)),
+            Box::pin(self.leases_of(facts, known, mirrors)),
             // Boxed: it has a request for each namespace.
             Box::pin(self.webhooks(facts)),
             Box::pin(self.workloads(facts, namespaces)),
@@ -295,9 +306,18 @@ impl KubeClient {
         (seen.pulling_pods, seen.unplaced_pods) = (pulling, unplaced);
         (seen.csi_nodes, seen.attached_volumes) = (csi_nodes, attached);
         let elsewhere = elsewhere.await;
-        extend_known(&mut seen.pods, &elsewhere.mirrors);
+        // Those who may not read other namespaces see what kube-system has, and whether that is all, only if it has static pods.
+        let is_seen_here = seen.pods.iter().flatten().any(|pod| pod.mirror);
+        match &elsewhere.mirrors {
+            Err(gap) if gap.kind == GapKind::Forbidden && is_seen_here => {}
+            mirrors => {
+                let others = |pods: &Vec<Pod>| pods.iter().filter(|pod| pod.namespace != SYSTEM).cloned().collect();
+                extend_known(&mut seen.pods, &mirrors.as_ref().map(others).map_err(Gap::clone));
+            }
+        }
         extend_known(&mut seen.dns_endpoints, &elsewhere.dns);
-        *self.elections.lock().unwrap_or_else(PoisonError::into_inner) = elsewhere.elections();
+        *self.mirrors.lock().unwrap_or_else(PoisonError::into_inner) =
+            Arc::new(elsewhere.mirrors.clone().unwrap_or_default());
         seen
     }
 
@@ -310,15 +330,11 @@ impl KubeClient {
         Elsewhere { mirrors, dns }
     }
 
-    /// Static pods of other namespaces than `kube-system`: theirs are the only pods without a service account. Those who may not read
-    /// other namespaces see none.
+    /// Static pods of all namespaces: theirs are the only pods without a service account.
     async fn mirror_pods(&self) -> Observed<Vec<Pod>> {
         let select = Selection { fields: Some("spec.serviceAccountName="), ..Selection::default() };
-        let pods = match self.limited(list(&self.transport, &self.lists, select)).await {
-            Err(gap) if gap.kind == GapKind::Forbidden => return Ok(Vec::new()),
-            pods => aged::<Pod, core::Pod>(pods?),
-        };
-        Ok(pods.into_iter().filter(|pod| pod.mirror && pod.namespace != SYSTEM).collect())
+        let pods = aged::<Pod, core::Pod>(self.limited(list(&self.transport, &self.lists, select)).await?);
+        Ok(pods.into_iter().filter(|pod| pod.mirror).collect())
     }
 
     /// `/readyz` of one API server, verified as what was dialed and as an API server.
@@ -380,15 +396,15 @@ impl KubeClient {
         facts: &BTreeSet<Fact>,
         known: &KnownLeases,
     ) -> (Observed<Leases>, Observed<Leases>) {
-        let elections = async { self.elections.lock().unwrap_or_else(PoisonError::into_inner).clone() };
-        self.leases_of(facts, known, elections).await
+        let mirrors = async { Arc::clone(&self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)) };
+        self.leases_of(facts, known, mirrors).await
     }
 
     async fn leases_of(
         &self,
         facts: &BTreeSet<Fact>,
         known: &KnownLeases,
-        elections: impl Future<Output = Elections>,
+        mirrors: impl Future<Output = Arc<Vec<Pod>>>,
     ) -> (Observed<Leases>, Observed<Leases>) {
         let none = BTreeMap::new();
         let ours = |sights| if known.are_of(&self.credentials) { sights } else { &none };
@@ -397,12 +413,13 @@ impl KubeClient {
             Ok(objects::leases(listed, |name, version| moved_within(known, name, version)))
         };
         let system = async {
-            let (leases, elections) = tokio::join!(read(SYSTEM.to_owned(), ours(&known.system)), elections);
+            let (leases, mirrors) = tokio::join!(read(SYSTEM.to_owned(), ours(&known.system)), mirrors);
             let mut leases: Leases = leases?;
-            for (namespace, component) in elections {
+            let api = if mirrors.is_empty() { Ok(Vec::new()) } else { self.api_endpoints().await };
+            for (namespace, component) in elections(&mirrors, &leases, api.as_deref().unwrap_or_default()) {
                 let others: Observed<Leases> = read(namespace, ours(&known.system)).await;
                 let mut others = match others {
-                    Err(gap) if gap.kind == GapKind::Forbidden => continue,
+                    Err(gap) if gap.kind == GapKind::Forbidden && leases.by_name.contains_key(component) => continue,
                     others => others?,
                 };
                 // Of several, the one that was renewed last counts.
@@ -501,15 +518,23 @@ impl KubeClient {
     async fn labeled_dns(&self) -> Observed<Vec<ServiceEndpoint>> {
         let labeled = try_join_all(DNS_LABELS.map(async |labels| {
             let select = Selection { labels: Some(labels), ..Selection::default() };
-            let slices = match self.limited(list::<Slice>(&self.transport, &self.lists, select)).await {
+            match self.limited(list::<Slice>(&self.transport, &self.lists, select)).await {
                 Err(gap) if gap.kind == GapKind::Forbidden => {
-                    self.limited(list_in(&self.transport, &self.lists, SYSTEM, Some(labels))).await?
+                    let here = self.limited(list_in(&self.transport, &self.lists, SYSTEM, Some(labels))).await?;
+                    Ok((kept(here).collect::<Vec<Slice>>(), Some(gap)))
                 }
-                slices => slices?,
-            };
-            Ok(kept(slices).filter(|slice| slice.has_dns_port).flat_map(|slice| slice.endpoints).collect::<Vec<_>>())
+                slices => Ok((kept(slices?).collect(), None)),
+            }
         }));
-        Ok(labeled.await?.concat())
+        let (slices, gaps): (Vec<_>, Vec<_>) = labeled.await?.into_iter().unzip();
+        let mut slices: Vec<Slice> = slices.into_iter().flatten().filter(|slice| slice.has_dns_port).collect();
+        // Where kube-system has DNS, what is elsewhere is somebody's own: a virtual cluster's, for one.
+        if slices.iter().any(|slice| slice.namespace == SYSTEM) {
+            slices.retain(|slice| slice.namespace == SYSTEM);
+        } else if let Some(gap) = gaps.into_iter().flatten().next() {
+            return Err(gap);
+        }
+        Ok(slices.into_iter().flat_map(Slice::shown).collect())
     }
 
     async fn endpoints(&self, namespace: &str, service: &str) -> Observed<Vec<ServiceEndpoint>> {
@@ -898,5 +923,40 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         webhook_endpoints: BTreeMap::new(),
         api_services: gap(),
         cluster_uid: gap(),
+    }
+}
+
+#[cfg(test)]
+mod elections_tests {
+    use super::*;
+    use crate::testing::fixture::healthy;
+
+    #[test]
+    fn an_election_counts_beside_static_pods_of_machines_that_serve_the_api() {
+        let mut snapshot = healthy();
+        let kubernetes = snapshot.kube();
+        let mut scheduler =
+            kubernetes.pods.iter().flatten().find(|pod| pod.name == "kube-scheduler-cp-1").unwrap().clone();
+        let mut leases = kubernetes.system_leases.clone().unwrap();
+        leases.by_name.retain(|name, _| !name.starts_with("apiserver-"));
+        let api = kubernetes.api_endpoints.clone().unwrap();
+        let of = |pods: &[Pod], leases: &Leases| {
+            elections(pods, leases, &api).into_iter().map(|(namespace, _)| namespace).collect::<Vec<_>>()
+        };
+        "own".clone_into(&mut scheduler.namespace);
+        scheduler.addresses = vec!["10.9.9.9".to_owned()];
+        assert_eq!(of(&[scheduler.clone()], &leases), [""; 0], "its machine serves nothing");
+        scheduler.addresses.clone_from(&api[0].addresses);
+        assert_eq!(of(&[scheduler.clone()], &leases), ["own"]);
+        scheduler.addresses.clear();
+        assert_eq!(
+            of(&[scheduler.clone()], kubernetes.system_leases.as_ref().unwrap()),
+            ["own"],
+            "its server has a lease"
+        );
+        let here = Pod { namespace: "kube-system".to_owned(), ..scheduler.clone() };
+        assert_eq!(of(&[scheduler.clone(), here], kubernetes.system_leases.as_ref().unwrap()), [""; 0]);
+        scheduler.state.ready = Some(false);
+        assert_eq!(of(&[scheduler], kubernetes.system_leases.as_ref().unwrap()), [""; 0]);
     }
 }

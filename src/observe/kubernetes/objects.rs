@@ -851,10 +851,29 @@ const TCP: &str = "TCP";
 /// Endpoints of a Service. Those that terminate are on their way out and do not count.
 #[derive(Debug)]
 pub(super) struct Slice {
+    pub(super) namespace: String,
     pub(super) service: String,
     /// It has a UDP port that is called one of DNS, whatever its number: that is the pods' own.
     pub(super) has_dns_port: bool,
     pub(super) endpoints: Vec<ServiceEndpoint>,
+}
+
+impl Slice {
+    /// Its endpoints. One without any is shown by one that is nowhere: that nothing serves is not that there is no Service.
+    pub(super) fn shown(self) -> Vec<ServiceEndpoint> {
+        if !self.endpoints.is_empty() || self.namespace == "kube-system" {
+            return self.endpoints;
+        }
+        vec![ServiceEndpoint {
+            namespace: self.namespace,
+            addresses: Vec::new(),
+            ready: false,
+            node: None,
+            pod: None,
+            port: None,
+            protocols: None,
+        }]
+    }
 }
 
 impl Kept for Slice {
@@ -888,10 +907,13 @@ impl Kept for Slice {
             })
         };
         let is_dns = |port: &discovery::EndpointPort| {
-            protocol(port) == "UDP" && port.name.as_deref().is_some_and(|name| name.starts_with("dns"))
+            // The chart of `CoreDNS` calls it by its number.
+            let is_named = port.name.as_deref().is_some_and(|name| name.starts_with("dns") || name == "udp-53");
+            protocol(port) == "UDP" && is_named
         };
+        let namespace = namespace.cloned().unwrap_or_default();
         let has_dns_port = slice.ports.iter().flatten().any(is_dns);
-        Self { service, has_dns_port, endpoints: slice.endpoints.into_iter().filter_map(endpoint).collect() }
+        Self { namespace, service, has_dns_port, endpoints: slice.endpoints.into_iter().filter_map(endpoint).collect() }
     }
 }
 
@@ -1577,7 +1599,7 @@ mod tests {
             ],
             "ports": [{"name": "any"}, {"name": "https", "port": 7443, "protocol": "TCP"}],
         }));
-        let Slice { service, has_dns_port, endpoints } = Slice::of(slice);
+        let Slice { service, has_dns_port, endpoints, .. } = Slice::of(slice);
         assert_eq!((service.as_str(), has_dns_port), ("kube-dns", false));
         let ready: Vec<_> = endpoints.iter().map(|endpoint| (endpoint.addresses[0].as_str(), endpoint.ready)).collect();
         assert_eq!(ready, [("10.244.0.2", true), ("10.244.0.3", true), ("10.244.0.4", true), ("10.244.0.6", false)]);
@@ -1588,6 +1610,7 @@ mod tests {
         };
         assert!(of_port(json!({"name": "dns", "port": 5353, "protocol": "UDP"})));
         assert!(!of_port(json!({"name": "dns-tcp", "port": 53, "protocol": "TCP"})));
+        assert!(of_port(json!({"name": "udp-53", "port": 53, "protocol": "UDP"})));
         assert!(!of_port(json!({"name": "metrics", "port": 53, "protocol": "UDP"})));
         let empty: discovery::EndpointSlice =
             read(json!({"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": null}));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::checks::kubernetes::tests::{beside, judge, lines, no, not_ready, pod, said, with};
-use crate::snapshot::{GapKind, Pod, Snapshot, Workload};
+use crate::snapshot::{GapKind, Pod, ServiceEndpoint, Snapshot, Workload};
 use crate::testing::fixture::{CONTROL_PLANES, healthy};
 
 const DNS: &str = "k8s.dns";
@@ -370,4 +370,29 @@ fn a_webhook_that_keeps_the_pods_of_dns_away_is_the_cause() {
         coredns(snapshot).refused = Some(words.to_owned());
     });
     assert_eq!(said(&refused, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
+}
+
+/// What others have elsewhere, such as a virtual cluster's, serves nobody here.
+#[test]
+fn dns_of_another_namespace_counts_where_kube_system_has_none() {
+    let elsewhere = |snapshot: &mut Snapshot| {
+        let endpoint = healthy().kube().dns_endpoints.as_ref().unwrap()[0].clone();
+        let other = ServiceEndpoint { namespace: "team-a".to_owned(), pod: None, node: None, ..endpoint };
+        snapshot.kube().dns_endpoints.as_mut().unwrap().push(other);
+    };
+    let mut none_ready = healthy().without_talos();
+    none_ready.kube().dns_endpoints.iter_mut().flatten().for_each(|it| it.ready = false);
+    elsewhere(&mut none_ready);
+    assert_eq!(said(&none_ready, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
+    let mut scaled = without_dns(no_dns_pods).without_talos();
+    coredns(&mut scaled).desired = 0;
+    elsewhere(&mut scaled);
+    assert_eq!(said(&scaled, DNS), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
+    scaled.kube().deployments = Ok(Vec::new());
+    assert_eq!(said(&scaled, DNS), [""; 0], "it is all that there is");
+    // A Service without endpoints is one that nothing serves.
+    for endpoint in scaled.kube().dns_endpoints.iter_mut().flatten() {
+        (endpoint.addresses, endpoint.ready) = (Vec::new(), false);
+    }
+    assert_eq!(said(&scaled, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
 }
