@@ -101,8 +101,6 @@ pub(crate) enum State<'a> {
     NotReady(Trouble),
     /// No pod here, while another control plane runs the component and its lease is renewed. Nothing shows whether it is disabled here.
     Untold,
-    /// No static pod shows it, nor any API server.
-    Process,
     /// No pod, and neither the machine configuration nor, without Talos, the lease shows whether the component is disabled.
     MayBeDisabled(Gap),
     /// No pod, because Talos has not rendered it.
@@ -113,7 +111,7 @@ pub(crate) enum State<'a> {
 
 impl State<'_> {
     pub(crate) fn is_fine(&self) -> bool {
-        matches!(self, Self::NoKubernetes | Self::Disabled | Self::Ready | Self::Untold | Self::Process)
+        matches!(self, Self::NoKubernetes | Self::Disabled | Self::Ready | Self::Untold)
     }
 }
 
@@ -151,9 +149,11 @@ pub(super) struct Components<'a> {
 
 impl<'a> Components<'a> {
     pub(super) fn of(cluster: &Assessment<'a>) -> Self {
-        let places = Component::ALL.map(|component| (component, place(cluster, component)));
-        let on = |node: &'a Node| (node.name.as_str(), places.map(|its| instance(cluster, node, its)).into());
-        Self { places: places.map(|(_, place)| place).into(), instances: cluster.control_planes().map(on).collect() }
+        let on = |node: &'a Node| (node.name.as_str(), Component::ALL.map(|it| instance(cluster, node, it)).into());
+        Self {
+            places: Component::ALL.map(|component| place(cluster, component)).into(),
+            instances: cluster.control_planes().map(on).collect(),
+        }
     }
 }
 
@@ -216,10 +216,9 @@ fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
     holder.filter(|holder| cluster.is_outsider(holder)).map_or(Place::Nowhere, Place::Elsewhere)
 }
 
-fn instance<'a>(cluster: &Assessment<'a>, node: &'a Node, (component, place): (Component, Place<'a>)) -> Instance<'a> {
+fn instance<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Instance<'a> {
     let pod = pod(cluster, node, component);
-    let state = if place == Place::Process { State::Process } else { state(cluster, node, component, pod) };
-    Instance { pod, state }
+    Instance { pod, state: state(cluster, node, component, pod) }
 }
 
 fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Result<Option<&'a PodState>, NoPods<'a>> {

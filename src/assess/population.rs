@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use super::access::{MachineAccess, TalosAccess, contact, service};
 use super::identity::{Identity, is_machine};
 use super::standing::{NotJudged, Standing};
-use super::workloads::{is_labeled, says_ready};
+use super::workloads::says_ready;
 use crate::model::{CheckId, Role};
 use crate::snapshot::{Gap, GapKind, KubeNode, Kubernetes, Node, Observed, Service, Snapshot, System, Workload};
 use crate::text::version;
@@ -257,17 +257,16 @@ impl<'a> super::Assessment<'a> {
             let here = |it: &&Workload| it.namespace == "kube-system";
             workloads.as_ref().is_ok_and(|all| all.iter().filter(here).all(|it| it.is_observed() && it.desired == 0))
         };
-        let leases = self.list(|kubernetes| &kubernetes.system_leases);
-        let wanted = |it: &'a Kubernetes| [&it.daemon_sets, &it.deployments, &it.stateful_sets].map(wants_none);
-        !self.asks_talos()
-            && leases.is_some_and(|leases| !leases.by_name.is_empty())
-            && self.own_kubernetes.is_some_and(|it| wanted(it) == [true; 3])
+        let Some(kubernetes) = self.own_kubernetes.filter(|_| !self.asks_talos()) else { return false };
+        let has_leases = kubernetes.system_leases.as_ref().is_ok_and(|leases| !leases.by_name.is_empty());
+        let Kubernetes { daemon_sets, deployments, stateful_sets, .. } = kubernetes;
+        has_leases && [daemon_sets, deployments, stateful_sets].into_iter().all(wants_none)
     }
 
     /// Names of the nodes with such a static pod: control planes, whatever their labels are.
     pub(crate) fn hosts_of_mirrors(&self, component: &str) -> HashSet<&'a str> {
         let pods = self.snapshot.kubernetes.iter().flat_map(|kubernetes| kubernetes.pods.iter().flatten());
-        pods.filter(|pod| pod.mirror && is_labeled(pod, component)).filter_map(|pod| pod.node.as_deref()).collect()
+        pods.filter(|pod| pod.is_mirror_of(component)).filter_map(|pod| pod.node.as_deref()).collect()
     }
 
     /// Whether a machine counts.

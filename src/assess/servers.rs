@@ -111,8 +111,7 @@ fn indirectly<'a>(cluster: &Assessment<'a>, node: &Node, gap: &'a Gap) -> Server
 
 /// The identity leases of this node's API server, those of former processes included.
 pub(crate) fn leases_of<'a>(leases: &'a Leases, node: &Node) -> impl Iterator<Item = &'a Lease> {
-    let of_api_servers = leases.by_name.iter().filter(|(name, _)| name.starts_with("apiserver-"));
-    of_api_servers.map(|(_, lease)| lease).filter(move |lease| lease.hostname.as_deref() == Some(node.name.as_str()))
+    leases.of_api_servers().filter(move |lease| lease.hostname.as_deref() == Some(node.name.as_str()))
 }
 
 impl<'a> Assessment<'a> {

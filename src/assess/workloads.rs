@@ -55,13 +55,8 @@ pub(super) fn mirror_pod<'a>(pods: &'a [Pod], node: &str, component: &str) -> Op
     let name = format!("{component}-{node}");
     let of_node = || pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node));
     let named = of_node().find(|pod| pod.name == name);
-    let labeled = || of_node().find(|pod| is_labeled(pod, component));
+    let labeled = || of_node().find(|pod| pod.is_labeled(component));
     named.or_else(labeled).or_else(|| of_node().find(|pod| pod.is_mirror_of(component)))
-}
-
-/// Whether the pod's labels name this component.
-pub(crate) fn is_labeled(pod: &Pod, component: &str) -> bool {
-    pod.is_labeled(component)
 }
 
 /// Whether the pod is running and ready. The phase alone does not show this: pods of dead nodes and crashing ones are `Running`.

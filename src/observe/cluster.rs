@@ -15,7 +15,7 @@ use super::population::{self, Candidate};
 use super::{API_PORT, Observer};
 use crate::model::Fact;
 use crate::model::Role;
-use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Part, Pod, Readyz, RequestedApis, TalosNode};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Leases, Node, Observed, Part, Pod, Readyz, RequestedApis, TalosNode};
 use crate::text::host;
 
 /// Addresses of one control plane at which its API server is looked for.
@@ -210,15 +210,14 @@ fn late<T>() -> Observed<T> {
     Err(Gap::new(GapKind::NotAsked, "no time left in this round"))
 }
 
-/// Without Talos, a Node's label says what it is, and who serves the API is seen: default/kubernetes leads to the machine, its API
-/// server has a lease of its own, which Kubernetes removes an hour after it has ended, or it has the static pod of one. What the user
-/// says goes before.
+/// Makes control planes of the machines that serve the API, whatever their labels say, where Talos does not tell roles: default/kubernetes
+/// leads to them, an API server there has an identity lease (Kubernetes keeps it for an hour after the server has ended), or they have
+/// its static pod. Machines that the user names keep their role.
 pub(super) fn mark_servers(nodes: &mut [Node], kubernetes: &Kubernetes) {
     let endpoints: BTreeSet<&String> = kubernetes.api_endpoints.iter().flatten().flat_map(|it| &it.addresses).collect();
-    let leases = kubernetes.system_leases.iter().flat_map(|leases| &leases.by_name);
-    let leases = leases.filter(|(name, _)| name.starts_with("apiserver-"));
-    let holders: BTreeSet<&String> = leases.filter_map(|(_, lease)| lease.hostname.as_ref()).collect();
-    // Whoever may create pods elsewhere can make one look like it.
+    let leases = kubernetes.system_leases.iter().flat_map(Leases::of_api_servers);
+    let holders: BTreeSet<&String> = leases.filter_map(|lease| lease.hostname.as_ref()).collect();
+    // In other namespaces, whoever may create pods can imitate one.
     let is_of_system = |pod: &&Pod| pod.namespace == "kube-system" && pod.is_api_server();
     let pods = kubernetes.pods.iter().flatten().filter(is_of_system);
     let hosts: BTreeSet<&String> = pods.filter_map(|pod| pod.node.as_ref()).collect();

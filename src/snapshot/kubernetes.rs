@@ -26,8 +26,8 @@ pub(crate) struct Kubernetes {
     pub(crate) nodes: Observed<Vec<KubeNode>>,
     /// Leases of namespace `kube-node-lease`, by name (= node name).
     pub(crate) node_leases: Observed<Leases>,
-    /// Leases of namespace `kube-system`, by name. Where static pods of a component are in another namespace, its lease there counts if
-    /// it was renewed later.
+    /// Leases of namespace `kube-system`, by name. Without Talos, that of a component with static pods in another namespace alone is the
+    /// one from there if it was renewed later.
     pub(crate) system_leases: Observed<Leases>,
     /// Pods of namespace `kube-system`. Without Talos, the static pods of other namespaces as well.
     pub(crate) pods: Observed<Vec<Pod>>,
@@ -65,7 +65,8 @@ pub(crate) struct Kubernetes {
     pub(crate) persistent_volumes: Observed<Vec<PersistentVolume>>,
     /// What was requested of each control plane's own API server, by node name; of one that was not seen, why.
     pub(crate) requested_apis: BTreeMap<String, Observed<RequestedApis>>,
-    /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices. Without Talos, of whatever has a label of cluster DNS.
+    /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices. Without Talos, those of all Services with a label of
+    /// cluster DNS; one that has none is shown by an endpoint without addresses.
     pub(crate) dns_endpoints: Observed<Vec<ServiceEndpoint>>,
     /// Endpoints of the Service `default/kubernetes`.
     pub(crate) api_endpoints: Observed<Vec<ServiceEndpoint>>,
@@ -375,6 +376,11 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
+    /// The identity leases of API servers, those of former processes included.
+    pub(crate) fn of_api_servers(&self) -> impl Iterator<Item = &Lease> {
+        self.by_name.iter().filter(|(name, _)| name.starts_with("apiserver-")).map(|(_, lease)| lease)
+    }
+
     /// The same answer: neither the clock of the server nor any lease has moved.
     pub(crate) fn is_repeated_by(&self, other: &Self) -> bool {
         let is_same = |(name, lease): (&String, &Lease)| {
@@ -389,6 +395,7 @@ impl Leases {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lease {
+    pub(crate) namespace: String,
     pub(crate) renewed: Option<Timestamp>,
     pub(crate) resource_version: String,
     /// Label `kubernetes.io/hostname` (API server identity leases carry it).

@@ -128,10 +128,7 @@ const DISTRIBUTIONS: &[Distribution] = &[
         make: |world| {
             hosted(world);
             without_elections(world);
-            world
-                .kubernetes
-                .objects
-                .insert(LEASES.to_owned(), leases(world, |namespace, _| namespace != "kube-node-lease"));
+            remove(world, LEASES, |lease| lease["metadata"]["namespace"] == "kube-node-lease");
         },
         otherwise: &[
             ("kubelet is silent", Unseen(NO_LEASES)),
@@ -331,12 +328,6 @@ fn stall(world: &mut World, namespace: &str, name: &str) {
     world.kubernetes.stalled_leases.insert(format!("{namespace}/{name}"), at);
 }
 
-fn leases(world: &World, keeps: impl Fn(&str, &str) -> bool) -> Vec<Value> {
-    let text = |lease: &Value, key: &str| lease["metadata"][key].as_str().unwrap_or_default().to_owned();
-    let all = world.kubernetes.objects.get(LEASES).into_iter().flatten();
-    all.filter(|lease| keeps(&text(lease, "namespace"), &text(lease, "name"))).cloned().collect()
-}
-
 fn is_static(pod: &Value) -> bool {
     !pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null()
 }
@@ -398,9 +389,9 @@ fn processes(world: &mut World) {
 }
 
 fn without_elections(world: &mut World) {
-    let elects = |name: &str| matches!(name, "kube-scheduler" | "kube-controller-manager");
-    let rest = leases(world, |namespace, name| namespace != "kube-system" || !elects(name));
-    world.kubernetes.objects.insert(LEASES.to_owned(), rest);
+    remove(world, LEASES, |lease| {
+        ["kube-scheduler", "kube-controller-manager"].iter().any(|it| lease["metadata"]["name"] == *it)
+    });
 }
 
 fn without_labels(world: &mut World) {
@@ -422,8 +413,7 @@ fn hosted(world: &mut World) {
     let is_hidden = |name: &Value| name.as_str().is_some_and(|name| name.starts_with("cp-"));
     remove(world, "nodes", |node| is_hidden(&node["metadata"]["name"]));
     remove(world, "pods", |pod| is_hidden(&pod["spec"]["nodeName"]));
-    let rest = leases(world, |namespace, name| namespace != "kube-node-lease" || !name.starts_with("cp-"));
-    world.kubernetes.objects.insert(LEASES.to_owned(), rest);
+    remove(world, LEASES, |lease| is_hidden(&lease["metadata"]["name"]));
     let nodes = world.kubernetes.objects["nodes"].len();
     change(
         world,

@@ -18,7 +18,7 @@ the pod ready. Talos forwards the kubelet's report, so this is known even while 
 report, the mirror pod in kube-system is read instead.\n\n\
 Ready proves little here: most versions of this pod have no readiness probe. Whether the server works is checked by \
 k8s.api.servers; this check shows why it does not: a missing pod, an image that cannot be pulled, a crash with its exit code. \
-With --no-talos it is skipped where no component is a static pod.\n\n\
+With --no-talos it is skipped where no API server is a static pod.\n\n\
 `talosctl -n NODE containers --kubernetes` lists the containers, including exited ones; `talosctl -n NODE logs --kubernetes ID` shows the log of \
 one.",
     severity: Severity::Fail,
@@ -80,18 +80,17 @@ containers --kubernetes` lists the containers, `talosctl -n NODE logs --kubernet
 };
 
 /// Why no pod is judged where no API server is a static pod.
-const PROCESS: &str =
-    "no static pod is seen: its lease and the servers' answers count, see k8s.controlplane.leases and k8s.api.servers";
+const PROCESS: &str = "no static pod is seen; its lease (k8s.controlplane.leases) and the API servers (k8s.api.servers) are checked instead";
 
 fn judge(cluster: &Assessment<'_>, component: Component) -> Verdict {
     let nodes = match control_planes(cluster) {
         Ok(nodes) => nodes,
         Err(outcome) => return Verdict::whole(outcome),
     };
-    let mut verdict = Verdict::default();
     if cluster.place(component) == Place::Process {
         return Verdict::skipped(PROCESS);
     }
+    let mut verdict = Verdict::default();
     if let Place::Elsewhere(holder) = cluster.place(component) {
         for node in nodes {
             verdict.skip(node.target(), "it runs elsewhere");
@@ -114,7 +113,6 @@ fn judge(cluster: &Assessment<'_>, component: Component) -> Verdict {
 
 fn on_node(cluster: &Assessment<'_>, node: &Node, component: Component) -> Outcome {
     let problem = match &cluster.instance(node, component).state {
-        State::Process => return Outcome::Skip(PROCESS.to_owned()),
         State::NoKubernetes => return Outcome::Skip("no Kubernetes on this machine".to_owned()),
         State::Unreliable => return unreliable_kubelet(cluster, node),
         State::Disabled => return Outcome::Skip("disabled in the machine configuration".to_owned()),

@@ -102,8 +102,9 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
         (wanted, Some(set)) => {
             coverage(cluster, its, set, &target, &mut verdict);
             // Only of Talos machines is it known that each needs one.
-            let uncovered = || uncovered(cluster, "daemonset", set);
-            if let Some(problem) = Some(wanted).filter(|it| *it == Wanted::NoTalos).and_then(|_| uncovered()) {
+            if wanted == Wanted::NoTalos
+                && let Some(problem) = uncovered(cluster, set)
+            {
                 verdict.problem(target, problem);
             }
         }

@@ -28,9 +28,9 @@ crash because of a forwarding loop, or the Deployment was scaled to zero.\n\n\
 With fewer endpoints than replicas of the Deployment `coredns`, the check warns. It fails if a missing pod has not become \
 ready for 5 minutes, or if the rollout has exceeded its deadline. DNS then has no redundancy, and the node of that pod often \
 has no working pod network.\n\n\
-Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos that is unknown, and whatever has \
-a label of cluster DNS counts, in any namespace. If nothing has, the check warns: DNS may run outside of Kubernetes, or it was \
-deleted. Otherwise look at `kubectl -n kube-system describe pods -l k8s-app=kube-dns`.",
+Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos that is unknown: whatever has \
+a label of cluster DNS counts, in other namespaces only if kube-system has no DNS. If there is none at all, the check warns: DNS may \
+run outside of Kubernetes, or it was deleted. Otherwise look at `kubectl -n kube-system describe pods -l k8s-app=kube-dns`.",
     severity: Severity::Fail,
     finds: &[
         Reason::Restarting,
@@ -104,8 +104,8 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// The endpoints of the cluster's own DNS: where kube-system has any part of one, what others have elsewhere, such as a virtual cluster,
-/// is no matter.
+/// The endpoints of the cluster's own DNS. If kube-system has any part of it, those in other namespaces belong to somebody else, such as
+/// a virtual cluster.
 fn own(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<ServiceEndpoint> {
     let is_here = |namespace: &str| namespace == "kube-system";
     let has_own = endpoints.iter().any(|endpoint| is_here(&endpoint.namespace))
@@ -267,7 +267,7 @@ fn without_dns(
                 Wanted::NoTalos if is_unread => untold("without Talos it is unknown"),
                 // Some clusters have it outside of Kubernetes, on each node or with the provider.
                 Wanted::NoTalos => Problem::warn(Reason::DnsMissing, expected, nothing)
-                    .hint(Hint::likely("pods have it from their nodes or from the provider, or it was deleted")),
+                    .hint(Hint::likely("pods get DNS from their nodes or from the provider, or it was deleted")),
                 Wanted::Unknown => untold("no control plane reported"),
                 Wanted::Yes | Wanted::No => Problem::fail(Reason::DnsMissing, expected, nothing),
             };

@@ -82,7 +82,7 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
     let lease = leases.by_name.get(component.name());
     match unelected(cluster, nodes, component) {
         Some(Outcome::Skip(_)) if lease.is_some_and(|lease| !is_alive(lease, leases.date)) => {
-            return left_over(component);
+            return left_over(lease_hint(component, lease));
         }
         Some(outcome) => return outcome,
         None => {}
@@ -99,18 +99,17 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         None => "there is no such lease".to_owned(),
     };
     let has_led = lease.is_some();
-    // Whoever has left a lease was there: no other check that is skipped excuses that nobody renews it.
-    if !has_led && !cluster.is_missed(component) {
-        let is_hidden = cluster.place(component) == Place::Process;
-        if is_hidden {
+    // A lease shows that an instance led: skipping another check does not excuse that none renews it.
+    match cluster.place(component) {
+        Place::Process if !has_led => {
             let name = component.name();
             verdict.leave_out(format!("whether {name} works: it has no pod and no lease; see k8s.pods.starting"));
+            return Outcome::Skip("not measurable: it has no pod and no lease".to_owned());
         }
-        return Outcome::Skip(if is_hidden {
-            "not measurable: it has no pod and no lease".to_owned()
-        } else {
-            format!("it runs nowhere, and `{}` is skipped", component.check())
-        });
+        _ if !has_led && !cluster.is_missed(component) => {
+            return Outcome::Skip(format!("it runs nowhere, and `{}` is skipped", component.check()));
+        }
+        _ => {}
     }
     if let Some(gap) = may_be_disabled(cluster, nodes, component).filter(|_| !has_led) {
         return Outcome::problem(gaps::talos(&gap, "whether the machine configuration disables it").unseen());
@@ -122,17 +121,22 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         verdict.resample_after = Some(RENEWAL);
     }
     let problem = Problem::fail(Reason::NotLeading, expected, observed)
-        .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]))
+        .hint(lease_hint(component, lease))
         .on(instances.iter().map(|node| node.name.as_str()));
     Outcome::problem(problem)
 }
 
-/// The only instance elects nobody, and the lease is from before.
-fn left_over(component: Component) -> Outcome {
+fn lease_hint(component: Component, lease: Option<&Lease>) -> Hint {
+    let namespace = lease.map_or("kube-system", |lease| &lease.namespace);
+    Hint::run("{kubectl} -n {} get lease {} -o yaml", [namespace, component.name()])
+}
+
+/// Warning about a lease from before the only instance ran with `--leader-elect=false`.
+fn left_over(show: Hint) -> Outcome {
     let observed = "no instance renews it: the only one runs with `--leader-elect=false`";
     let problem = Problem::warn(Reason::NotLeading, "a lease that is renewed, or none", observed)
-        .hint(Hint::likely("the lease is left over from when it was held: delete it"))
-        .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]));
+        .hint(Hint::likely("the lease is from before that, and can be deleted"))
+        .hint(show);
     Outcome::problem(problem)
 }
 

@@ -315,7 +315,9 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
         verdict.leave_out(format!("{words}: {}", some(guests.into_iter(), NAMED)));
     }
     if cluster.has_no_leases() {
-        verdict.leave_out("whether the kubelets live: no Node has a lease, so what each Node says of itself counts");
+        verdict.leave_out(
+            "whether the kubelets are alive: no Node has a lease, so only the Ready condition of each counts",
+        );
     }
     let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
     if let Some(problem) = leases.and_then(|leases| is_old(cluster, cluster.memory.node_leases.as_ref(), leases)) {

@@ -360,30 +360,28 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Static pods that most nodes of a role have, and the nodes that lack them. Of the control plane's own components each is asked for.
+/// Static pods that most nodes of a role have, and the nodes that lack them. Whether components of the control plane are missing is asked
+/// of each node.
 fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, &'a Node)> {
-    let mut odd = Vec::new();
-    for role in [Role::ControlPlane, Role::Worker] {
-        let is_windows = |node: &Node| cluster.object(node).is_some_and(KubeNode::is_windows);
-        let works = |node: &&Node| cluster.life(cluster.name_in_kubernetes(node)) == Life::Works && !is_windows(node);
-        let is_judged = |node: &&Node| node.role == role && reason_not_judged(cluster, node).is_none();
-        let nodes: Vec<&Node> = cluster.nodes().iter().filter(is_judged).filter(works).collect();
-        let mut having: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for pod in pods.iter().filter(|pod| pod.mirror) {
-            let Some(host) = nodes.iter().find(|node| cluster.is_on(pod, node)) else { continue };
-            let kind = pod.name.strip_suffix(cluster.name_in_kubernetes(host)).and_then(|it| it.strip_suffix('-'));
-            let is_component = |kind: &str| Component::ALL.iter().any(|component| component.name() == kind);
-            if let Some(kind) = kind.filter(|kind| !is_component(kind)) {
-                having.entry(kind).or_default().insert(host.name.as_str());
-            }
-        }
-        for (kind, having) in having {
-            if having.len() < nodes.len() && having.len() * 2 > nodes.len() {
-                odd.extend(nodes.iter().filter(|node| !having.contains(node.name.as_str())).map(|node| (kind, *node)));
-            }
+    let is_windows = |node: &Node| cluster.object(node).is_some_and(KubeNode::is_windows);
+    let works = |node: &Node| cluster.life(cluster.name_in_kubernetes(node)) == Life::Works;
+    let counts = |node: &&Node| reason_not_judged(cluster, node).is_none() && works(node) && !is_windows(node);
+    let is_component = |kind: &&str| Component::ALL.iter().any(|component| component.name() == *kind);
+    let mut having: BTreeMap<(Role, &str), BTreeSet<&str>> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| pod.mirror) {
+        let Some(host) = cluster.host_of(pod).filter(counts) else { continue };
+        let kind = pod.name.strip_suffix(cluster.name_in_kubernetes(host)).and_then(|it| it.strip_suffix('-'));
+        if let Some(kind) = kind.filter(|kind| !is_component(kind)) {
+            having.entry((host.role, kind)).or_default().insert(&host.name);
         }
     }
-    odd
+    let lacking = |((role, kind), having): ((Role, &'a str), BTreeSet<&str>)| {
+        let nodes: Vec<&Node> = cluster.nodes().iter().filter(|node| node.role == role).filter(counts).collect();
+        let is_usual = having.len() * 2 > nodes.len();
+        let lacking = nodes.into_iter().filter(|node| is_usual && !having.contains(node.name.as_str()));
+        lacking.map(|node| (kind, node)).collect::<Vec<_>>()
+    };
+    having.into_iter().flat_map(lacking).collect()
 }
 
 fn mirror(cluster: &Assessment<'_>, mirror: &Pod) -> Outcome {

@@ -89,7 +89,7 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
             let pods = pods(cluster, kind, workload);
             let outcome = availability(cluster, kind, workload, &pods);
             let target = target(&workload.namespace, &workload.name);
-            match uncovered(cluster, kind, workload) {
+            match uncovered(cluster, workload) {
                 Some(problem) => verdict.problem(target.clone(), problem),
                 None => available += usize::from(matches!(outcome, Outcome::Pass(_))),
             }
@@ -289,9 +289,9 @@ fn surplus(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<Problem> {
 }
 
 /// A network plugin whose DaemonSets leave out a machine: where it has no pod, no new pod gets a network.
-pub(super) fn uncovered(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> Option<Problem> {
+pub(super) fn uncovered(cluster: &Assessment<'_>, workload: &Workload) -> Option<Problem> {
     let agents = network_agents(cluster)?;
-    if kind != "daemonset" || !workload.is_observed() || !agents.iter().any(|agent| std::ptr::eq(*agent, workload)) {
+    if !workload.is_observed() || !agents.iter().any(|agent| std::ptr::eq(*agent, workload)) {
         return None;
     }
     let observed = match left_out(cluster, &agents) {

@@ -205,7 +205,7 @@ fn too_old(member: &Member<'_>, members: &[Member<'_>], to: Numbers) -> Option<P
     let observed = format!("etcd {}", dotted(runs));
     let fail = |expected: String| Problem::fail(Reason::EtcdTooOld, expected, observed.as_str());
     let Some((least, recommended)) = releases::before(target) else {
-        return Some(unknown("etcd", &format!("3.{target}"), "3.5 to 3.7"));
+        return Some(unknown("etcd", &format!("3.{target}"), releases::KNOWN_ETCD));
     };
     let problem = if runs.1 + 1 < target {
         fail(format!("etcd 3.{}, because etcd 3.{target} follows and no minor version can be skipped", target - 1))
@@ -241,7 +241,7 @@ fn unfit(member: &Member<'_>, to: Numbers) -> Option<Problem> {
         return None;
     }
     if !releases::FLAGS_KNOWN.contains(&after.1) {
-        return Some(unknown("etcd", &dotted(after), "3.5 to 3.7"));
+        return Some(unknown("etcd", &dotted(after), releases::KNOWN_ETCD));
     }
     let expected = format!("etcd 3.{} or 3.{}, which Talos 1.{} can start", starts.start(), starts.end(), to.1);
     let problem = Problem::fail(Reason::EtcdImageUnfit, expected, format!("the image of etcd is {}", dotted(after)));
@@ -309,13 +309,12 @@ pub(crate) fn etcd_stops(cluster: &Assessment<'_>) -> Option<EtcdStops> {
     let members: Vec<_> = nodes.into_iter().filter_map(|node| member(cluster, overview, node, target).ok()).collect();
     let etcd = newest_after(&members);
     let failing = |it: &&Member<'_>| too_old(it, &members, to).is_some_and(|it| it.severity == Severity::Fail);
-    let stops_of = |it: &Member<'_>| stops(it, to, etcd);
-    let farthest =
-        members.iter().rev().filter(failing).max_by_key(|it| (stops_of(it).is_empty(), stops_of(it).len()))?;
+    let ways = members.iter().rev().filter(failing).map(|it| (it, stops(it, to, etcd)));
+    let (farthest, stops) = ways.max_by_key(|(_, stops)| (stops.is_empty(), stops.len()))?;
     let problem = too_old(farthest, &members, to)?;
     let bare = |(talos, etcd): &Release| (dotted(*talos), dotted(*etcd));
     Some(EtcdStops {
         why: format!("{} runs {}; required: {}", farthest.node.name, problem.observed, problem.expected),
-        releases: stops_of(farthest).iter().map(bare).collect(),
+        releases: stops.iter().map(bare).collect(),
     })
 }

@@ -63,6 +63,8 @@ pub(super) fn started_by(minor: u32) -> RangeInclusive<u32> {
 
 /// Minor versions of etcd 3 whose flags are known.
 pub(super) const FLAGS_KNOWN: RangeInclusive<u32> = 5..=7;
+/// The same for people.
+pub(super) const KNOWN_ETCD: &str = "3.5 to 3.7";
 
 /// Flags that etcd refuses as of a minor version.
 const REMOVED: &[(u32, &[&str])] = &[

@@ -4,6 +4,7 @@ mod auth;
 mod client;
 mod dial;
 mod drain;
+mod elsewhere;
 mod extensions;
 mod gaps;
 mod intake;
@@ -44,6 +45,7 @@ use crate::snapshot::{
     Workload,
 };
 use client::Transport;
+use elsewhere::{Elsewhere, elections};
 use extensions::{Mutating, Validating, is_label};
 use futures::FutureExt as _;
 use futures::future::{join_all, try_join_all};
@@ -55,13 +57,6 @@ use wire::{Object, apps, core, eviction};
 
 pub(crate) use gaps::short;
 pub(crate) use plugin::abandon;
-
-/// Labels of the EndpointSlices of cluster DNS, which are those of its Service.
-const DNS_LABELS: [&str; 2] =
-    ["k8s-app in (kube-dns,coredns,vcluster-kube-dns)", "dns.operator.openshift.io/owning-dns"];
-
-/// Components of which one instance leads, and their leases.
-const ELECTING: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
 const SYSTEM: &str = "kube-system";
 const NODE_LEASES: &str = "kube-node-lease";
@@ -83,51 +78,6 @@ pub(crate) struct KubeClient {
     /// Static pods, as the last round saw them, where Talos is not asked.
     mirrors: Mutex<Arc<Vec<Pod>>>,
 }
-
-/// What a cluster that Talos has not set up has elsewhere than in `kube-system`.
-struct Elsewhere {
-    /// Static pods, those of `kube-system` as well.
-    mirrors: Observed<Vec<Pod>>,
-    dns: Observed<Vec<ServiceEndpoint>>,
-}
-
-impl Default for Elsewhere {
-    fn default() -> Self {
-        Self { mirrors: Ok(Vec::new()), dns: Ok(Vec::new()) }
-    }
-}
-
-impl Elsewhere {
-    /// Where they are.
-    fn namespaces(&self) -> BTreeSet<String> {
-        let of_pods = self.mirrors.iter().flatten().map(|pod| &pod.namespace);
-        let all = of_pods.chain(self.dns.iter().flatten().map(|endpoint| &endpoint.namespace));
-        all.filter(|namespace| *namespace != SYSTEM).cloned().collect()
-    }
-}
-
-/// Where components elect a leader: beside static pods of theirs that run on machines which serve the API, if kube-system has none.
-/// Whoever can write pods and leases in any other namespace must not be able to hide a dead scheduler.
-fn elections(mirrors: &[Pod], leases: &Leases, api: &[ServiceEndpoint]) -> Elections {
-    let addresses: BTreeSet<&String> = api.iter().flat_map(|endpoint| &endpoint.addresses).collect();
-    let identities = leases.by_name.iter().filter(|(name, _)| name.starts_with("apiserver-"));
-    let hosts: BTreeSet<&String> = identities.filter_map(|(_, lease)| lease.hostname.as_ref()).collect();
-    let serves = |pod: &Pod| {
-        let is_known = pod.node.as_ref().is_some_and(|node| hosts.contains(node));
-        is_known || pod.addresses.iter().any(|address| addresses.contains(address))
-    };
-    let electing = |component: &'static str| {
-        let its = || mirrors.iter().filter(move |pod| pod.is_mirror_of(component));
-        let is_here = its().any(|pod| pod.namespace == SYSTEM);
-        // Its kubelet alone says that it runs.
-        let others = its().filter(|pod| !is_here && pod.state.ready == Some(true) && serves(pod));
-        others.map(|pod| (pod.namespace.clone(), component)).collect::<Vec<_>>()
-    };
-    ELECTING.into_iter().flat_map(electing).collect()
-}
-
-/// Namespaces, and the components that elect a leader in each.
-type Elections = BTreeSet<(String, &'static str)>;
 
 #[derive(Default)]
 struct Round {
@@ -168,7 +118,8 @@ impl KnownLeases {
             *self = Self { of: Some(identity(of)), ..Self::default() };
         }
         for (known, seen) in [(&mut self.node, node), (&mut self.system, system)] {
-            for (name, lease) in seen.iter().flat_map(|leases| &leases.by_name) {
+            let leases = seen.iter().flat_map(|leases| &leases.by_name);
+            for (name, lease) in leases.filter(|(_, lease)| [NODE_LEASES, SYSTEM].contains(&lease.namespace.as_str())) {
                 let before = known.get(name);
                 let other = match before {
                     Some(before) if before.resource_version == lease.resource_version => before.other,
@@ -243,6 +194,10 @@ impl KubeClient {
         self.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn mirrors(&self) -> MutexGuard<'_, Arc<Vec<Pod>>> {
+        self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A machine that the user named lists these addresses of etcd members: each is a control plane, and its API server may be sent
     /// the credentials in this round.
     pub(crate) fn vouch<'a>(&self, members: impl IntoIterator<Item = &'a String>) {
@@ -263,12 +218,12 @@ impl KubeClient {
     }
 
     /// Everything of `facts` but the single servers, at once. `known` decides which leases have moved.
-    pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases, is_talos: bool) -> Kubernetes {
+    pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases, asks_talos: bool) -> Kubernetes {
         let mut seen = unasked(Ok(self.credentials.clone()), Vec::new());
         let wants = |fact: Fact| facts.contains(&fact);
-        let elsewhere = async { if is_talos { Elsewhere::default() } else { self.elsewhere(facts).await } };
+        let elsewhere = async { if asks_talos { Elsewhere::default() } else { self.elsewhere(facts).await } };
         let elsewhere = elsewhere.map(Rc::new).boxed_local().shared();
-        let mirrors = elsewhere.clone().map(|it| Arc::new(it.mirrors.clone().unwrap_or_default()));
+        let mirrors = elsewhere.clone().map(|it| it.mirrors());
         let namespaces = elsewhere.clone().map(|it| it.namespaces());
         let dns = self.endpoints(SYSTEM, "kube-dns");
         let api = Box::pin(self.api_endpoints());
@@ -306,35 +261,9 @@ impl KubeClient {
         (seen.pulling_pods, seen.unplaced_pods) = (pulling, unplaced);
         (seen.csi_nodes, seen.attached_volumes) = (csi_nodes, attached);
         let elsewhere = elsewhere.await;
-        // Those who may not read other namespaces see what kube-system has, and whether that is all, only if it has static pods.
-        let is_seen_here = seen.pods.iter().flatten().any(|pod| pod.mirror);
-        match &elsewhere.mirrors {
-            Err(gap) if gap.kind == GapKind::Forbidden && is_seen_here => {}
-            mirrors => {
-                let others = |pods: &Vec<Pod>| pods.iter().filter(|pod| pod.namespace != SYSTEM).cloned().collect();
-                extend_known(&mut seen.pods, &mirrors.as_ref().map(others).map_err(Gap::clone));
-            }
-        }
-        extend_known(&mut seen.dns_endpoints, &elsewhere.dns);
-        *self.mirrors.lock().unwrap_or_else(PoisonError::into_inner) =
-            Arc::new(elsewhere.mirrors.clone().unwrap_or_default());
+        elsewhere.add_to(&mut seen);
+        *self.mirrors() = elsewhere.mirrors();
         seen
-    }
-
-    /// What is not in `kube-system`, and not where Talos puts it.
-    async fn elsewhere(&self, facts: &BTreeSet<Fact>) -> Elsewhere {
-        let none = |fact: Fact| !facts.contains(&fact);
-        let mirrors = async { if none(Fact::Pods) { Ok(Vec::new()) } else { self.mirror_pods().await } };
-        let dns = async { if none(Fact::DnsEndpoints) { Ok(Vec::new()) } else { self.labeled_dns().await } };
-        let (mirrors, dns) = tokio::join!(mirrors, dns);
-        Elsewhere { mirrors, dns }
-    }
-
-    /// Static pods of all namespaces: theirs are the only pods without a service account.
-    async fn mirror_pods(&self) -> Observed<Vec<Pod>> {
-        let select = Selection { fields: Some("spec.serviceAccountName="), ..Selection::default() };
-        let pods = aged::<Pod, core::Pod>(self.limited(list(&self.transport, &self.lists, select)).await?);
-        Ok(pods.into_iter().filter(|pod| pod.mirror).collect())
     }
 
     /// `/readyz` of one API server, verified as what was dialed and as an API server.
@@ -396,7 +325,8 @@ impl KubeClient {
         facts: &BTreeSet<Fact>,
         known: &KnownLeases,
     ) -> (Observed<Leases>, Observed<Leases>) {
-        let mirrors = async { Arc::clone(&self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)) };
+        let mirrors = Arc::clone(&self.mirrors());
+        let mirrors = async { mirrors };
         self.leases_of(facts, known, mirrors).await
     }
 
@@ -417,7 +347,8 @@ impl KubeClient {
             let mut leases: Leases = leases?;
             let api = if mirrors.is_empty() { Ok(Vec::new()) } else { self.api_endpoints().await };
             for (namespace, component) in elections(&mirrors, &leases, api.as_deref().unwrap_or_default()) {
-                let others: Observed<Leases> = read(namespace, ours(&known.system)).await;
+                // Earlier samples are those of kube-system.
+                let others: Observed<Leases> = read(namespace, &none).await;
                 let mut others = match others {
                     Err(gap) if gap.kind == GapKind::Forbidden && leases.by_name.contains_key(component) => continue,
                     others => others?,
@@ -512,29 +443,6 @@ impl KubeClient {
             let _ = self.conversions.set(read.clone());
         }
         read
-    }
-
-    /// Talos installs DNS behind the Service kube-dns. Others call it as they like, and label it so that monitoring finds it.
-    async fn labeled_dns(&self) -> Observed<Vec<ServiceEndpoint>> {
-        let labeled = try_join_all(DNS_LABELS.map(async |labels| {
-            let select = Selection { labels: Some(labels), ..Selection::default() };
-            match self.limited(list::<Slice>(&self.transport, &self.lists, select)).await {
-                Err(gap) if gap.kind == GapKind::Forbidden => {
-                    let here = self.limited(list_in(&self.transport, &self.lists, SYSTEM, Some(labels))).await?;
-                    Ok((kept(here).collect::<Vec<Slice>>(), Some(gap)))
-                }
-                slices => Ok((kept(slices?).collect(), None)),
-            }
-        }));
-        let (slices, gaps): (Vec<_>, Vec<_>) = labeled.await?.into_iter().unzip();
-        let mut slices: Vec<Slice> = slices.into_iter().flatten().filter(|slice| slice.has_dns_port).collect();
-        // Where kube-system has DNS, what is elsewhere is somebody's own: a virtual cluster's, for one.
-        if slices.iter().any(|slice| slice.namespace == SYSTEM) {
-            slices.retain(|slice| slice.namespace == SYSTEM);
-        } else if let Some(gap) = gaps.into_iter().flatten().next() {
-            return Err(gap);
-        }
-        Ok(slices.into_iter().flat_map(Slice::shown).collect())
     }
 
     async fn endpoints(&self, namespace: &str, service: &str) -> Observed<Vec<ServiceEndpoint>> {
@@ -861,18 +769,6 @@ fn extend<T>(list: Option<&mut Vec<T>>, part: Observed<Vec<T>>) -> Observed<()> 
     Ok(())
 }
 
-/// What was read elsewhere goes into the list, too. Whoever is not seen there may be all that matters.
-fn extend_known<T: Clone + PartialEq>(list: &mut Observed<Vec<T>>, elsewhere: &Observed<Vec<T>>) {
-    match (list.as_mut(), elsewhere) {
-        (Ok(list), Ok(others)) => {
-            let new: Vec<T> = others.iter().filter(|it| !list.contains(it)).cloned().collect();
-            list.extend(new);
-        }
-        (Ok(_), Err(gap)) => *list = Err(gap.clone()),
-        (Err(_), _) => {}
-    }
-}
-
 async fn wanted<T>(facts: &BTreeSet<Fact>, fact: Fact, ask: impl Future<Output = Observed<T>>) -> Observed<T> {
     if facts.contains(&fact) { ask.await } else { Err(Gap::not_asked()) }
 }
@@ -923,40 +819,5 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         webhook_endpoints: BTreeMap::new(),
         api_services: gap(),
         cluster_uid: gap(),
-    }
-}
-
-#[cfg(test)]
-mod elections_tests {
-    use super::*;
-    use crate::testing::fixture::healthy;
-
-    #[test]
-    fn an_election_counts_beside_static_pods_of_machines_that_serve_the_api() {
-        let mut snapshot = healthy();
-        let kubernetes = snapshot.kube();
-        let mut scheduler =
-            kubernetes.pods.iter().flatten().find(|pod| pod.name == "kube-scheduler-cp-1").unwrap().clone();
-        let mut leases = kubernetes.system_leases.clone().unwrap();
-        leases.by_name.retain(|name, _| !name.starts_with("apiserver-"));
-        let api = kubernetes.api_endpoints.clone().unwrap();
-        let of = |pods: &[Pod], leases: &Leases| {
-            elections(pods, leases, &api).into_iter().map(|(namespace, _)| namespace).collect::<Vec<_>>()
-        };
-        "own".clone_into(&mut scheduler.namespace);
-        scheduler.addresses = vec!["10.9.9.9".to_owned()];
-        assert_eq!(of(&[scheduler.clone()], &leases), [""; 0], "its machine serves nothing");
-        scheduler.addresses.clone_from(&api[0].addresses);
-        assert_eq!(of(&[scheduler.clone()], &leases), ["own"]);
-        scheduler.addresses.clear();
-        assert_eq!(
-            of(&[scheduler.clone()], kubernetes.system_leases.as_ref().unwrap()),
-            ["own"],
-            "its server has a lease"
-        );
-        let here = Pod { namespace: "kube-system".to_owned(), ..scheduler.clone() };
-        assert_eq!(of(&[scheduler.clone(), here], kubernetes.system_leases.as_ref().unwrap()), [""; 0]);
-        scheduler.state.ready = Some(false);
-        assert_eq!(of(&[scheduler], kubernetes.system_leases.as_ref().unwrap()), [""; 0]);
     }
 }

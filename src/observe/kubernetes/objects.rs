@@ -649,6 +649,7 @@ impl Kept for Lease {
     fn of(lease: coordination::Lease) -> Self {
         let spec = lease.spec.unwrap_or_default();
         Self {
+            namespace: lease.metadata.namespace.unwrap_or_default(),
             // Whoever has seen it before knows.
             moved_within: None,
             renewed: spec.renew_time.map(|time| time.0),
@@ -853,13 +854,13 @@ const TCP: &str = "TCP";
 pub(super) struct Slice {
     pub(super) namespace: String,
     pub(super) service: String,
-    /// It has a UDP port that is called one of DNS, whatever its number: that is the pods' own.
+    /// It has a UDP port with a name of DNS. Its number does not tell: it is that of the pods.
     pub(super) has_dns_port: bool,
     pub(super) endpoints: Vec<ServiceEndpoint>,
 }
 
 impl Slice {
-    /// Its endpoints. One without any is shown by one that is nowhere: that nothing serves is not that there is no Service.
+    /// Its endpoints. Outside of kube-system, a slice without any becomes one without addresses: its Service exists, and nothing serves.
     pub(super) fn shown(self) -> Vec<ServiceEndpoint> {
         if !self.endpoints.is_empty() || self.namespace == "kube-system" {
             return self.endpoints;

@@ -608,8 +608,9 @@ async fn a_plugin_may_answer_a_client_certificate() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
-    let sample = |version: &str| {
+    let sample_of = |namespace: &str, version: &str| {
         let lease = crate::snapshot::Lease {
+            namespace: namespace.to_owned(),
             renewed: None,
             resource_version: version.to_owned(),
             hostname: None,
@@ -619,6 +620,7 @@ async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
         };
         Ok(Leases { date: None, last_date: None, by_name: BTreeMap::from([("cp-1".to_owned(), lease)]) })
     };
+    let sample = |version: &str| sample_of("kube-node-lease", version);
     let moved =
         |known: &KnownLeases, version: &str| moved_within(&known.node, "cp-1", version).map(|within| within.as_secs());
     let (of, none) = (Ok(credentials("https://192.0.2.1:6443")), Err(Gap::not_asked()));
@@ -637,6 +639,9 @@ async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
     known.remember(&of, asked, &sample("2"), &none);
     assert_eq!(moved(&known, "2"), Some(75));
     assert_eq!(moved(&known, "3"), Some(5));
+    // A lease of this name in another namespace is another lease.
+    known.remember(&of, Instant::now(), &sample_of("elsewhere", "9"), &none);
+    assert_eq!(moved(&known, "2"), Some(75));
     // A list that could not be read takes nothing away, and adds nothing.
     seconds(10).await;
     known.remember(&of, Instant::now(), &none, &none);

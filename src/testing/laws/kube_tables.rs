@@ -381,8 +381,8 @@ fn kube_node() -> Table<KubeNode> {
             harmless("a cloud provider tells it later", |it| it.internal.clear()),
         ],
         overlay: [
-            // Where no other machine has the second address, it is a stray one, of which there is a warning.
-            differs(|it| it.overlay = vec!["10.0.0.1".to_owned(), "10.0.0.2".to_owned()]),
+            // The addresses of the first two machines, in a cluster of either family.
+            differs(|it| it.overlay = ["10.0.0.1", "10.0.0.2", "fd00:10::1", "fd00:10::2"].map(str::to_owned).to_vec()),
             warns(|it| it.overlay = vec!["10.9.9.9".to_owned()]),
             harmless("it has no flannel", |it| it.overlay.clear()),
         ],
@@ -454,6 +454,7 @@ fn leases() -> Table<Leases> {
 
 fn lease(holder: Change<Lease>) -> Table<Lease> {
     table!(Lease {
+        namespace: [harmless(SHOWN, |it| it.namespace.clear())],
         renewed: [
             bad(|it| it.renewed = None),
             bad(|it| it.renewed = Some(ago(60))),
@@ -854,7 +855,7 @@ fn disruption_budget() -> Table<DisruptionBudget> {
 
 fn dns_endpoint() -> Table<ServiceEndpoint> {
     table!(ServiceEndpoint {
-        namespace: [harmless("its pod is not looked for in others", |it| it.namespace.clear())],
+        namespace: [bad(|it| it.namespace.clear())],
         addresses: [bad(|it| it.addresses.clear())],
         ready: [bad(|it| it.ready = false)],
         // What another node means depends on who else serves: see `checks::kubernetes::tests::dns`.

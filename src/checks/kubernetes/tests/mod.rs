@@ -17,6 +17,7 @@ mod starting;
 mod static_pods;
 mod system;
 mod versions;
+mod without_talos;
 
 use crate::model::{Outcome, Status, Verdict};
 use crate::snapshot::{Gap, GapKind, Observed, Pod, Snapshot, Workload};

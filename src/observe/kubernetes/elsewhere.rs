@@ -1,0 +1,164 @@
+//! What a cluster that Talos has not set up has in other namespaces than kube-system: DNS, static pods, and the leases beside them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use super::lists::{Selection, list, list_in};
+use super::objects::{Slice, aged};
+use super::wire::core;
+use super::{KubeClient, SYSTEM, kept};
+use crate::model::Fact;
+use crate::snapshot::{Gap, GapKind, Kubernetes, Leases, Observed, Pod, ServiceEndpoint};
+
+/// Labels of the EndpointSlices of cluster DNS, which are those of its Service.
+const DNS_LABELS: [&str; 2] =
+    ["k8s-app in (kube-dns,coredns,vcluster-kube-dns)", "dns.operator.openshift.io/owning-dns"];
+
+/// Components of which one instance leads, and their leases.
+const ELECTING: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
+
+pub(super) struct Elsewhere {
+    /// Static pods of all namespaces, those of kube-system as well.
+    mirrors: Observed<Arc<Vec<Pod>>>,
+    dns: Observed<Vec<ServiceEndpoint>>,
+}
+
+impl Default for Elsewhere {
+    fn default() -> Self {
+        Self { mirrors: Ok(Arc::default()), dns: Ok(Vec::new()) }
+    }
+}
+
+impl Elsewhere {
+    pub(super) fn mirrors(&self) -> Arc<Vec<Pod>> {
+        self.mirrors.clone().unwrap_or_default()
+    }
+
+    /// The namespaces in which something was found.
+    pub(super) fn namespaces(&self) -> BTreeSet<String> {
+        let of_pods = self.mirrors.iter().flat_map(|pods| pods.iter()).map(|pod| &pod.namespace);
+        let all = of_pods.chain(self.dns.iter().flatten().map(|endpoint| &endpoint.namespace));
+        all.filter(|namespace| *namespace != SYSTEM).cloned().collect()
+    }
+
+    /// Adds it to what was read of kube-system. If it could not be read, that list is not known either: what matters may be there.
+    pub(super) fn add_to(&self, seen: &mut Kubernetes) {
+        // Where kube-system has the static pods, other namespaces need not be readable.
+        let is_seen_here = seen.pods.iter().flatten().any(|pod| pod.mirror);
+        let is_excused = |gap: &Gap| gap.kind == GapKind::Forbidden && is_seen_here;
+        if !self.mirrors.as_ref().is_err_and(is_excused) {
+            let others = |pods: &Arc<Vec<Pod>>| pods.iter().filter(|pod| pod.namespace != SYSTEM).cloned().collect();
+            extend(&mut seen.pods, self.mirrors.as_ref().map(others).map_err(Gap::clone));
+        }
+        extend(&mut seen.dns_endpoints, self.dns.clone());
+    }
+}
+
+/// Adds what the list does not have yet.
+fn extend<T: PartialEq>(list: &mut Observed<Vec<T>>, others: Observed<Vec<T>>) {
+    match (list.as_mut(), others) {
+        (Ok(list), Ok(others)) => {
+            for other in others {
+                if !list.contains(&other) {
+                    list.push(other);
+                }
+            }
+        }
+        (Ok(_), Err(gap)) => *list = Err(gap),
+        (Err(_), _) => {}
+    }
+}
+
+/// Namespaces, and the component that elects a leader in each: those with a ready static pod of it on a machine that serves the API,
+/// unless kube-system has one. Whoever may create pods and leases elsewhere must not be able to hide a dead scheduler.
+pub(super) fn elections(mirrors: &[Pod], leases: &Leases, api: &[ServiceEndpoint]) -> BTreeSet<(String, &'static str)> {
+    let addresses: BTreeSet<&String> = api.iter().flat_map(|endpoint| &endpoint.addresses).collect();
+    let hosts: BTreeSet<&String> = leases.of_api_servers().filter_map(|lease| lease.hostname.as_ref()).collect();
+    let serves = |pod: &Pod| {
+        let is_known = pod.node.as_ref().is_some_and(|node| hosts.contains(node));
+        is_known || pod.addresses.iter().any(|address| addresses.contains(address))
+    };
+    let electing = |component: &'static str| {
+        let its = || mirrors.iter().filter(move |pod| pod.is_mirror_of(component));
+        let is_here = its().any(|pod| pod.namespace == SYSTEM);
+        // Only its kubelet reports it ready.
+        let others = its().filter(|pod| !is_here && pod.state.ready == Some(true) && serves(pod));
+        others.map(|pod| (pod.namespace.clone(), component)).collect::<Vec<_>>()
+    };
+    ELECTING.into_iter().flat_map(electing).collect()
+}
+
+impl KubeClient {
+    pub(super) async fn elsewhere(&self, facts: &BTreeSet<Fact>) -> Elsewhere {
+        let none = |fact: Fact| !facts.contains(&fact);
+        let mirrors = async { if none(Fact::Pods) { Ok(Arc::default()) } else { self.mirror_pods().await } };
+        let dns = async { if none(Fact::DnsEndpoints) { Ok(Vec::new()) } else { self.labeled_dns().await } };
+        let (mirrors, dns) = tokio::join!(mirrors, dns);
+        Elsewhere { mirrors, dns }
+    }
+
+    /// Static pods of all namespaces: they are the only pods without a service account.
+    async fn mirror_pods(&self) -> Observed<Arc<Vec<Pod>>> {
+        let select = Selection { fields: Some("spec.serviceAccountName="), ..Selection::default() };
+        let mut pods = aged::<Pod, core::Pod>(self.limited(list(&self.transport, &self.lists, select)).await?);
+        pods.retain(|pod| pod.mirror);
+        Ok(pods.into())
+    }
+
+    /// Endpoints of DNS Services of any name. Where kube-system has one, those in other namespaces are somebody's own, such as a
+    /// virtual cluster's.
+    async fn labeled_dns(&self) -> Observed<Vec<ServiceEndpoint>> {
+        let labeled = try_join_all(DNS_LABELS.map(async |labels| {
+            let select = Selection { labels: Some(labels), ..Selection::default() };
+            match self.limited(list::<Slice>(&self.transport, &self.lists, select)).await {
+                Err(gap) if gap.kind == GapKind::Forbidden => {
+                    let here = self.limited(list_in(&self.transport, &self.lists, SYSTEM, Some(labels))).await?;
+                    Ok((kept(here).collect::<Vec<Slice>>(), Some(gap)))
+                }
+                slices => Ok((kept(slices?).collect(), None)),
+            }
+        }));
+        let (slices, gaps): (Vec<_>, Vec<_>) = labeled.await?.into_iter().unzip();
+        let mut slices: Vec<Slice> = slices.into_iter().flatten().filter(|slice| slice.has_dns_port).collect();
+        if slices.iter().any(|slice| slice.namespace == SYSTEM) {
+            slices.retain(|slice| slice.namespace == SYSTEM);
+        } else if let Some(gap) = gaps.into_iter().flatten().next() {
+            return Err(gap);
+        }
+        Ok(slices.into_iter().flat_map(Slice::shown).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixture::healthy;
+
+    #[test]
+    fn an_election_counts_beside_static_pods_of_machines_that_serve_the_api() {
+        let mut snapshot = healthy();
+        let kubernetes = snapshot.kube();
+        let pods = kubernetes.pods.as_ref().unwrap();
+        let mut scheduler = pods.iter().find(|pod| pod.name == "kube-scheduler-cp-1").unwrap().clone();
+        let all = kubernetes.system_leases.clone().unwrap();
+        let mut leases = all.clone();
+        leases.by_name.retain(|name, _| !name.starts_with("apiserver-"));
+        let api = kubernetes.api_endpoints.clone().unwrap();
+        let of = |pods: &[Pod], leases: &Leases| {
+            elections(pods, leases, &api).into_iter().map(|(namespace, _)| namespace).collect::<Vec<_>>()
+        };
+        "own".clone_into(&mut scheduler.namespace);
+        scheduler.addresses = vec!["10.9.9.9".to_owned()];
+        assert_eq!(of(&[scheduler.clone()], &leases), [""; 0], "its machine serves nothing");
+        scheduler.addresses.clone_from(&api[0].addresses);
+        assert_eq!(of(&[scheduler.clone()], &leases), ["own"]);
+        scheduler.addresses.clear();
+        assert_eq!(of(&[scheduler.clone()], &all), ["own"], "its server has a lease");
+        let here = Pod { namespace: "kube-system".to_owned(), ..scheduler.clone() };
+        assert_eq!(of(&[scheduler.clone(), here], &all), [""; 0]);
+        scheduler.state.ready = Some(false);
+        assert_eq!(of(&[scheduler], &all), [""; 0]);
+    }
+}
