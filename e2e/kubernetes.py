@@ -5,7 +5,7 @@ import json
 from cluster import NAME, RIG, STATE, Cluster, pinned, told_by
 
 
-WORKERS = 5
+NODES = tuple(f"worker-{n:04d}" for n in range(1, 6))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,12 +14,15 @@ class Kind:
 
     what: str
     settings: dict = dataclasses.field(default_factory=dict)
-    nodes: tuple = ("cp-1", "cp-2", "cp-3", *(f"worker-{n:04d}" for n in range(1, WORKERS + 1)))
+    nodes: tuple = ("cp-1", "cp-2", "cp-3", *NODES)
 
 
 KINDS = {
     "k8s": Kind("no Talos: three etcd members, three API servers behind a balancer, nodes by kwok"),
     "kubernetes-1.34": Kind("Kubernetes 1.34", {"KUBERNETES": "1.34.4"}),
+    "processes": Kind("the control plane as processes of its machines, as k3s has it", {"SHAPE": "processes"}),
+    "hosted": Kind("a control plane that is no part of the cluster's Nodes, as with a provider", {"SHAPE": "hosted"}, NODES),
+    "named-dns": Kind("DNS behind a Service of another name, as RKE2 has it", {"SHAPE": "named-dns"}),
 }
 # What `[run]` calls them, and the rig's names of their certificates.
 USERS = {"admin": "admin", "rbac": "reader", "no-rights": "nobody", "expired": "reader-expired", "foreign-ca": "reader-foreign"}
@@ -36,11 +39,12 @@ class KubernetesCluster(Cluster):
 
     @property
     def settings(self):
-        return {"KUBERNETES": pinned("KUBERNETES_DEFAULT"), **self.kind.settings}
+        return {"KUBERNETES": pinned("KUBERNETES_DEFAULT"), "SHAPE": "static-pods", **self.kind.settings}
 
     def is_of_this_kind(self):
-        version = self.state / "kubernetes"
-        return version.exists() and version.read_text().strip() == self.settings["KUBERNETES"]
+        files = {setting: self.state / setting.lower() for setting in self.settings}
+        there = {setting: file.read_text().strip() for setting, file in files.items() if file.exists()}
+        return self.settings == there
 
     def up(self, phase=None):
         self.call("rig.sh", "up")

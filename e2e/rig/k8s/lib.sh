@@ -17,6 +17,11 @@ asked=${KUBERNETES:-}
 [ ! -f "$state/kubernetes" ] || KUBERNETES=$(< "$state/kubernetes")
 : "${KUBERNETES:=$(pinned KUBERNETES_DEFAULT)}"
 suffix=$(suffix_of KUBERNETES "$KUBERNETES")
+# How the cluster is made, as distributions make theirs: static-pods, processes (of the control planes, without a static pod), hosted (the
+# control planes are no Nodes), named-dns (DNS behind a Service of another name).
+asked_shape=${SHAPE:-}
+[ ! -f "$state/shape" ] || SHAPE=$(< "$state/shape")
+: "${SHAPE:=static-pods}"
 
 # Members .1 .2 .3 (.4 for faults), balancer .100, a slow server's own address .50; workers from the third octet + 10 on.
 subnet=127.0.10
@@ -175,5 +180,5 @@ wait_ready() { # I
 
 # Nodes and pods: three control planes, workers, mirror pods. Makes what is missing and waits until all are ready.
 objects() {
-  python3 "$own/objects.py" "$workers" "v$KUBERNETES" "$pki" "$subnet"
+  python3 "$own/objects.py" "$workers" "v$KUBERNETES" "$pki" "$subnet" "$SHAPE"
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""objects.py WORKERS VERSION PKI SUBNET: the cluster's content, played by kwok.
+"""objects.py WORKERS VERSION PKI SUBNET SHAPE: the cluster's content, played by kwok.
 
-Makes what is missing of cp-1 to cp-3, worker-0001 to worker-WORKERS and the control plane's mirror pods, and waits until all
-nodes and all pods of kube-system are ready.
+Makes what is missing of cp-1 to cp-3, worker-0001 to worker-WORKERS and the control plane's mirror pods, as far as clusters of this
+shape have them, and waits until all nodes and all pods of kube-system are ready.
 """
 import datetime
 import http.client
@@ -11,10 +11,11 @@ import ssl
 import sys
 import time
 
-WORKERS, VERSION, PKI, SUBNET = int(sys.argv[1]), *sys.argv[2:]
+WORKERS, VERSION, PKI, SUBNET, SHAPE = int(sys.argv[1]), *sys.argv[2:]
 DEADLINE = time.monotonic() + 120
 NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/kube-system/pods"
 STATIC = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+CONTROL_PLANES = () if SHAPE == "hosted" else (1, 2, 3)
 DNS_REPLICAS = 2
 
 
@@ -61,8 +62,8 @@ def node(name, address):
             "capacity": resources,
             "nodeInfo": {
                 "kubeletVersion": VERSION,
-                "osImage": "Talos (v1.13.0)",
-                "kernelVersion": "6.18.0-talos",
+                "osImage": "Talos (v1.13.0)" if SHAPE == "static-pods" else "Ubuntu 24.04.3 LTS",
+                "kernelVersion": "6.18.0-talos" if SHAPE == "static-pods" else "6.8.0-60-generic",
                 "containerRuntimeVersion": "containerd://2.2.9",
                 "architecture": "amd64",
                 "operatingSystem": "linux",
@@ -114,16 +115,16 @@ def unready(things):
 
 
 first, second, third = SUBNET.split(".")
-addresses = {f"cp-{i}": f"{SUBNET}.{i}" for i in (1, 2, 3)}
+addresses = {f"cp-{i}": f"{SUBNET}.{i}" for i in CONTROL_PLANES}
 addresses |= {f"worker-{i:04d}": f"{first}.{second}.{int(third) + 10}.{i}" for i in range(1, WORKERS + 1)}
 for name, address in addresses.items():
     call("POST", NODES, node(name, address))
-for name in ("cp-1", "cp-2", "cp-3"):
-    for app in STATIC:
-        call("POST", PODS, mirror_pod(app, call("GET", f"{NODES}/{name}")))
+static = [(f"cp-{i}", app) for i in CONTROL_PLANES for app in STATIC if SHAPE != "processes"]
+for name, app in static:
+    call("POST", PODS, mirror_pod(app, call("GET", f"{NODES}/{name}")))
 
 # kube-proxy on every node, coredns, mirror pods
-wanted = len(addresses) + DNS_REPLICAS + len(STATIC) * 3
+wanted = len(addresses) + DNS_REPLICAS + len(static)
 while True:
     nodes, pods = call("GET", NODES)["items"], call("GET", PODS)["items"]
     if not unready([*nodes, *pods]) and (len(nodes), len(pods)) == (len(addresses), wanted):

@@ -2,7 +2,7 @@
 # A real etcd and Kubernetes control plane, three of each, without Talos; nodes and pods are played by kwok. All addresses
 # are loopback, in a network namespace that has nothing else. Root.
 #
-#   rig.sh up                  starts what does not run; idempotent. KUBERNETES=1.35.4 version
+#   rig.sh up                  starts what does not run; idempotent. KUBERNETES=1.35.4 version, SHAPE=processes (see lib.sh)
 #   rig.sh rights MANIFEST     gives the user cluster-health the rights of this ClusterRole and no other
 #   rig.sh exec CMD...         any command inside the rig's network, as the administrator
 #   rig.sh status              processes, memory, /readyz, etcd, nodes and pods
@@ -30,14 +30,24 @@ network_up() {
 
 up() {
   [ "${asked:-$KUBERNETES}" = "$KUBERNETES" ] || die "the rig has Kubernetes $KUBERNETES, not $asked; '$0 down' first"
+  [ "${asked_shape:-$SHAPE}" = "$SHAPE" ] || die "the rig is of shape $SHAPE, not $asked_shape; '$0 down' first"
   need_programs
   (umask 077 && mkdir -p "$run" "$data")
   echo "$KUBERNETES" > "$state/kubernetes"
+  echo "$SHAPE" > "$state/shape"
   "$own/pki.sh" || die "pki.sh failed"
   bring_up || die "the control plane did not come up; logs are in $run"
   repeat 50 0.2 kubectl get namespace kube-system > /dev/null 2>&1 # its controller needs a moment
-  kubectl apply -f "$own/base.yaml" > "$run/apply.log" 2>&1 || die "$(cat "$run/apply.log")"
+  base | kubectl apply -f - > "$run/apply.log" 2>&1 || die "$(cat "$run/apply.log")"
   objects || die "nodes and pods did not get ready"
+}
+
+base() {
+  if [ "$SHAPE" = named-dns ]; then
+    sed -E 's/name: (kube-dns|coredns), namespace/name: rke2-coredns, namespace/' "$own/base.yaml"
+  else
+    cat "$own/base.yaml"
+  fi
 }
 
 rights() { # MANIFEST
@@ -55,7 +65,7 @@ down() {
     sleep 0.05
   done
   netns_down "$net"
-  rm -rf "${state:?}/pki" "$state/run" "$state/data" "$state/kubernetes"
+  rm -rf "${state:?}/pki" "$state/run" "$state/data" "$state/kubernetes" "$state/shape"
 }
 
 status() {
