@@ -41,12 +41,21 @@ pub(super) fn is_narrowed(cluster: &Assessment<'_>) -> bool {
 }
 
 /// Judges each Talos node of the scope on its own. Nodes that are not judged are listed with the reason.
-pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
-    if let Err(outcome) = talos_way(cluster) {
+pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
+    match talos_way(cluster) {
+        Ok(()) => each_machine(cluster, judge),
+        Err(outcome) => Verdict::whole(outcome),
+    }
+}
+
+/// The same for a check that Kubernetes alone can answer: without Talos, every Node of the scope is judged.
+pub(super) fn each_machine<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
+    let way = if cluster.asks_talos() { talos_way(cluster) } else { Ok(()) };
+    if let Err(outcome) = way {
         return Verdict::whole(outcome);
     }
     if cluster.nodes().is_empty() {
-        return Verdict::whole(Outcome::problem(no_node()));
+        return Verdict::whole(Outcome::problem(no_node(cluster)));
     }
     let mut verdict = Verdict::default();
     for node in cluster.nodes().iter().filter(|node| !node.out_of_scope) {
@@ -58,8 +67,12 @@ pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&
     verdict
 }
 
-fn no_node() -> Problem {
-    Problem::error(Reason::NodeMissing, "at least one node", "no source names any node")
+fn no_node(cluster: &Assessment<'_>) -> Problem {
+    let problem = Problem::error(Reason::NodeMissing, "at least one node", "no source names any node");
+    if !cluster.asks_talos() {
+        return problem;
+    }
+    problem
         .hint(Hint::likely("discovery is disabled; pass the nodes with `--control-plane-nodes` and `--worker-nodes`"))
 }
 

@@ -155,7 +155,8 @@ fn causes_come_before_symptoms_and_symptoms_have_no_diagnosis_of_their_own() {
     snapshot.talos_of("cp-1").etcd_members = gap(GapKind::TimedOut);
     snapshot.talos_of("cp-1").etcd_alarms = gap(GapKind::TimedOut);
     let failed = vec!["etcd".to_owned()];
-    let readyz = Readyz { server: String::new(), status: 500, failed, text: String::new(), certificate: None };
+    let readyz =
+        Readyz { server: String::new(), status: 500, failed, text: String::new(), certificate: None, unnamed: None };
     snapshot.kube().servers.insert("cp-1".to_owned(), Ok(readyz.clone()));
     snapshot.kube().endpoint = Ok(readyz);
     lists(&mut snapshot, GapKind::ServerError);

@@ -140,6 +140,8 @@ facts! {
     /// Endpoints of the Services that webhooks name.
     WebhookEndpoints: "endpointslices (of webhooks)", Kubernetes(Resource("discovery.k8s.io", "endpointslices"));
     ApiServices: "apiservices", Kubernetes(Resource("apiregistration.k8s.io", "apiservices"));
+    /// `/version` of the Kubernetes endpoint, without Talos: elsewhere images tell.
+    ServerVersion: "GET /version (endpoint)", Kubernetes(Url("/version"));
     /// The namespace kube-system, whose UID is the cluster's: for `upgrade-plan`.
     KubernetesCluster: "namespaces (kube-system)", Kubernetes(Object("", "namespaces", "kube-system"));
     /// `HealthCheck`, by one control plane.

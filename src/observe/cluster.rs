@@ -102,7 +102,7 @@ impl Observer<'_> {
         let control_planes = candidates.iter().filter(|candidate| candidate.role == Some(Role::ControlPlane));
         let probes = control_planes.map(|candidate| async move {
             let port = candidate.api_port.unwrap_or(API_PORT);
-            let asked = probe(client, &candidate.addresses, port, until);
+            let asked = probe(client, &candidate.addresses, port, self.talos.is_some(), until);
             let shown = population::shown(candidate);
             let answer = self.awaited.one(Part::Servers, shown, Result::is_ok, asked).await;
             (population::label(candidate), answer)
@@ -159,7 +159,7 @@ impl Observer<'_> {
             }
             let own: Vec<String> = node.addresses.iter().filter(|it| !doubtful.contains(it)).cloned().collect();
             Some(async move {
-                let answer = probe(client, &own, node.api_port, until).await;
+                let answer = probe(client, &own, node.api_port, self.talos.is_some(), until).await;
                 (node.name.clone(), settled(before.cloned(), answer, node.talos.contact.is_ok()))
             })
         });
@@ -185,19 +185,26 @@ fn is_untrusted(server: &Observed<Readyz>) -> bool {
 }
 
 impl Observer<'_> {
-    /// Each API server that has answered at an address of its own, once more there: a balancer would hide all but one.
+    /// Each API server that has answered at an address of its own, once more there: a balancer would hide all but one. If no machine
+    /// runs any, as far as Kubernetes alone tells, there is only the endpoint.
     pub(super) async fn ask_requested_apis(
         &self,
         side: &KubernetesSide,
-        servers: &BTreeMap<String, Observed<Readyz>>,
+        kubernetes: &Kubernetes,
+        nodes: &[Node],
         until: Instant,
     ) -> BTreeMap<String, Observed<RequestedApis>> {
         let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::RequestedApis)) else {
             return BTreeMap::new();
         };
-        let asked = servers.iter().map(|(name, server)| async move {
+        if self.talos.is_none() && nodes.iter().all(|node| node.role == Role::Worker) {
+            let answer = timeout_at(until, client.requested_apis_of_endpoint()).await.unwrap_or_else(|_| late());
+            let endpoint = kubernetes.credentials.iter().map(|it| it.server.clone());
+            return endpoint.map(|endpoint| (endpoint, answer.clone())).collect();
+        }
+        let asked = kubernetes.servers.iter().map(|(name, server)| async move {
             let answer = match server {
-                Ok(readyz) => timeout_at(until, client.requested_apis(&readyz.server)).await.unwrap_or_else(|_| late()),
+                Ok(readyz) => timeout_at(until, client.requested_apis(readyz)).await.unwrap_or_else(|_| late()),
                 Err(gap) => Err(gap.clone()),
             };
             (name.clone(), answer)
@@ -265,11 +272,26 @@ fn leads_nowhere(kind: GapKind) -> bool {
 }
 
 /// The first address that leads to an API server decides; one that leads nowhere from here, or that may not be asked, does not.
-async fn probe(client: &KubeClient, addresses: &[String], port: u16, until: Instant) -> Observed<Readyz> {
+async fn probe(
+    client: &KubeClient,
+    addresses: &[String],
+    port: u16,
+    asks_talos: bool,
+    until: Instant,
+) -> Observed<Readyz> {
     let mut last = None;
     let Ok(addresses) = timeout_at(until, client.in_order(addresses)).await else { return late() };
     for address in addresses.into_iter().take(API_ADDRESSES) {
-        let Ok(answer) = timeout_at(until, client.server(address, port)).await else {
+        let asked = async {
+            match client.server(address, port).await {
+                // Talos puts every address of a machine into the certificate.
+                Err(gap) if gap.kind == GapKind::NameNotInCertificate && !asks_talos => {
+                    Box::pin(client.server_by_name(address, port, gap)).await
+                }
+                answer => answer,
+            }
+        };
+        let Ok(answer) = timeout_at(until, asked).await else {
             // It says nothing about the server that we have run out of time: neither that it is frozen, nor that the way to it
             // is closed.
             return last.unwrap_or_else(late);
@@ -288,7 +310,7 @@ mod tests {
 
     fn ready(server: &str) -> Readyz {
         let server = server.to_owned();
-        Readyz { server, status: 200, failed: Vec::new(), text: String::new(), certificate: None }
+        Readyz { server, status: 200, failed: Vec::new(), text: String::new(), certificate: None, unnamed: None }
     }
 
     fn gap(kind: GapKind) -> Observed<Readyz> {

@@ -111,13 +111,15 @@ pub(crate) fn means_only_unasked(pattern: &str, planned: &[(&'static Check, Sele
     fitting.first().filter(|_| is_unasked).map(|check| check.stage)
 }
 
-/// Stages 1 and 2, and what compares Talos with Kubernetes.
+/// Stages 1 and 2, what compares Talos with Kubernetes, and what an upgrade of Talos needs.
 fn is_talos_only(check: &Check) -> bool {
+    use CheckId::{
+        K8sApiIdentity, K8sStaticpodsRendered, UpgradeEtcd, UpgradeExtensions, UpgradeMatrix, UpgradeTalosPath,
+    };
     check.stage.number() <= 2
         || check.stage == Stage::Server
-        || check.stage == Stage::Upgrade
-        || check.id == CheckId::K8sApiIdentity
-        || check.id == CheckId::K8sStaticpodsRendered
+        || matches!(check.id, K8sApiIdentity | K8sStaticpodsRendered)
+        || matches!(check.id, UpgradeTalosPath | UpgradeMatrix | UpgradeEtcd | UpgradeExtensions)
 }
 
 fn in_level(check: &Check, level: Option<Level>) -> bool {

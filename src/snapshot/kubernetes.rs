@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Certificate, GapKind, Observed, PodState, Validity};
+use super::{Certificate, Flags, Gap, GapKind, Observed, PodState, Validity};
 use crate::model::Shared;
 
 /// The Kubernetes side of a round.
@@ -64,6 +64,7 @@ pub(crate) struct Kubernetes {
     pub(crate) volume_attachments: Observed<Vec<VolumeAttachment>>,
     pub(crate) persistent_volumes: Observed<Vec<PersistentVolume>>,
     /// What was requested of each control plane's own API server, by node name; of one that was not seen, why.
+    /// If no machine runs any, as far as Kubernetes alone tells: of whichever is behind the endpoint, by its URL.
     pub(crate) requested_apis: BTreeMap<String, Observed<RequestedApis>>,
     /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices. Without Talos, those of all Services with a label of
     /// cluster DNS; one that has none is shown by an endpoint without addresses.
@@ -79,6 +80,8 @@ pub(crate) struct Kubernetes {
     /// Endpoints of each Service that a webhook names, by namespace and name.
     pub(crate) webhook_endpoints: BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>,
     pub(crate) api_services: Observed<Vec<ApiService>>,
+    /// `gitVersion` of the API server behind the endpoint, without Talos.
+    pub(crate) version: Observed<String>,
     /// UID of the namespace kube-system, which stands for the cluster. Asked by `upgrade-plan` only.
     pub(crate) cluster_uid: Observed<String>,
 }
@@ -123,6 +126,7 @@ impl Kubernetes {
             ("customresourcedefinitions", self.conversions.as_ref().err()),
             ("endpointslices of webhooks", self.webhook_endpoints.values().find_map(|it| it.as_ref().err())),
             ("apiservices", self.api_services.as_ref().err()),
+            ("/version", self.version.as_ref().err()),
         ];
         let lists = lists.into_iter().map(|(what, gap)| (what.to_owned(), gap));
         let metrics = self.requested_apis.iter().map(|(node, it)| (format!("/metrics of {node}"), it.as_ref().err()));
@@ -175,6 +179,9 @@ pub(crate) struct Readyz {
     pub(crate) text: String,
     /// Validity of the certificate that the server presented on this connection; `None` if it could not be read.
     pub(crate) certificate: Option<Validity>,
+    /// Why the certificate does not prove the address that was dialed, if the server proved to be an API server by the name that all of
+    /// them have.
+    pub(crate) unnamed: Option<Gap>,
 }
 
 impl Readyz {
@@ -421,6 +428,8 @@ pub(crate) struct Pod {
     pub(crate) controller: Option<(String, String)>,
     /// What its command says of `--leader-elect`, if anything.
     pub(crate) leader_elect: Option<bool>,
+    /// What a component of the control plane is started with, if this is its static pod.
+    pub(crate) flags: Option<Flags>,
     /// How long it has not been ready, by the clock of the server that answered. `None`: it is ready, or nothing says since when
     /// it is not.
     pub(crate) unready_for: Option<Duration>,
@@ -785,6 +794,8 @@ pub(crate) struct Workload {
     pub(crate) installs_network: bool,
     /// Whether its pods register a driver with the kubelet of each node, as those of CSI do.
     pub(crate) registers_driver: bool,
+    /// Whether its pods have one of Kubernetes' own priority classes, which say that the cluster needs them.
+    pub(crate) is_critical: bool,
     /// How a DaemonSet places its pods.
     pub(crate) spread: Spread,
 }

@@ -155,6 +155,8 @@ impl Snapshot {
             }
             Fact::WebhookEndpoints => self.of_webhooks(),
             Fact::ApiServices => self.of_kubernetes(|it| answer("apiservices", &it.api_services).unless_refused()),
+            Fact::ServerVersion if self.talos.is_some() => Vec::new(),
+            Fact::ServerVersion => self.of_kubernetes(|it| answer("GET /version", &it.version).optional()),
             Fact::KubernetesCluster => self.of_kubernetes(|it| answer("namespaces (kube-system)", &it.cluster_uid)),
             Fact::ServerCheck => self.of_server_check(),
         }
@@ -221,9 +223,12 @@ impl Snapshot {
         servers.flat_map(|(node, it)| of(Source::ApiServer(node), [answer("/readyz", it).optional()])).collect()
     }
 
-    fn of_metrics(&self) -> Vec<Missing<'_>> {
+    fn of_metrics<'a>(&'a self) -> Vec<Missing<'a>> {
         let servers = self.usable_kubernetes().flat_map(|it| &it.requested_apis);
-        servers.flat_map(|(node, metrics)| of(Source::ApiServer(node), [answer("/metrics", metrics)])).collect()
+        let by = |name: &'a str| {
+            if self.nodes.iter().any(|node| node.name == name) { Source::ApiServer(name) } else { Source::Kubernetes }
+        };
+        servers.flat_map(|(name, metrics)| of(by(name), [answer("/metrics", metrics)])).collect()
     }
 
     fn of_webhooks(&self) -> Vec<Missing<'_>> {

@@ -212,12 +212,17 @@ pub(crate) fn trials(rows: &[Arc<Row>]) -> Vec<Trial> {
     row.scenario.shape.workers = 2;
     row.arguments = vec!["--no-talos".to_owned()];
     row.credentials.talosconfig = Quality::Absent;
-    let row = Arc::new(row);
+    let mut before_an_upgrade = row.clone();
+    before_an_upgrade.arguments.extend(["--drain", NODE, "--upgrade-kubernetes", NEXT].map(str::to_owned));
+    let (row, before_an_upgrade) = (Arc::new(row), Arc::new(before_an_upgrade));
     let mut trials = vec![Trial::test("distributions: docs/support.md", || documented().map_err(told))];
     for its in DISTRIBUTIONS {
         let healthy = Arc::clone(&row);
         let name = format!("distribution {}: healthy", its.name);
         trials.push(Trial::test(name, move || is_healthy(its, &healthy).map_err(told)));
+        let upgraded = Arc::clone(&before_an_upgrade);
+        let name = format!("distribution {}: before an upgrade", its.name);
+        trials.push(Trial::test(name, move || may_begin(its, &upgraded).map_err(told)));
         for fault in FAULTS.iter().filter(|(fault, _)| its.cell(fault) != Missing) {
             let row = Arc::clone(&row);
             let name = format!("distribution {}: {}", its.name, fault.0);
@@ -226,6 +231,9 @@ pub(crate) fn trials(rows: &[Arc<Row>]) -> Vec<Trial> {
     }
     trials
 }
+
+/// The Kubernetes after the simulated one.
+const NEXT: &str = "1.36.4";
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn told(error: anyhow::Error) -> Failed {
@@ -261,6 +269,45 @@ fn is_healthy(its: &Distribution, row: &Row) -> anyhow::Result<()> {
         ensure!(says(&judged.report, why), "{fault}: notObserved does not say `{why}`\n{judged}");
     }
     Ok(())
+}
+
+/// An upgrade may begin on each of them, and not while a budget holds a pod.
+fn may_begin(its: &Distribution, row: &Row) -> anyhow::Result<()> {
+    let (_, fine) = judged(row, |world| make(its, world))?;
+    ensure!(fine.outcome.code == 0, "exit code {}\n{fine}", fine.outcome.code);
+    let (_, held) = judged(row, |world| {
+        make(its, world);
+        hold_a_pod(world);
+    })?;
+    let names_budget = held.report["checks"].to_string().contains("default/hold");
+    ensure!(held.outcome.code == 1 && names_budget, "exit code {}\n{held}", held.outcome.code);
+    Ok(())
+}
+
+fn hold_a_pod(world: &mut World) {
+    let labels = json!({"app": "held"});
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "held-1", "uid": "held", "controller": true});
+    world.kubernetes.objects.entry("pods".to_owned()).or_default().push(json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "held-1-x", "namespace": "default", "labels": labels, "ownerReferences": [owner]},
+        "spec": {"nodeName": NODE, "serviceAccountName": "default", "containers": [{"name": "it", "image": "it:1"}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }));
+    world.kubernetes.objects.entry("poddisruptionbudgets.policy".to_owned()).or_default().push(json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "hold", "namespace": "default", "generation": 1},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
+        "status": {
+            "observedGeneration": 1,
+            "disruptionsAllowed": 0,
+            "currentHealthy": 1,
+            "desiredHealthy": 1,
+            "expectedPods": 1,
+        },
+    }));
 }
 
 fn is_told(its: &Distribution, (name, fault): &Fault, row: &Row) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use super::serving::{is_on_lost_node, unread_pods};
 use super::severity_of;
 use super::workloads::{
     Wanted, installed, is_labeled, is_stuck, places, system_pods, troubles, unfinished, wanted, warn_of_restarts,
-    with_refusal,
+    with_refusal, workload_of,
 };
 use crate::assess::workloads::is_well;
 use crate::assess::{Assessment, PodLists, Serving, Why};
@@ -64,8 +64,8 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
             Ok(endpoints) => endpoints,
             Err(outcome) => return Verdict::whole(outcome),
         };
-    let target = Target::new(Kind::Workload, "kube-system/kube-dns");
     let endpoints = &own(cluster, endpoints);
+    let target = target(cluster, endpoints);
     let mut verdict = Verdict::default();
     let served: Vec<_> = endpoints.iter().map(|endpoint| (endpoint, dns_serving(cluster, endpoint))).collect();
     let of = |wanted: &[Serving]| {
@@ -104,9 +104,20 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
+/// The Service that Talos and most others have, or the workload of the pods that serve in another namespace.
+fn target(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Target {
+    let is_here = |namespace: &str| namespace == "kube-system";
+    let is_usual = endpoints.iter().any(|endpoint| is_here(&endpoint.namespace));
+    let pods = dns_pods(cluster);
+    let elsewhere = pods.iter().find(|pod| !is_here(&pod.namespace)).filter(|_| !is_usual && !endpoints.is_empty());
+    let named = elsewhere.and_then(|pod| Some((&pod.namespace, workload_of(pod)?.1)));
+    let name = named.map_or("kube-system/kube-dns".to_owned(), |(namespace, name)| format!("{namespace}/{name}"));
+    Target::new(Kind::Workload, name)
+}
+
 /// The endpoints of the cluster's own DNS. If kube-system has any part of it, those in other namespaces belong to somebody else, such as
 /// a virtual cluster.
-fn own(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<ServiceEndpoint> {
+pub(in crate::checks) fn own(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<ServiceEndpoint> {
     let is_here = |namespace: &str| namespace == "kube-system";
     let has_own = endpoints.iter().any(|endpoint| is_here(&endpoint.namespace))
         || deployment(cluster).is_some()
@@ -129,6 +140,19 @@ fn instances(endpoints: &[&ServiceEndpoint]) -> i32 {
     let instance = |endpoint: &&ServiceEndpoint| endpoint.pod.clone().unwrap_or_else(|| endpoint.addresses.join(" "));
     let instances: BTreeSet<String> = endpoints.iter().map(instance).collect();
     i32::try_from(instances.len()).unwrap_or(i32::MAX)
+}
+
+/// Where the pods that serve DNS run.
+pub(in crate::checks) fn show_dns_pods(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Hint {
+    let label = match dns_pods(cluster).first() {
+        Some(pod) => pod.labels.get("k8s-app").map(|app| (pod.namespace.as_str(), app.as_str())),
+        None => None,
+    };
+    match (label, endpoints.first()) {
+        (Some((namespace, app)), _) => Hint::run("{kubectl} -n {} get pods -l k8s-app={} -o wide", [namespace, app]),
+        (None, Some(endpoint)) => Hint::run("{kubectl} -n {} get pods -o wide", [&endpoint.namespace]),
+        (None, None) => Hint::run("{kubectl} -n kube-system get pods -o wide", []),
+    }
 }
 
 /// The pods that serve DNS, or are to. Talos and most others have them in kube-system, under one label.

@@ -27,7 +27,8 @@ among the endpoints of the Service default/kubernetes. The report says so. The s
 a token or a password goes only to addresses that default/kubernetes or etcd's member list names, because a compromised worker can \
 claim to be a control plane. If other API servers are reached directly, this is \
 a warning: packets to this one are dropped, or its machine has a problem. After a refused connection only a lease that is seen \
-to be renewed counts, because a recent one may belong to a server that has just died.\n\n\
+to be renewed counts, because a recent one may belong to a server that has just died. With --no-talos, a certificate that lacks the \
+address is a warning, if default/kubernetes lists that address and the certificate is valid for `kubernetes.default.svc`.\n\n\
 Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
 the check fails; so it does if one of its endpoints is a worker. API servers that are ready and not among them are a warning. Unknown addresses beside those of control planes are a warning, and \
 so are several unknown ones alone where Talos tells the addresses of its machines; a load balancer has one.\n\n\
@@ -176,11 +177,19 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
 /// Most addresses that are named.
 const NAMES: usize = 3;
 
+/// Warning about a server whose certificate lacks the address at which default/kubernetes lists it.
+fn unnamed(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
+    let readyz = cluster.any_kubernetes()?.servers.get(&node.name)?.as_ref().ok()?;
+    let gap = readyz.unnamed.as_ref()?;
+    let expected = "its certificate is valid for the address at which default/kubernetes lists it";
+    Some(Problem::warn(Reason::NameNotInCertificate, expected, &*gap.text).permanent())
+}
+
 fn on_node(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     let expected = "/readyz answers 200, or the server's lease is renewed";
     Outcome::problem(match cluster.server(node) {
         Server::NotAsked => Problem::error(Reason::NoAnswer, "an answer to /readyz", "not queried"),
-        Server::Ready => return Outcome::Pass(None),
+        Server::Ready => return unnamed(cluster, node).map_or(Outcome::Pass(None), Outcome::problem),
         Server::NotReady(readyz) if readyz.misses_only_etcd() => gaps::readyz(cluster, readyz),
         Server::NotReady(readyz) => gaps::readyz(cluster, readyz).about(About::Itself),
         Server::Lost(gap) => Problem::fail(Reason::ApiUnreachable, "/readyz answers 200", &*gap.text),

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::severity_of;
 use super::workloads::{
-    is_amiss, is_judged, is_stuck, needs_pod, places, system_pods, troubles, unfinished, warn_of_restarts, with_refusal,
+    is_amiss, is_judged, is_stuck, needs_pod, places, stem, system_pods, troubles, unfinished, warn_of_restarts,
+    with_refusal, workload_of,
 };
 use super::{daemon_sets, dns};
 use crate::assess::workloads::is_well;
@@ -26,6 +27,8 @@ Multus, OVN-Kubernetes and Weave Net are recognized by their DaemonSets in any n
 recognized by the DaemonSet that mounts `/opt/cni/bin` of its nodes, or `/etc/cni/net.d` in the host's network. \
 DaemonSets that mount a folder `plugins_registry` of their nodes count in any namespace, too: through it, CSI and DRA drivers \
 register with the kubelet, and without its driver a node cannot mount volumes. \
+With --no-talos, workloads with the priority class `system-cluster-critical` or `system-node-critical` count in any namespace; outside \
+of those above, they fail only if none of their pods is available. \
 Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check are left to them. Workloads with 0 desired pods are \
 ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline \
@@ -88,6 +91,8 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
         for workload in workloads.iter().filter(|workload| !is_judged_elsewhere(cluster, workload)) {
             let pods = pods(cluster, kind, workload);
             let outcome = availability(cluster, kind, workload, &pods);
+            let outcome =
+                if is_known_by_class_alone(cluster, workload) { softened(outcome, workload) } else { outcome };
             let target = target(&workload.namespace, &workload.name);
             match uncovered(cluster, workload) {
                 Some(problem) => verdict.problem(target.clone(), problem),
@@ -118,6 +123,25 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
         _ => verdict.sum_up(&format!("Other system workloads: all {available} available")),
     }
     verdict
+}
+
+/// Whether only the priority class of its pods shows that the cluster needs this workload.
+fn is_known_by_class_alone(cluster: &Assessment<'_>, workload: &Workload) -> bool {
+    let Workload { namespace, is_critical, installs_network, registers_driver, .. } = workload;
+    let is_of_system = |namespaces: &Vec<String>| namespaces.contains(namespace);
+    *is_critical
+        && !(*installs_network || *registers_driver || namespace == SYSTEM_NAMESPACE)
+        && !cluster.list(|kubernetes| &kubernetes.plugin_namespaces).is_some_and(is_of_system)
+}
+
+/// Many who install agents give them the classes of the system: while any of their pods works, one that does not is a warning.
+fn softened(outcome: Outcome, workload: &Workload) -> Outcome {
+    match outcome {
+        Outcome::Problem(problem) if problem.severity == Severity::Fail && workload.available > 0 => {
+            Outcome::problem(Problem { severity: Severity::Warn, ..*problem })
+        }
+        outcome => outcome,
+    }
 }
 
 fn target(namespace: &str, name: &str) -> Target {
@@ -370,23 +394,6 @@ fn networked<'a>(cluster: &Assessment<'a>) -> impl Iterator<Item = &'a KubeNode>
 /// k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.
 fn is_judged_elsewhere(cluster: &Assessment<'_>, workload: &Workload) -> bool {
     daemon_sets::judged(cluster).chain(dns::deployment(cluster)).any(|it| std::ptr::eq(it, workload))
-}
-
-/// The workload that a pod belongs to: its kind, and its name.
-fn workload_of(pod: &Pod) -> Option<(&'static str, &str)> {
-    let (kind, name) = pod.controller.as_ref()?;
-    match kind.as_str() {
-        "DaemonSet" => Some(("daemonset", name)),
-        "StatefulSet" => Some(("statefulset", name)),
-        // A ReplicaSet has the Deployment's name and a hash.
-        "ReplicaSet" => Some(("deployment", stem(name)?)),
-        _ => None,
-    }
-}
-
-/// A generated name without what was generated.
-fn stem(name: &str) -> Option<&str> {
-    name.rsplit_once('-').map(|(stem, _)| stem)
 }
 
 /// How many pods of a Deployment or `StatefulSet` are on nodes that are lost, or have no node to run on while one is: these are in the

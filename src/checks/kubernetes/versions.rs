@@ -8,7 +8,7 @@ use crate::assess::components::{Component, Place, State};
 use crate::assess::workloads::{is_well, says_ready};
 use crate::assess::{Assessment, Standing};
 use crate::checks::Check;
-use crate::checks::gaps::{kubelet_word, no_pods, unregistered, unseen};
+use crate::checks::gaps::{kubelet_word, listed, no_pods, unregistered, unseen};
 use crate::checks::scope::{GUEST, control_planes, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, Pod, PodState};
@@ -31,7 +31,8 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     stage: Stage::ControlPlane,
     summary: "the versions of control plane, kubelets and kube-proxy are compatible, and are the expected ones",
     explain: "Reads the versions of kube-apiserver, kube-controller-manager and kube-scheduler from the images of their static \
-pods, that of each kubelet from its Node object, and that of each kube-proxy from its pod. Compares them with Kubernetes' version skew policy. API servers are at \
+pods, that of each kubelet from its Node object, and that of each kube-proxy from its pod. With --no-talos, `GET /version` tells the \
+version of the API server if no image does. Compares them with Kubernetes' version skew policy. API servers are at \
 most one minor version apart. The other two are no newer than any API server and at most one minor version older. Kubelets and kube-proxy are \
 no newer and at most three older (two before 1.25). Anything else fails.\n\n\
 Different versions within the policy are a warning: an upgrade is in progress, or was interrupted. With --expect-kubernetes V \
@@ -55,6 +56,7 @@ pub(in crate::checks) const FACTS: &[Fact] = &[
     Fact::Pods,
     Fact::KubeNodes,
     Fact::SystemLeases,
+    Fact::ServerVersion,
 ];
 
 /// Major and minor version, which are all that the policy is about.
@@ -80,6 +82,8 @@ pub(in crate::checks) struct Running {
     pub(in crate::checks) numbers: (u32, u32, u32),
     /// Whether the process serves only for comparison, and nothing is reported about it.
     is_not_judged: bool,
+    /// The one API server that answers at the endpoint, whose image nobody sees. Others may have it upgraded long before the nodes.
+    is_endpoint: bool,
 }
 
 impl Running {
@@ -130,6 +134,9 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
             alone = outcome.clone();
             verdict.push(Target::cluster(), outcome);
         }
+    }
+    if !cluster.asks_talos() && !running.iter().any(Running::is_api_server) {
+        of_endpoint(cluster, &mut running, &mut verdict);
     }
     of_kubelets(cluster, &mut running, &mut verdict);
     of_proxies(cluster, demanded, &mut running, &mut verdict);
@@ -233,6 +240,7 @@ fn of_components(
                 version,
                 numbers,
                 is_not_judged: why.is_some(),
+                is_endpoint: false,
             }),
             Ok(Image::NamesNone(image)) => {
                 untold |= component == Component::ApiServer;
@@ -306,6 +314,30 @@ fn tagged(image: &str) -> Option<Image> {
     Some(Image::Names(tag.trim_start_matches('v').to_owned(), version::numbers(tag)?))
 }
 
+/// The API server at the endpoint, by its own answer.
+fn of_endpoint(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &mut Verdict) {
+    let expected = "the version of the API server";
+    match listed(cluster, |kubernetes| &kubernetes.version, expected) {
+        Ok(version) => {
+            let Some(numbers) = version::numbers(version) else {
+                let observed = format!("version `{version}`");
+                let problem = Problem::error(Reason::UnreadableAnswer, expected, observed);
+                return verdict.problem(Target::cluster(), problem);
+            };
+            running.push(Running {
+                part: Part::Component(Component::ApiServer),
+                target: Target::cluster(),
+                name: "the API server".to_owned(),
+                version: version.trim_start_matches('v').to_owned(),
+                numbers,
+                is_not_judged: false,
+                is_endpoint: true,
+            });
+        }
+        Err(outcome) => verdict.push(Target::cluster(), outcome),
+    }
+}
+
 fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &mut Verdict) {
     if let Err(outcome) = node_objects(cluster, "the versions of the kubelets") {
         return verdict.push(Target::cluster(), outcome);
@@ -334,6 +366,7 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
                 version: version.trim_start_matches('v').to_owned(),
                 numbers,
                 is_not_judged: false,
+                is_endpoint: false,
             }),
             // A kubelet that has not reported yet has not told its version either.
             None if version.is_empty() && !says_ready(object) => {
@@ -367,6 +400,7 @@ fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Ve
                 version,
                 numbers,
                 is_not_judged: false,
+                is_endpoint: false,
             }),
             Some((_, image)) if demanded.is_some() => verdict.push(target, without_version(demanded, image)),
             _ => {}
@@ -409,7 +443,7 @@ fn meets(version: &str, asked: &str) -> bool {
 /// More than one version, or the one.
 fn mixture(running: &[Running], verdict: &mut Verdict) {
     let mut by_version: BTreeMap<(u32, u32, u32), Vec<&Running>> = BTreeMap::new();
-    for it in running.iter().filter(|it| !it.is_not_judged) {
+    for it in running.iter().filter(|it| !it.is_not_judged && !it.is_endpoint) {
         by_version.entry(it.numbers).or_default().push(it);
     }
     let mut versions = by_version.values();

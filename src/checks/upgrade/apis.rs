@@ -6,10 +6,11 @@ use super::data::Numbers;
 use super::{kubernetes_target, some_of};
 use crate::assess::Assessment;
 use crate::assess::servers::Server;
+use crate::assess::workloads::is_alive;
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, of_our_cluster, talos_way};
 use crate::checks::scope::control_planes;
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, RequestedApi, RequestedApis};
 use crate::text::version;
 
@@ -22,9 +23,11 @@ pub(in crate::checks) const APIS: Check = Check {
 removed fails: its clients get 404 after the upgrade. An API that is deprecated but still served is no problem.\n\n\
 Every control plane is queried at its own address, because each counts only its own requests and a load balancer hides the \
 others. An API server that was not seen, or metrics that may not be read, are an error. Counting starts when the API server \
-starts. So a monthly job may be missing, and a client that was fixed stays listed until the API server restarts.",
+starts. So a monthly job may be missing, and a client that was fixed stays listed until the API server restarts.\n\n\
+With --no-talos, a control plane that no Node is part of can only be queried at its endpoint. Then one API server has answered, and \
+a warning tells how many there are.",
     severity: Severity::Fail,
-    finds: &[Reason::RemovedApiRequested],
+    finds: &[Reason::RemovedApiRequested, Reason::RequestsPartlySeen],
     requires: &[
         CheckId::TalosNodesReachable,
         CheckId::K8sCredentials,
@@ -33,21 +36,31 @@ starts. So a monthly job may be missing, and a client that was fixed stays liste
         CheckId::K8sApiServers,
     ],
     after: &[],
-    facts: &[Fact::TalosNodes, Fact::ServerReadyz, Fact::RequestedApis],
+    facts: &[
+        Fact::TalosNodes,
+        Fact::KubeNodes,
+        Fact::Pods,
+        Fact::SystemLeases,
+        Fact::ApiEndpoints,
+        Fact::ServerReadyz,
+        Fact::RequestedApis,
+    ],
     judge: apis,
 };
 
 const EXPECTED: &str = "the metrics of its API server";
+const AT_ENDPOINT: &str = "the metrics of the API server";
 
 fn apis(cluster: &Assessment<'_>) -> Verdict {
     let to = match kubernetes_target(cluster) {
         Ok(to) => to,
         Err(verdict) => return verdict,
     };
-    // Kubernetes alone does not tell which control planes there are.
-    let is_ours = talos_way(cluster).and_then(|()| of_our_cluster(cluster, EXPECTED));
+    let way = if cluster.asks_talos() { talos_way(cluster) } else { Ok(()) };
+    let is_ours = way.and_then(|()| of_our_cluster(cluster, EXPECTED));
     let nodes = match is_ours.and_then(|()| control_planes(cluster)) {
         Ok(nodes) => nodes,
+        Err(Outcome::Skip(_)) if !cluster.asks_talos() => return at_endpoint(cluster, to),
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
@@ -63,6 +76,31 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
     }
     let since = started.map(|it| format!(" since {}", shown(it))).unwrap_or_default();
     verdict.sum_up(&format!("no API that Kubernetes 1.{} has removed was requested{since}", to.1));
+    verdict
+}
+
+/// Verdict for a control plane that others run: one of its API servers has answered, behind the endpoint.
+fn at_endpoint(cluster: &Assessment<'_>, to: Numbers) -> Verdict {
+    let seen = kubernetes_side(cluster).and_then(|side| match side.requested_apis.values().next() {
+        Some(Ok(requested)) => Ok(requested),
+        Some(Err(gap)) => Err(Outcome::problem(gaps::kubernetes(cluster, gap, AT_ENDPOINT))),
+        None => Err(Outcome::problem(Problem::error(Reason::NoAnswer, AT_ENDPOINT, "not queried").unseen())),
+    });
+    let requested = match seen {
+        Ok(requested) => requested,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::whole(of_server(requested, to));
+    let leases = cluster.list(|kubernetes| &kubernetes.system_leases);
+    let servers = leases.map_or(0, |leases| leases.of_api_servers().filter(|it| is_alive(it, leases.date)).count());
+    if servers != 1 {
+        let all = if servers == 0 { "an unknown number of".to_owned() } else { servers.to_string() };
+        let observed = format!("1 of {all} API servers has answered, behind the endpoint");
+        let problem = Problem::warn(Reason::RequestsPartlySeen, "the metrics of each API server", observed);
+        verdict.problem(Target::cluster(), problem.permanent());
+    }
+    let since = shown(requested.started);
+    verdict.sum_up(&format!("no API that Kubernetes 1.{} has removed was requested since {since}", to.1));
     verdict
 }
 

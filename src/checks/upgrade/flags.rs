@@ -2,13 +2,13 @@
 
 use super::removed::{self, since};
 use super::{kubernetes_target, some_of, unknown};
-use crate::assess::components::Component;
+use crate::assess::components::{Component, Place};
 use crate::assess::{Assessment, has_kubernetes};
 use crate::checks::Check;
-use crate::checks::gaps::{says_nothing, talos_fact};
-use crate::checks::scope::{control_planes, each_node};
+use crate::checks::gaps::{listed, says_nothing, talos_fact};
+use crate::checks::scope::{control_planes, each_node, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Flags, GapKind, Node};
+use crate::snapshot::{Flags, GapKind, Node, Pod};
 
 pub(in crate::checks) const FLAGS: Check = Check {
     id: CheckId::UpgradeFlags,
@@ -20,12 +20,14 @@ of `--runtime-config` with a table of those that Kubernetes has removed. A compo
 plane. Setting a feature gate to a value that is no longer allowed fails, too.\n\n\
 The flags and feature gates of each kubelet are compared the same way (`KubeletSpecs`). Talos 1.12.9, 1.13.4, 1.14 and newer show \
 them to os:admin only: with a lower role, a warning says that they were not checked. They come from `machine.kubelet.extraArgs` \
-and `extraConfig`; those of the control plane from `cluster.apiServer.extraArgs` and so on.",
+and `extraConfig`; those of the control plane from `cluster.apiServer.extraArgs` and so on.\n\n\
+With --no-talos, the command lines are those of the static pods that Kubernetes lists. Components that are processes of their \
+nodes, or that others host, show none, and Kubernetes does not show the flags of kubelets.",
     severity: Severity::Fail,
     finds: &[Reason::RemovedFlag, Reason::KubeletFlagsUnseen],
     requires: &[CheckId::TalosNodesReachable],
     after: &[],
-    facts: &[Fact::TalosNodes, Fact::StaticPods, Fact::KubeletFlags],
+    facts: &[Fact::TalosNodes, Fact::StaticPods, Fact::KubeletFlags, Fact::KubeNodes, Fact::Pods, Fact::SystemLeases],
     judge: flags,
 };
 
@@ -41,6 +43,9 @@ fn flags(cluster: &Assessment<'_>) -> Verdict {
         Ok(nodes) => nodes,
         Err(outcome) => return Verdict::whole(outcome),
     };
+    if !cluster.asks_talos() {
+        return without_talos(cluster, &nodes, to);
+    }
     let mut unseen = Vec::new();
     let mut verdict = each_node(cluster, |node, verdict| match of_kubelet(cluster, node, to) {
         Ok(problems) => note(verdict, node, problems),
@@ -102,6 +107,52 @@ fn of_kubelet(cluster: &Assessment<'_>, node: &Node, to: u32) -> Result<Vec<Prob
         None if has_kubernetes(node) == Some(false) => Ok(Vec::new()),
         None => Err(Unread::Other(says_nothing(expected, "no KubeletSpec"))),
     }
+}
+
+/// The components that are static pods, by the command lines that Kubernetes lists.
+fn without_talos(cluster: &Assessment<'_>, nodes: &[&Node], to: u32) -> Verdict {
+    let pods = match listed(cluster, |kubernetes| &kubernetes.pods, "the command lines of the static pods") {
+        Ok(pods) => pods,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    let mut verdict = Verdict::default();
+    if cluster.place(Component::ApiServer) == Place::Process {
+        verdict.skip(Target::cluster(), "no component of the control plane is a static pod");
+    }
+    let mut unseen = Vec::new();
+    for node in nodes {
+        if let Some(why) = reason_not_judged(cluster, node) {
+            verdict.skip(node.target(), why);
+            continue;
+        }
+        let mut seen = None;
+        for component in Component::ALL {
+            let Some(pod) = cluster.mirror_of(pods, node, component) else { continue };
+            match &pod.flags {
+                Some(flags) if !flags.names.is_empty() => {
+                    seen.get_or_insert_with(Vec::new).extend(of_mirror(component, pod, flags, to));
+                }
+                // A script starts it, or a file has its configuration.
+                _ => unseen.push(pod.name.as_str()),
+            }
+        }
+        match seen {
+            Some(problems) => note(&mut verdict, node, problems),
+            None => verdict.skip(node.target(), "no command line of a static pod shows flags"),
+        }
+    }
+    let which = if unseen.is_empty() { "flag" } else { "flag that was seen" };
+    verdict.sum_up(&format!("no {which} of the control plane is one that Kubernetes 1.{to} refuses"));
+    if !unseen.is_empty() {
+        verdict.leave_out(format!("the flags of {}: not in the command lines", some_of(&unseen)));
+    }
+    verdict.leave_out("the flags of the kubelets, and of what is not a static pod: Kubernetes does not show them");
+    verdict
+}
+
+fn of_mirror(component: Component, pod: &Pod, flags: &Flags, to: u32) -> Vec<Problem> {
+    let hint = || Hint::run("{kubectl} -n {} get pod {} -o yaml", [pod.namespace.as_str(), pod.name.as_str()]);
+    with_flags(component.name(), flags, to).into_iter().map(|problem| problem.hint(hint())).collect()
 }
 
 /// What the components of this control plane would not start with.

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 
 use self::data::Numbers;
 use super::gaps::{listed, says_nothing, talos_contact};
-use super::scope::{each_node, is_narrowed, reason_not_judged_as_talos};
+use super::scope::{each_machine, is_narrowed, reason_not_judged_as_talos};
 use super::stated;
 use crate::assess::Assessment;
 use crate::model::{CheckId, Outcome, Problem, Reason, Target, Verdict};
@@ -64,7 +64,7 @@ fn each_to_go<'a>(
     mut judge: impl FnMut(&'a Node, &mut Verdict),
 ) -> Verdict {
     let upgrade = &cluster.asked.upgrade;
-    let mut verdict = each_node(cluster, |node, verdict| {
+    let mut verdict = each_machine(cluster, |node, verdict| {
         let goes = upgrade.drain.as_deref().map_or(upgrade.talos.is_some(), |named| node.is_called(named));
         if goes {
             judge(node, verdict);

@@ -37,7 +37,7 @@ pods and those of the kubelets from their Node objects, as k8s.controlplane.vers
 `talosctl upgrade-k8s` upgrades to a newer patch of the same minor version, or to the next minor version, and never \
 downgrades. Meanwhile the new API server works with kubelets of the old version, which may be at most three minor versions \
 older (two for those before 1.25). A version that only a Talos in development supports is a warning. A component with an image that names no version is an error, because its current version is \
-unknown.",
+unknown; with --no-talos, the version that the API server tells is enough.",
     severity: Severity::Fail,
     finds: &[Reason::UpgradePathUnsupported, Reason::TargetInDevelopment],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
@@ -107,7 +107,9 @@ fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
         Err(verdict) => return verdict,
     };
     let target = cluster.asked.upgrade.kubernetes.as_deref().unwrap_or_default();
-    let Seen { running, mut verdict, .. } = versions::seen(cluster, Some("a version to upgrade from"));
+    // Others may pin all images by digest. There the API server tells its version, and no other component is newer.
+    let demanded = cluster.asks_talos().then_some("a version to upgrade from");
+    let Seen { running, mut verdict, .. } = versions::seen(cluster, demanded);
     if !running.iter().any(Running::is_api_server) && verdict.problems().next().is_none() {
         let problem = Problem::error(Reason::NoAnswer, "the version of an API server", "no version was seen");
         verdict.problem(Target::cluster(), problem);

@@ -7,7 +7,7 @@ use crate::assess::servers::{Server, endpoint_is_down};
 use crate::checks::Check;
 use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
-use crate::checks::kubernetes::dns::dns_serving;
+use crate::checks::kubernetes::dns::{dns_serving, own, show_dns_pods};
 use crate::checks::kubernetes::leases::leases;
 use crate::checks::kubernetes::serving::unread_pods;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
@@ -24,6 +24,7 @@ cluster DNS on other machines that are ready.\n\n\
 `quorum-at-risk` means that fewer voters than n/2+1 would be left. What cannot be avoided is a warning: etcd with one or two \
 voters, the only control plane, and DNS in a cluster of one node. A member or API server of unknown state counts as down; if \
 the result depends on it, the check is an error. It warns if the Kubernetes endpoint in use is an address of the machine itself.\n\n\
+With --no-talos, etcd is not queried, and only the API and DNS are checked.\n\n\
 `etcd.tolerance` and `--require-quorum-margin` check the cluster as it is; this check shows what one reboot leaves.",
     severity: Severity::Fail,
     finds: &[
@@ -61,9 +62,12 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asked.upgrade.takes_down_machines() {
         return not_asked("--drain");
     }
-    let fine = |which: &str| format!("etcd, the API and DNS keep working: {which} may go down");
-    each_to_go(cluster, fine, |node, verdict| {
-        let left = [etcd_without(cluster, node), servers_without(cluster, node), dns_without(cluster, node)];
+    let sees_etcd = cluster.asks_talos() || cluster.etcd.is_external;
+    let what = if sees_etcd { "etcd, the API and DNS" } else { "the API and DNS" };
+    let fine = |which: &str| format!("{what} keep working: {which} may go down");
+    let dns = dns(cluster);
+    let mut verdict = each_to_go(cluster, fine, |node, verdict| {
+        let left = [etcd_without(cluster, node), servers_without(cluster, node), dns_without(cluster, &dns, node)];
         let problems: Vec<Outcome> = left.into_iter().flatten().collect();
         if problems.is_empty() {
             verdict.ok(node.target());
@@ -71,7 +75,13 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
         for problem in problems {
             verdict.push(node.target(), problem);
         }
-    })
+    });
+    if !sees_etcd {
+        verdict.leave_out(
+            "whether etcd, or what the API stores its objects in, keeps working without the machine: it is not queried",
+        );
+    }
+    verdict
 }
 
 /// What no machine that comes back could change is no reason never to upgrade.
@@ -81,7 +91,8 @@ fn unless_by_design(by_design: bool, problem: Problem) -> Outcome {
 
 fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     // Behind `--etcd-endpoints` no member is on any of the machines.
-    if node.role == Role::Worker || cluster.etcd.is_external {
+    let is_queried = cluster.asks_talos() && !cluster.etcd.is_external;
+    if node.role == Role::Worker || !is_queried {
         return None;
     }
     let overview = match overview(cluster) {
@@ -139,7 +150,11 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         return Some(Outcome::problem(problem.unseen()));
     }
     let observed = if others.is_empty() { "it is the only control plane" } else { "no other API server works" };
-    let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-apiserver -o wide", []);
+    let hint = if cluster.asks_talos() {
+        Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-apiserver -o wide", [])
+    } else {
+        Hint::run("{kubectl} -n default get endpointslices -l kubernetes.io/service-name=kubernetes", [])
+    };
     let elsewhere = cluster.control_planes().filter(|other| other.name != node.name);
     let problem = Problem::fail(Reason::LastApiServer, expected, observed)
         .hint(hint)
@@ -160,21 +175,22 @@ fn endpoint_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     })
 }
 
-fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
-    let expected = "a ready endpoint of the cluster DNS on another machine";
-    let endpoints =
-        match listed(cluster, |kubernetes| &kubernetes.dns_endpoints, "the endpoints of kube-system/kube-dns") {
-            Ok(endpoints) => endpoints,
-            Err(outcome) => return Some(outcome),
-        };
-    let Some(object) = cluster.object(node) else { return Some(unregistered(node)) };
+/// The endpoints of the cluster's DNS, and all that shows which of them serve.
+fn dns(cluster: &Assessment<'_>) -> Result<Vec<ServiceEndpoint>, Outcome> {
+    let endpoints = listed(cluster, |kubernetes| &kubernetes.dns_endpoints, "the endpoints of kube-system/kube-dns")?;
+    let endpoints = own(cluster, endpoints);
     // An endpoint of a node that has fallen silent is there for a while.
-    if let Err(outcome) = leases(cluster) {
-        return Some(outcome);
-    }
-    if let Some(outcome) = unread_pods(cluster, endpoints) {
-        return Some(outcome);
-    }
+    leases(cluster)?;
+    unread_pods(cluster, &endpoints).map_or(Ok(endpoints), Err)
+}
+
+fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outcome>, node: &Node) -> Option<Outcome> {
+    let expected = "a ready endpoint of the cluster DNS on another machine";
+    let endpoints = match dns {
+        Ok(endpoints) => endpoints,
+        Err(outcome) => return Some(outcome.clone()),
+    };
+    let Some(object) = cluster.object(node) else { return Some(unregistered(node)) };
     let ready = || endpoints.iter().filter(|endpoint| dns_serving(cluster, endpoint).but_for_its_node());
     let is_here = |name: &str| name == object.name;
     let lives_elsewhere = |name: &str| !is_here(name) && cluster.serving_on(Some(name)).may_be();
@@ -195,7 +211,7 @@ fn dns_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         let observed = "an endpoint without a node name";
         return Some(Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed)));
     }
-    let hint = Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns -o wide", []);
+    let hint = show_dns_pods(cluster, endpoints);
     // None of those elsewhere lives.
     let elsewhere = ready().filter_map(|endpoint| endpoint.node.as_deref()).filter(|name| !is_here(name));
     let problem =

@@ -558,6 +558,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::KubeletFlagsUnseen
         | R::ExtensionsLost
         | R::ImageUnknown
+        | R::RequestsPartlySeen
         | R::RemovedApiRequested
         | R::EvictionBlocked
         | R::SeveralBudgets

@@ -234,6 +234,7 @@ reasons! {
     KubeletFlagsUnseen "kubelet-flags-unseen" "the flags of the kubelets were not checked" upgrade::KUBELET_FLAGS_UNSEEN;
     ExtensionsLost "extensions-lost" "the installer image lacks extensions of the machine" upgrade::EXTENSIONS_LOST;
     ImageUnknown "image-unknown" "which extensions the installer image has is not known" upgrade::IMAGE_UNKNOWN;
+    RequestsPartlySeen "requests-partly-seen" "the requested APIs of some API servers are not known" upgrade::REQUESTS_PARTLY_SEEN;
     RemovedApiRequested "removed-api-requested" "an API was requested that the target has removed" upgrade::REMOVED_API_REQUESTED;
     EvictionBlocked "eviction-blocked" "a PodDisruptionBudget allows no eviction" upgrade::EVICTION_BLOCKED;
     SeveralBudgets "several-budgets" "a pod is selected by several PodDisruptionBudgets" upgrade::SEVERAL_BUDGETS;

@@ -268,6 +268,17 @@ pub(super) const IMAGE_UNKNOWN: Text = Text {
     ],
 };
 
+pub(super) const REQUESTS_PARTLY_SEEN: Text = Text {
+    explanation: "Each API server counts its own requests. The control plane runs outside of the cluster's Nodes, so it can be queried only at its endpoint, where one of its API servers answers. Others may have received requests for an API that the target has removed.",
+    source: KUBERNETES_DEPRECATIONS,
+    remedy: &[
+        Look("kubectl get --raw /metrics"),
+        Do(
+            "Run the check several times: a load balancer leads to another API server each time. Providers list deprecated requests, too, such as the upgrade insights of EKS and the recommendations of GKE.",
+        ),
+    ],
+};
+
 pub(super) const REMOVED_API_REQUESTED: Text = Text {
     explanation: "Since the API server was started, some client has requested an API that the target version of Kubernetes has removed. After the upgrade this client gets 404. Often it is an old release of a controller, a Helm chart or a CI job. The record is cleared only when the API server restarts.",
     source: KUBERNETES_DEPRECATIONS,

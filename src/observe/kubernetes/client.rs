@@ -28,7 +28,7 @@ use super::auth::Auth;
 use super::dial::{self, Answered, Dialer, Fault, Shown};
 use super::gaps;
 use super::intake::{Intake, Keep};
-use super::peer::{Peer, PeerVerifier};
+use super::peer::{API_SERVER, Peer, PeerVerifier};
 use super::whom::{Place, Target, Trusted};
 use crate::config::proxy::Routes;
 use crate::config::{certificate, kubeconfig};
@@ -183,10 +183,11 @@ impl Transport {
     async fn open(&self, Place { server, peer }: &Place) -> Observed<Opened> {
         let dialer = match peer {
             Peer::Endpoint => self.dialer.clone(),
-            Peer::Machine => {
+            Peer::Machine | Peer::Service => {
                 let mut tls = (*self.dialer.tls).clone();
                 tls.dangerous().set_certificate_verifier(self.machines.clone()?);
-                Dialer { tls: Arc::new(tls), name: None, ..self.dialer.clone() }
+                let name = (*peer == Peer::Service).then(|| crate::observe::dial::server_name(API_SERVER));
+                Dialer { tls: Arc::new(tls), name: name.transpose()?, ..self.dialer.clone() }
             }
         };
         let connection = dialer.clone().dial(server.clone()).await?;
@@ -207,7 +208,7 @@ impl Transport {
         *request.uri_mut() = Uri::from_static(path);
         match of {
             Target::Trusted(trusted) => self.ask(trusted, request, keep).await,
-            Target::Claimed(claimed) if self.has_secret().await? => {
+            Target::Claimed(claimed) if claimed.place().peer != Peer::Service && self.has_secret().await? => {
                 self.client(claimed.place()).await?;
                 Err(gaps::untrusted(claimed.place()))
             }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 
-use super::lists::{Selection, list, list_in};
-use super::objects::{Slice, aged};
-use super::wire::core;
+use super::lists::{Kept, Selection, list, list_in};
+use super::objects::{Since, Slice, aged};
+use super::wire::{apps, core};
 use super::{KubeClient, SYSTEM, kept};
 use crate::model::Fact;
-use crate::snapshot::{Gap, GapKind, Kubernetes, Leases, Observed, Pod, ServiceEndpoint};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Leases, Observed, Pod, ServiceEndpoint, Workload};
 
 /// Labels of the EndpointSlices of cluster DNS, which are those of its Service.
 const DNS_LABELS: [&str; 2] =
@@ -23,11 +23,13 @@ pub(super) struct Elsewhere {
     /// Static pods of all namespaces, those of kube-system as well.
     mirrors: Observed<Arc<Vec<Pod>>>,
     dns: Observed<Vec<ServiceEndpoint>>,
+    /// Deployments and `StatefulSets` of all namespaces that say that the cluster needs them.
+    critical: [Observed<Vec<Workload>>; 2],
 }
 
 impl Default for Elsewhere {
     fn default() -> Self {
-        Self { mirrors: Ok(Arc::default()), dns: Ok(Vec::new()) }
+        Self { mirrors: Ok(Arc::default()), dns: Ok(Vec::new()), critical: [Ok(Vec::new()), Ok(Vec::new())] }
     }
 }
 
@@ -53,6 +55,11 @@ impl Elsewhere {
             extend(&mut seen.pods, self.mirrors.as_ref().map(others).map_err(Gap::clone));
         }
         extend(&mut seen.dns_endpoints, self.dns.clone());
+        for (list, critical) in [&mut seen.deployments, &mut seen.stateful_sets].into_iter().zip(&self.critical) {
+            let known: BTreeSet<_> = list.iter().flatten().map(|it| (it.namespace.clone(), it.name.clone())).collect();
+            let is_new = |it: &&Workload| !known.contains(&(it.namespace.clone(), it.name.clone()));
+            extend(list, critical.as_ref().map(|all| all.iter().filter(is_new).cloned().collect()).map_err(Gap::clone));
+        }
     }
 }
 
@@ -95,8 +102,29 @@ impl KubeClient {
         let none = |fact: Fact| !facts.contains(&fact);
         let mirrors = async { if none(Fact::Pods) { Ok(Arc::default()) } else { self.mirror_pods().await } };
         let dns = async { if none(Fact::DnsEndpoints) { Ok(Vec::new()) } else { self.labeled_dns().await } };
-        let (mirrors, dns) = tokio::join!(mirrors, dns);
-        Elsewhere { mirrors, dns }
+        let deployments = self.critical::<apps::Deployment>(facts, Fact::Deployments);
+        let stateful_sets = self.critical::<apps::StatefulSet>(facts, Fact::StatefulSets);
+        let (mirrors, dns, deployments, stateful_sets) = tokio::join!(mirrors, dns, deployments, stateful_sets);
+        Elsewhere { mirrors, dns, critical: [deployments, stateful_sets] }
+    }
+
+    /// Workloads of a kind, of all namespaces, that say that the cluster needs them. Those who may not read them, and clusters with too
+    /// many, do without: nothing else tells of them either.
+    async fn critical<K>(&self, facts: &BTreeSet<Fact>, fact: Fact) -> Observed<Vec<Workload>>
+    where
+        Since<Workload, K>: Kept,
+    {
+        if !facts.contains(&fact) {
+            return Ok(Vec::new());
+        }
+        match self.limited(list(&self.transport, &self.lists, Selection::default())).await {
+            Err(gap) if matches!(gap.kind, GapKind::Forbidden | GapKind::TooLarge) => Ok(Vec::new()),
+            all => {
+                let mut all = aged::<Workload, K>(all?);
+                all.retain(|workload| workload.is_critical);
+                Ok(all)
+            }
+        }
     }
 
     /// Static pods of all namespaces: they are the only pods without a service account.

@@ -20,6 +20,7 @@ mod room;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod version;
 mod whom;
 mod wire;
 
@@ -238,7 +239,7 @@ impl KubeClient {
             Box::pin(self.leases_of(facts, known, mirrors)),
             // Boxed: it has a request for each namespace.
             Box::pin(self.webhooks(facts)),
-            Box::pin(self.workloads(facts, namespaces)),
+            Box::pin(self.workloads(facts, namespaces, asks_talos)),
             Box::pin(self.starting(facts)),
             fill(&mut seen.endpoint, wants(Fact::EndpointReadyz), self.endpoint()),
             fill(&mut seen.nodes, wants(Fact::KubeNodes), self.nodes()),
@@ -252,6 +253,7 @@ impl KubeClient {
             fill(&mut seen.api_endpoints, wants(Fact::ApiEndpoints), api),
             fill(&mut seen.signing_requests, wants(Fact::SigningRequests), self.everywhere()),
             fill(&mut seen.api_services, wants(Fact::ApiServices), self.everywhere()),
+            fill(&mut seen.version, wants(Fact::ServerVersion) && !asks_talos, Box::pin(self.version())),
             fill(&mut seen.cluster_uid, wants(Fact::KubernetesCluster), Box::pin(self.cluster_uid())),
         );
         ([seen.daemon_sets, seen.deployments, seen.stateful_sets], seen.plugin_namespaces, seen.plugin_pods) =
@@ -273,11 +275,39 @@ impl KubeClient {
         self.limited(probe::readyz(&self.transport, &of, shown)).await
     }
 
-    /// What was requested of the API server that has answered as `server`, verified as that one again.
-    pub(crate) async fn requested_apis(&self, server: &str) -> Observed<RequestedApis> {
-        let server: Uri = server.parse().map_err(|_| cause::no_name(server))?;
+    /// `/readyz` of one whose certificate lacks the address, as those of kubeadm lack that of a second network. If default/kubernetes lists
+    /// the address, it may prove to be an API server by the name that all have. It is sent no token or password.
+    pub(crate) async fn server_by_name(&self, host: &str, port: u16, unnamed: Gap) -> Observed<Readyz> {
+        let shown = format!("https://{}", endpoint::with_port(host, port));
+        let claimed = Claimed::new(host, port)?;
+        if !matches!(self.vouchers().await.judge(claimed.clone()), Target::Trusted(_)) {
+            return Err(unnamed);
+        }
+        let of = Target::Claimed(claimed.clone().by_service());
+        match self.limited(probe::readyz(&self.transport, &of, shown)).await {
+            Err(gap) if gap.kind == GapKind::NameNotInCertificate => Err(unnamed),
+            Ok(Readyz { status: 401 | 403, .. }) if self.transport.has_secret().await? => {
+                Err(gaps::untrusted(claimed.place()))
+            }
+            answer => answer.map(|readyz| Readyz { unnamed: Some(unnamed), ..readyz }),
+        }
+    }
+
+    /// What was requested of the API server behind the endpoint, whichever that is.
+    pub(crate) async fn requested_apis_of_endpoint(&self) -> Observed<RequestedApis> {
+        let of = Target::Trusted(self.lists.clone());
+        self.limited(metrics::requested_apis(&self.transport, &of)).await
+    }
+
+    /// What was requested of the API server that has answered so, verified as that one again.
+    pub(crate) async fn requested_apis(&self, of: &Readyz) -> Observed<RequestedApis> {
+        let server: Uri = of.server.parse().map_err(|_| cause::no_name(&of.server))?;
         let Endpoint { host, port, .. } = dial::endpoint(&server);
-        let of = self.judged(Claimed::new(&host, port)?).await?;
+        let claimed = Claimed::new(&host, port)?;
+        let of = match &of.unnamed {
+            Some(_) => Target::Claimed(claimed.by_service()),
+            None => self.judged(claimed).await?,
+        };
         self.limited(metrics::requested_apis(&self.transport, &of)).await
     }
 
@@ -386,6 +416,11 @@ impl KubeClient {
         self.limited(probe::readyz(&self.transport, &of, shown)).await
     }
 
+    async fn version(&self) -> Observed<String> {
+        let of = Target::Trusted(self.lists.clone());
+        self.limited(version::of_server(&self.transport, &of)).await
+    }
+
     async fn cluster_uid(&self) -> Observed<String> {
         let of = Target::Trusted(self.lists.clone());
         self.limited(namespace::uid_of_system(&self.transport, &of)).await
@@ -467,12 +502,13 @@ impl KubeClient {
     }
 
     /// What runs in `kube-system` and in the namespaces of the network plugin, which its DaemonSet shows, and the DaemonSets of
-    /// drivers, wherever they are. What cannot be read of the latter two leaves `kube-system` as it is. The pods are those of the
-    /// network plugin, and of drivers that lack some.
+    /// drivers, wherever they are; without Talos, also those that say that the cluster needs them. What cannot be read of the latter
+    /// leaves `kube-system` as it is. The pods are those of the network plugin, and of drivers that lack some.
     async fn workloads(
         &self,
         facts: &BTreeSet<Fact>,
         others: impl Future<Output = BTreeSet<String>>,
+        asks_talos: bool,
     ) -> ([Observed<Vec<Workload>>; 3], Observed<Vec<String>>, Vec<Pod>) {
         let (others, sets, mut deployments, mut stateful_sets) = tokio::join!(
             others,
@@ -506,21 +542,21 @@ impl KubeClient {
                 namespaces = Err(gap);
             }
         }
-        let (drivers, lost) = self.pods_of_drivers(facts, sets.iter().flatten(), namespaces.iter().flatten()).await;
-        pods.extend(drivers);
         let is_system = |set: &Workload| {
             let is_beside = |namespaces: &Vec<String>| namespaces.contains(&set.namespace);
             let is_known = set.installs_network || set.registers_driver || namespaces.iter().any(is_beside);
-            set.namespace == SYSTEM || is_known
+            set.namespace == SYSTEM || is_known || (set.is_critical && !asks_talos)
         };
-        let sets = sets.map(|sets| sets.into_iter().filter(is_system).collect());
+        let sets: Observed<Vec<Workload>> = sets.map(|sets| sets.into_iter().filter(is_system).collect());
+        let (more_pods, lost) = self.pods_beside(facts, sets.iter().flatten(), namespaces.iter().flatten()).await;
+        pods.extend(more_pods);
         let namespaces = lost.map_or(namespaces, Err);
         ([sets, deployments, stateful_sets], namespaces, pods)
     }
 
-    /// Pods of the drivers' DaemonSets that lack some, outside of these namespaces, which were read. Of those that lack none, their
-    /// numbers tell enough.
-    async fn pods_of_drivers<'a>(
+    /// Pods of the DaemonSets that lack some, outside of these namespaces, which were read. Of those that lack none, their numbers
+    /// tell enough.
+    async fn pods_beside<'a>(
         &self,
         facts: &BTreeSet<Fact>,
         sets: impl Iterator<Item = &'a Workload>,
@@ -528,12 +564,12 @@ impl KubeClient {
     ) -> (Vec<Pod>, Option<Gap>) {
         let read: BTreeSet<&str> = read.map(String::as_str).chain([SYSTEM]).collect();
         let lacks = |set: &&Workload| !set.is_observed() || set.missing() > 0 || set.rollout(0).is_some();
-        let drivers: BTreeSet<(&str, &str)> = sets
-            .filter(|set| set.registers_driver && !read.contains(set.namespace.as_str()))
+        let lacking: BTreeSet<(&str, &str)> = sets
+            .filter(|set| !read.contains(set.namespace.as_str()))
             .filter(lacks)
             .map(|set| (set.namespace.as_str(), set.name.as_str()))
             .collect();
-        let namespaces: BTreeSet<&str> = drivers.iter().map(|(namespace, _)| *namespace).collect();
+        let namespaces: BTreeSet<&str> = lacking.iter().map(|(namespace, _)| *namespace).collect();
         let lists = namespaces.into_iter().map(async |namespace| {
             let pods: Observed<Vec<Pod>> = wanted(facts, Fact::Pods, self.aged::<_, core::Pod>(namespace)).await;
             pods
@@ -546,7 +582,7 @@ impl KubeClient {
             }
         }
         let is_theirs = |pod: &Pod| match &pod.controller {
-            Some((kind, name)) => kind == "DaemonSet" && drivers.contains(&(pod.namespace.as_str(), name.as_str())),
+            Some((kind, name)) => kind == "DaemonSet" && lacking.contains(&(pod.namespace.as_str(), name.as_str())),
             None => false,
         };
         pods.retain(is_theirs);
@@ -818,6 +854,7 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         conversions: gap(),
         webhook_endpoints: BTreeMap::new(),
         api_services: gap(),
+        version: gap(),
         cluster_uid: gap(),
     }
 }

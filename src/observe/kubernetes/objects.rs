@@ -12,8 +12,9 @@ use super::lists::{Item, Kept, Listed};
 use super::room;
 use super::wire::meta::{MicroTime, ObjectMeta, Time};
 use super::wire::{apps, certificates, coordination, core, discovery};
+use crate::observe::flags;
 use crate::snapshot::{
-    AUTOSCALER_TAINT, Condition, ContainerState, KubeNode, Lease, Leases, Pod, PodEvent, PodState, PullingPod,
+    AUTOSCALER_TAINT, Condition, ContainerState, Flags, KubeNode, Lease, Leases, Pod, PodEvent, PodState, PullingPod,
     RequestState, ServiceEndpoint, SigningRequest, Spread, StartingPod, Taint, UnplacedPod, Workload, badness,
     has_ended,
 };
@@ -156,6 +157,7 @@ impl Kept for Pod {
             deleting: metadata.deletion_timestamp.is_some(),
             controller: controller(&metadata),
             leader_elect: leader_elect(spec.containers.as_deref().unwrap_or_default()),
+            flags: spec.containers.filter(|_| is_mirror(&metadata)).and_then(component_flags),
             unready_for: None,
             addresses: addresses.into_iter().collect(),
             state,
@@ -591,6 +593,14 @@ fn leader_elect(containers: &[core::Container]) -> Option<bool> {
     }
 }
 
+/// Of the first container that is called as a component of the control plane is.
+fn component_flags(containers: Vec<core::Container>) -> Option<Flags> {
+    const COMPONENTS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    let container = containers.into_iter().find(|container| COMPONENTS.contains(&container.name.as_str()))?;
+    let words = container.command.into_iter().chain(container.args).flatten();
+    Some(flags::of_command(container.name, words))
+}
+
 /// `registry:5000/name:tag`, maybe followed by `@sha256:…`.
 fn has_tag(image: &str) -> bool {
     let name = image.split('@').next().unwrap_or_default();
@@ -698,6 +708,7 @@ impl Kept for Since<Workload, apps::DaemonSet> {
             updated: rolls_out(&spec.update_strategy).then(|| status.updated_number_scheduled.unwrap_or_default()),
             installs_network: installs_network(&pod),
             registers_driver: registers_driver(&pod),
+            is_critical: is_critical(pod.priority_class_name.as_deref()),
             spread: Spread {
                 host_network: pod.host_network == Some(true),
                 placement: room::placement(pod.node_selector, pod.affinity, pod.tolerations),
@@ -721,9 +732,11 @@ impl Kept for Since<Workload, apps::Deployment> {
             let it = conditions.find(|condition| condition.type_ == kind && condition.status == wrong)?;
             Some(without_secrets(it.message.as_deref().or(it.reason.as_deref()).unwrap_or_default()))
         };
+        let spec = deployment.spec.unwrap_or_default();
         let workload = Workload {
             observed_generation: status.observed_generation,
-            desired: replicas(deployment.spec.and_then(|spec| spec.replicas)),
+            desired: replicas(spec.replicas),
+            is_critical: is_ranked_critical(&spec.template),
             available: status.available_replicas.unwrap_or_default(),
             updated: Some(updated),
             outdated: status.replicas.unwrap_or_default().saturating_sub(updated).max(0),
@@ -749,6 +762,7 @@ impl Kept for Since<Workload, apps::StatefulSet> {
             desired: replicas(spec.replicas),
             available: status.available_replicas.unwrap_or_default(),
             updated: is_rolling.then(|| status.updated_replicas.unwrap_or_default()),
+            is_critical: is_ranked_critical(&spec.template),
             ..workload(&set.metadata)
         };
         let changed = changed(&set.metadata, &workload);
@@ -770,6 +784,15 @@ fn installs_network(pod: &apps::PodTemplateSpec) -> bool {
 /// mounted on the node.
 fn registers_driver(pod: &apps::PodTemplateSpec) -> bool {
     host_folders(pod).any(|folder| folder.ends_with("/plugins_registry"))
+}
+
+fn is_ranked_critical(template: &apps::RankedTemplate) -> bool {
+    is_critical(template.spec.as_ref().and_then(|spec| spec.priority_class_name.as_deref()))
+}
+
+/// Kubernetes' own classes for pods that the cluster needs.
+fn is_critical(class: Option<&str>) -> bool {
+    matches!(class, Some("system-cluster-critical" | "system-node-critical"))
 }
 
 /// Folders of the node that the pods have.
@@ -819,6 +842,7 @@ fn workload(metadata: &ObjectMeta) -> Workload {
         unchanged_for: None,
         installs_network: false,
         registers_driver: false,
+        is_critical: false,
         spread: Spread::default(),
     }
 }

@@ -31,7 +31,8 @@ fn parse(server: String, answer: &Answer) -> Observed<Readyz> {
         return Err(Gap::new(GapKind::Malformed, format!("200 without `ok`: {}", gaps::words(&answer.body))));
     }
     let text = if passed || !failed.is_empty() { String::new() } else { gaps::words(&answer.body) };
-    Ok(Readyz { server, status: answer.status.as_u16(), failed, text, certificate: answer.certificate.clone() })
+    let (status, certificate) = (answer.status.as_u16(), answer.certificate.clone());
+    Ok(Readyz { server, status, failed, text, certificate, unnamed: None })
 }
 
 #[cfg(test)]

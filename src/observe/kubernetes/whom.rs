@@ -7,6 +7,7 @@
 //! | the kubeconfig's server, `--k8s-endpoint` | the user | everything: [`Trusted::named`] |
 //! | default/kubernetes, as that server lists it: address and port | API servers, cluster admins, who may write EndpointSlices there | everything: [`Vouchers`] |
 //! | an etcd member list of a machine that the user named | that machine | everything: [`Vouchers`] |
+//! | default/kubernetes, an address that the certificate lacks | API servers, cluster admins | what that server answers to anybody, and to the client certificate: [`Claimed::by_service`] |
 //! | discovery, machine types, Node objects, labels, mirror pods, member lists of other machines | any compromised worker | a TLS handshake, with the client certificate: [`Claimed`] |
 //!
 //! On top of that, the certificate decides: see [`peer`](super::peer).
@@ -75,6 +76,11 @@ impl Claimed {
         let url = format!("https://{}/", endpoint::with_port(host, port));
         let server = url.parse().map_err(|_| cause::no_name(host))?;
         Ok(Self { place: Place { server, peer: Peer::Machine }, address: host.parse().ok() })
+    }
+
+    /// The same server, which is to prove that it is an API server of this cluster, wherever it is.
+    pub(super) fn by_service(self) -> Self {
+        Self { place: Place { peer: Peer::Service, ..self.place }, ..self }
     }
 
     pub(super) fn place(&self) -> &Place {

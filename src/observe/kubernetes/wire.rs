@@ -451,6 +451,7 @@ pub(super) mod apps {
         PodTemplate { spec: Option<PodTemplateSpec>, }
         PodTemplateSpec {
             host_network: Option<bool>,
+            priority_class_name: Option<String>,
             affinity: Option<Affinity>,
             ; bounded_list { volumes: Vec<HostVolume>, node_selector: Names, tolerations: Vec<Toleration>, }
         }
@@ -465,7 +466,9 @@ pub(super) mod apps {
         UpdateStrategy { type_: Option<String>, rolling_update: Option<RollingUpdate>, }
         RollingUpdate { partition: Option<i32>, max_unavailable: Option<IntOrString>, }
         Deployment { metadata: ObjectMeta, spec: Option<Spec>, status: Option<DeploymentStatus>, }
-        Spec { replicas: Option<i32>, }
+        Spec { replicas: Option<i32>, template: RankedTemplate, }
+        RankedTemplate { spec: Option<RankedSpec>, }
+        RankedSpec { priority_class_name: Option<String>, }
         DeploymentStatus {
             observed_generation: Option<i64>,
             replicas: Option<i32>,
@@ -475,7 +478,7 @@ pub(super) mod apps {
         }
         DeploymentCondition { type_: String, status: String, reason: Option<String>, message: Option<String>, }
         StatefulSet { metadata: ObjectMeta, spec: Option<StatefulSetSpec>, status: Option<StatefulSetStatus>, }
-        StatefulSetSpec { replicas: Option<i32>, update_strategy: UpdateStrategy, }
+        StatefulSetSpec { replicas: Option<i32>, template: RankedTemplate, update_strategy: UpdateStrategy, }
         StatefulSetStatus {
             observed_generation: Option<i64>,
             available_replicas: Option<i32>,

@@ -13,6 +13,7 @@ use super::resources::{MEMBERS, Resource, Type, each};
 use super::{Member, machine_id};
 use crate::model::Role;
 use crate::observe::dial::cause::clean;
+use crate::observe::flags;
 use crate::snapshot::{
     BootstrapManifests, ContainerState, Flags, Gap, GapKind, MachineStatus, Observed, PodState, ReadyResource,
     StaticPodStatus, UnmetCondition, UserPod, badness,
@@ -323,7 +324,7 @@ fn component_flags(resource: &Resource) -> Option<Flags> {
     }
     let pod: Pod = resource.spec().ok()?;
     let Container { command, args } = pod.spec.containers.into_iter().next()?;
-    Some(flags(resource.id.clone(), command.into_iter().chain(args)))
+    Some(flags::of_command(resource.id.clone(), command.into_iter().chain(args)))
 }
 
 #[derive(Deserialize)]
@@ -341,41 +342,8 @@ struct KubeletConfiguration {
 }
 
 fn kubelet_flags(KubeletSpec { args, config }: KubeletSpec) -> Flags {
-    let mut flags = flags("kubelet".to_owned(), args.into_iter());
+    let mut flags = flags::of_command("kubelet".to_owned(), args.into_iter());
     flags.gates.extend(config.feature_gates.into_iter().map(|(gate, is_on)| (clean(&gate), is_on)));
-    flags
-}
-
-fn flags(pod: String, command: impl Iterator<Item = String>) -> Flags {
-    let mut flags = Flags { pod, names: Vec::new(), gates: Vec::new(), plugins: Vec::new(), apis: Vec::new() };
-    let mut words = command.peekable();
-    while let Some(word) = words.next() {
-        let Some(flag) = word.strip_prefix("--") else { continue };
-        let (name, value) = flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value.to_owned())));
-        // Kubernetes takes the one for the other.
-        let name = name.replace('_', "-");
-        let value = value.or_else(|| words.next_if(|next| !next.starts_with("--"))).unwrap_or_default();
-        let parts = value.split(',').map(str::trim).filter(|part| !part.is_empty());
-        match name.as_str() {
-            "feature-gates" => flags.gates.extend(parts.map(|part| {
-                let (gate, value) = part.split_once('=').unwrap_or((part, "true"));
-                // Of Kubernetes itself: in one process, other components could have gates of their own.
-                let gate = gate.strip_prefix("kube:").unwrap_or(gate);
-                (clean(gate), !matches!(value.to_ascii_lowercase().as_str(), "false" | "f" | "0"))
-            })),
-            "enable-admission-plugins" | "disable-admission-plugins" | "admission-control" => {
-                flags.plugins.extend(parts.map(clean));
-            }
-            "runtime-config" => {
-                let apis = parts.map(|part| part.split_once('=').map_or(part, |(api, _)| api));
-                // A resource may follow the version.
-                let versions = apis.map(|api| clean(&api.splitn(3, '/').take(2).collect::<Vec<_>>().join("/")));
-                flags.apis.extend(versions);
-            }
-            _ => {}
-        }
-        flags.names.push(clean(&name));
-    }
     flags
 }
 

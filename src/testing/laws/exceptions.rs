@@ -54,6 +54,12 @@ pub(super) const IN_SOME_WORLDS: &[Exception] = &[
         "there is no other cluster that it could be, and their own lists tell the rest",
     ),
     (
+        &["upgrade.flags", "upgrade.apis"],
+        &["nodes", "pods", "system_leases", "api_endpoints"],
+        |shape| shape.sides != Sides::NoTalos,
+        "Talos tells the control planes, and what their components are started with",
+    ),
+    (
         &["k8s.kube-proxy", "k8s.cni"],
         &["empty daemon_sets"],
         |shape| shape.sides == Sides::NoTalos,

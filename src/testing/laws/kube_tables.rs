@@ -337,6 +337,7 @@ fn of_side() -> Table<Kubernetes> {
             bad(|it| it.webhook_endpoints.clear()),
             bad(|it| it.webhook_endpoints.values_mut().flatten().for_each(Vec::clear)),
         ],
+        version: [harmless("images tell where Talos is queried", |it| it.version = Ok("v1.0.0".to_owned()))],
         cluster_uid: [harmless("no check reads it", |it| it.cluster_uid = Ok("another".to_owned()))],
         api_services: [bad(|it| it.api_services.as_mut().unwrap().clear())],
     })
@@ -359,6 +360,7 @@ fn readyz() -> Table<Readyz> {
         failed: [bad(|it| it.failed.push("etcd".to_owned())), bad(|it| it.failed.push(String::new()))],
         text: [harmless(EXPLAINS, |it| it.text = "no".to_owned())],
         certificate: [bad(|it| it.certificate = None)],
+        unnamed: [harmless("without Talos it is a warning", |it| it.unnamed = Some(crate::snapshot::Gap::not_asked()))],
     })
 }
 
@@ -526,6 +528,7 @@ fn understudy() -> Table<Pod> {
             harmless("the Node's kubelet runs it", |it| it.controller = Some(("Node".to_owned(), "cp-9".to_owned())))
         ],
         leader_elect: [harmless("as if it were not said", |it| it.leader_elect = Some(true))],
+        flags: [harmless("Talos says what it has rendered", |it| it.flags = None)],
         unready_for: [harmless(PROBED, |it| it.unready_for = Some(Duration::MAX))],
         addresses: [harmless("no Service leads to it", |it| it.addresses = vec!["10.9.9.9".to_owned()])],
         state: [bad(|it| it.state = PodState::default())],
@@ -544,6 +547,7 @@ fn mirror() -> Table<Pod> {
             harmless("the Node's kubelet runs it", |it| it.controller = Some(("Node".to_owned(), "cp-9".to_owned())))
         ],
         leader_elect: [harmless("as if it were not said", |it| it.leader_elect = Some(true))],
+        flags: [harmless("Talos says what it has rendered", |it| it.flags = None)],
         unready_for: [harmless(PROBED, |it| it.unready_for = Some(Duration::MAX))],
         addresses: [harmless("no Service leads to it", |it| it.addresses = vec!["10.9.9.9".to_owned()])],
         state: [bad(|it| it.state = PodState::default())],
@@ -573,6 +577,7 @@ fn daemon_set() -> Table<Workload> {
         refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
         registers_driver: [harmless("it is among those that are judged", |it| it.registers_driver = true)],
+        is_critical: [harmless("it is among those that are judged", |it| it.is_critical = true)],
         spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
@@ -597,6 +602,7 @@ fn deployment() -> Table<Workload> {
         refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
         registers_driver: [harmless("it is among those that are judged", |it| it.registers_driver = true)],
+        is_critical: [harmless("it is among those that are judged", |it| it.is_critical = true)],
         spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
@@ -626,6 +632,7 @@ fn other_workload() -> Table<Workload> {
         refused: [warns(|it| it.refused = Some(String::new()))],
         installs_network: [harmless("it is among those that are judged", |it| it.installs_network = true)],
         registers_driver: [harmless("it is among those that are judged", |it| it.registers_driver = true)],
+        is_critical: [harmless("it is among those that are judged", |it| it.is_critical = true)],
         spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })

@@ -222,6 +222,7 @@ impl Shuffle {
             conversions,
             webhook_endpoints: _,
             api_services,
+            version: _,
             cluster_uid: _,
         } = kubernetes;
         self.list(passed_over);

@@ -91,6 +91,7 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
         Fact::Extensions => nodes(snapshot, |node| refuse(&mut node.extensions)),
         Fact::Installation => nodes(snapshot, |node| refuse(&mut node.installed)),
         Fact::TalosCluster => nodes(snapshot, |node| refuse(&mut node.cluster_id)),
+        Fact::ServerVersion => kube(snapshot, |kube| refuse(&mut kube.version)),
         Fact::KubernetesCluster => kube(snapshot, |kube| refuse(&mut kube.cluster_uid)),
         Fact::EtcdData => nodes(snapshot, |node| refuse(&mut node.etcd_data_absent)),
         Fact::EndpointReadyz => kube(snapshot, |kube| refuse_readyz(&mut kube.endpoint)),
@@ -223,6 +224,8 @@ const RIGHTS: &[(&str, &str, &str)] = &[
         "error k8s.api.endpoint k8s.api.servers; blocked upgrade.quorum",
         "error k8s.api.endpoint k8s.api.servers",
     ),
+    // Images tell the versions.
+    ("/version", "", ""),
 ];
 
 #[test]

@@ -523,3 +523,24 @@ fn a_driver_of_the_kubelets_counts_in_any_namespace() {
     assert_eq!(of(4, true), [""; 0]);
     assert_eq!(of(0, true), ["fail workload-unavailable nfs/node"]);
 }
+
+/// Agents of many kinds call themselves critical.
+#[test]
+fn what_only_its_priority_class_names_fails_if_none_of_it_works() {
+    let of = |namespace: &str, available: i32, is_critical: bool| {
+        let mut snapshot = with(|snapshot| {
+            let kubernetes = snapshot.kube();
+            let mut agent = kubernetes.deployments.as_ref().unwrap()[0].clone();
+            (agent.namespace, agent.name, agent.is_critical) = (namespace.to_owned(), "agent".to_owned(), is_critical);
+            agent.labels.clear();
+            (agent.desired, agent.available, agent.unchanged_for) = (2, available, Some(Duration::from_secs(3600)));
+            kubernetes.deployments.as_mut().unwrap().push(agent);
+        });
+        snapshot = snapshot.without_talos();
+        said(&snapshot, SYSTEM)
+    };
+    assert_eq!(of("agents", 2, true), [""; 0]);
+    assert_eq!(of("agents", 1, true), ["warn workload-degraded agents/agent"]);
+    assert_eq!(of("agents", 0, true), ["fail workload-unavailable agents/agent"]);
+    assert_eq!(of("kube-system", 1, true), ["fail workload-degraded kube-system/agent"]);
+}

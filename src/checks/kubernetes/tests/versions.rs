@@ -250,13 +250,24 @@ fn what_is_not_there_is_left_to_those_who_miss_it() {
 }
 
 #[test]
-fn without_api_servers_of_its_own_kubelets_are_compared_with_nothing() {
+fn without_api_servers_of_its_own_the_endpoint_tells_its_version() {
     let mut elsewhere = healthy().without_talos();
     for node in &mut elsewhere.nodes {
         node.role = crate::model::Role::Worker;
     }
     elsewhere.kube().pods.as_mut().unwrap().retain(|pod| !pod.mirror);
-    assert_eq!(status(&elsewhere, ID), Status::Skip);
+    assert_eq!(status(&elsewhere, ID), Status::Pass);
+    // Whoever runs it upgrades it on their own.
+    elsewhere.kube().version = Ok("v1.36.2-eks-3cfe0ce".to_owned());
+    assert_eq!(said(&elsewhere, ID), [""; 0]);
+    elsewhere.kube().version = Ok("v1.34.9".to_owned());
+    let skewed = said(&elsewhere, ID);
+    assert!(skewed.contains(&"fail version-skew w-1".to_owned()), "{skewed:?}");
+    for unread in [no(GapKind::Forbidden), no(GapKind::NotAsked), Ok("new".to_owned())] {
+        elsewhere.kube().version = unread;
+        assert!(status(&elsewhere, ID) >= Status::Blocked);
+    }
+    elsewhere.kube().version = Ok("v1.35.4".to_owned());
     elsewhere.asked.expect_kubernetes = Some("1.35".to_owned());
     assert_eq!(status(&elsewhere, ID), Status::Pass);
     elsewhere.asked.expect_kubernetes = Some("1.36".to_owned());

@@ -9,6 +9,7 @@ mod path;
 mod quorum;
 mod room;
 mod volumes;
+mod without_talos;
 
 use crate::model::{Hint, Status};
 use crate::snapshot::{GapKind, Snapshot, Upgrade};

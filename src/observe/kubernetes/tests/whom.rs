@@ -7,6 +7,7 @@ use rcgen::{CertificateParams, DnType};
 
 use super::super::testing::serve_at;
 use super::*;
+use crate::testing::fixture::readyz;
 
 /// Where discovery reports a control plane.
 const CLAIMED: &str = "127.0.0.2";
@@ -114,7 +115,8 @@ async fn an_address_that_is_only_claimed_gets_no_credentials() {
         let gap = client.server(CLAIMED, worker.port).await.unwrap_err();
         assert_eq!(gap.kind, GapKind::Untrusted, "{}", gap.text);
         assert!(gap.text.contains(&format!("{CLAIMED}:{}", worker.port)), "{}", gap.text);
-        let metrics = client.requested_apis(&format!("{}/", worker.url())).await;
+        let answered = readyz(&format!("{}/", worker.url()));
+        let metrics = client.requested_apis(&answered).await;
         assert_eq!(metrics.unwrap_err().kind, GapKind::Untrusted);
         assert!(worker.connections() > 0, "the handshake shows whether an API server is there");
         assert_eq!(worker.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
@@ -229,6 +231,49 @@ async fn a_client_certificate_is_presented_everywhere_and_nothing_is_waited_for(
     assert_eq!(client.server(CLAIMED, server.port).await.unwrap().status, 200);
     assert!(!server.heads()[0].to_ascii_lowercase().contains("authorization"), "{:?}", server.heads());
     assert_eq!(endpoint.connections(), 0);
+}
+
+/// kubeadm does not know the second network of a machine. The certificate proves that it is an API server, and no more than that.
+#[tokio::test]
+async fn a_listed_server_may_lack_the_address_in_its_certificate() {
+    let pki = Pki::new();
+    let port = Arc::new(AtomicU16::new(1));
+    let endpoint = endpoint_at(&pki, &[CLAIMED], Arc::clone(&port)).await;
+    let serve = async |names: &[&str], status: &'static str| {
+        let leaf = pki.issue(names, |_| {});
+        serve_at(CLAIMED, pki.tls(&leaf, Clients::Optional, &[]), move |_| http(status, "", READY)).await
+    };
+    let by_name = async |client: &KubeClient, server: &Server| {
+        port.store(server.port, Ordering::Relaxed);
+        client.begin_round(true);
+        let gap = client.server(CLAIMED, server.port).await.unwrap_err();
+        assert_eq!(gap.kind, GapKind::NameNotInCertificate);
+        client.server_by_name(CLAIMED, server.port, gap).await
+    };
+    let token = with_token(&pki, &endpoint).await;
+    let certificate = client(pki.config_with_certificate(&endpoint.url()), CALL).await;
+    let server = serve(&[SERVICE], "200 OK").await;
+    for client in [&token, &certificate] {
+        let readyz = by_name(client, &server).await.unwrap();
+        assert_eq!((readyz.status, readyz.unnamed.map(|it| it.kind)), (200, Some(GapKind::NameNotInCertificate)));
+    }
+    // Whoever must not be asked without a token has told nothing; with a certificate, it has.
+    let closed = serve(&[SERVICE], "401 Unauthorized").await;
+    assert_eq!(by_name(&token, &closed).await.unwrap_err().kind, GapKind::Untrusted);
+    assert_eq!(by_name(&certificate, &closed).await.unwrap().status, 401);
+    for server in [&server, &closed] {
+        assert!(server.heads().iter().all(|head| !head.to_ascii_lowercase().contains("authorization")));
+    }
+    // Another server of this CA, and one that nobody lists.
+    let other = serve(&["metrics-server"], "200 OK").await;
+    assert_eq!(by_name(&token, &other).await.unwrap_err().kind, GapKind::NameNotInCertificate);
+    assert_eq!(other.heads(), Vec::<String>::new());
+    token.begin_round(true);
+    port.store(1, Ordering::Relaxed);
+    let gap = token.server(CLAIMED, server.port).await.unwrap_err();
+    let heads = server.heads().len();
+    assert_eq!(token.server_by_name(CLAIMED, server.port, gap).await.unwrap_err().kind, GapKind::NameNotInCertificate);
+    assert_eq!(server.heads().len(), heads);
 }
 
 /// Of several addresses of one machine, the one that may be asked comes first.

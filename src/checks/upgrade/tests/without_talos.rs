@@ -1,0 +1,172 @@
+//! Stage 8 of a cluster of which Kubernetes alone is asked.
+
+use super::*;
+use crate::model::Role;
+use crate::snapshot::{Flags, Observed, RequestedApi, RequestedApis};
+use crate::testing::fixture::ago;
+
+/// Static pods, as kubeadm has them.
+fn cluster(upgrade: Upgrade) -> Snapshot {
+    let mut snapshot = healthy().without_talos();
+    snapshot.asked.upgrade = upgrade;
+    for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| pod.mirror) {
+        let names = vec!["v".to_owned(), "profiling".to_owned()];
+        let pod_name = pod.name.clone();
+        pod.flags = Some(Flags { pod: pod_name, names, gates: Vec::new(), plugins: Vec::new(), apis: Vec::new() });
+    }
+    snapshot
+}
+
+fn to_kubernetes() -> Upgrade {
+    Upgrade { kubernetes: Some("1.36.0".to_owned()), ..Upgrade::default() }
+}
+
+fn drain(node: &str) -> Upgrade {
+    Upgrade { drain: Some(node.to_owned()), ..Upgrade::default() }
+}
+
+/// Others run the control plane, behind a balancer.
+fn hosted(upgrade: Upgrade) -> Snapshot {
+    let mut snapshot = cluster(upgrade);
+    for node in &mut snapshot.nodes {
+        node.role = Role::Worker;
+    }
+    let kubernetes = snapshot.kube();
+    kubernetes.pods.as_mut().unwrap().retain(|pod| !pod.mirror);
+    kubernetes.servers.clear();
+    let requested = kubernetes.requested_apis.pop_first().unwrap().1;
+    kubernetes.requested_apis = [("https://k8s.example:6443".to_owned(), requested)].into();
+    snapshot
+}
+
+fn at_endpoint(snapshot: &mut Snapshot) -> &mut Observed<RequestedApis> {
+    snapshot.kube().requested_apis.values_mut().next().unwrap()
+}
+
+fn left_out(id: &str, snapshot: &Snapshot) -> Vec<String> {
+    judge(id, snapshot).left_out
+}
+
+#[test]
+fn machines_can_be_drained_if_kubernetes_says_so() {
+    let snapshot = cluster(drain("w-1"));
+    for id in ["upgrade.drain", "upgrade.room", "upgrade.volumes", "upgrade.quorum"] {
+        assert_eq!((wrong(id, &snapshot), status(id, &snapshot)), (vec![], Status::Pass), "{id}");
+    }
+    assert_eq!(lines("upgrade.quorum", &snapshot), ["the API and DNS keep working: w-1 may go down"]);
+    assert!(left_out("upgrade.quorum", &snapshot)[0].starts_with("whether etcd"));
+    let mut held = cluster(drain("w-1"));
+    let budget = &mut held.kube().disruption_budgets.as_mut().unwrap()[0];
+    (budget.disruptions_allowed, budget.current_healthy, budget.desired_healthy) = (0, 2, 3);
+    assert_eq!(status("upgrade.drain", &held), Status::Fail);
+    // The last API server that works, and no machine that there is.
+    let mut last = cluster(drain("cp-1"));
+    for name in ["cp-2", "cp-3"] {
+        last.kube().servers.insert(name.to_owned(), gap(GapKind::ConnectionRefused));
+        let leases = &mut last.kube().system_leases.as_mut().unwrap().by_name;
+        leases.retain(|_, lease| lease.hostname.as_deref() != Some(name));
+    }
+    assert_eq!(wrong("upgrade.quorum", &last), ["cp-1: fail last-api-server, see k8s.api.servers"]);
+    assert_eq!(wrong("upgrade.drain", &cluster(drain("w-9"))), ["cluster: fail node-unknown"]);
+}
+
+#[test]
+fn the_endpoint_tells_its_version_where_no_image_does() {
+    let id = "upgrade.kubernetes.path";
+    assert_eq!(lines(id, &cluster(to_kubernetes())), ["Kubernetes can be upgraded to v1.36.0"]);
+    let mut snapshot = hosted(to_kubernetes());
+    assert_eq!((wrong(id, &snapshot), status(id, &snapshot)), (vec![], Status::Pass));
+    snapshot.kube().version = Ok("v1.34.9-eks-3cfe0ce".to_owned());
+    assert_eq!(wrong(id, &snapshot), ["cluster: fail upgrade-path-unsupported, for ever"]);
+    for unread in [gap(GapKind::Forbidden), gap(GapKind::NotAsked), Ok("latest".to_owned())] {
+        snapshot.kube().version = unread;
+        assert_eq!(status(id, &snapshot), Status::Error);
+    }
+}
+
+#[test]
+fn behind_a_balancer_one_api_server_tells_which_apis_were_requested() {
+    let id = "upgrade.apis";
+    assert_eq!((wrong(id, &cluster(to_kubernetes())), status(id, &cluster(to_kubernetes()))), (vec![], Status::Pass));
+    let mut snapshot = hosted(to_kubernetes());
+    assert_eq!(wrong(id, &snapshot), ["cluster: warn requests-partly-seen, for ever"]);
+    assert_eq!(observed(id, &snapshot), ["1 of 3 API servers has answered, behind the endpoint"]);
+    // Identities of servers that have ended do not count.
+    let leases = &mut snapshot.kube().system_leases.as_mut().unwrap().by_name;
+    leases.retain(|name, _| !name.starts_with("apiserver-") || name.ends_with('1'));
+    let servers = leases.iter().filter(|(name, _)| name.starts_with("apiserver-")).count();
+    assert_eq!((servers, wrong(id, &snapshot)), (1, vec![]));
+    snapshot.kube().system_leases = gap(GapKind::Forbidden);
+    assert_eq!(observed(id, &snapshot), ["1 of an unknown number of API servers has answered, behind the endpoint"]);
+    let removed = RequestedApi {
+        group: "batch".to_owned(),
+        version: "v1beta1".to_owned(),
+        resource: "cronjobs".to_owned(),
+        subresource: String::new(),
+        removed: "1.25".to_owned(),
+    };
+    at_endpoint(&mut snapshot).as_mut().unwrap().apis.push(removed);
+    assert_eq!(status(id, &snapshot), Status::Fail);
+    for kind in [GapKind::Forbidden, GapKind::NotAsked, GapKind::Malformed] {
+        *at_endpoint(&mut snapshot) = gap(kind);
+        assert_eq!(status(id, &snapshot), Status::Error, "{kind:?}");
+    }
+    snapshot.kube().requested_apis.clear();
+    assert_eq!(status(id, &snapshot), Status::Error);
+    // Where a control plane is seen, each is asked.
+    let mut one = cluster(to_kubernetes());
+    one.kube().requested_apis.remove("cp-2");
+    assert_eq!(status(id, &one), Status::Error);
+}
+
+#[test]
+fn command_lines_are_those_that_kubernetes_lists() {
+    let id = "upgrade.flags";
+    let snapshot = cluster(to_kubernetes());
+    assert_eq!(lines(id, &snapshot), ["no flag of the control plane is one that Kubernetes 1.36 refuses"]);
+    assert!(left_out(id, &snapshot)[0].starts_with("the flags of the kubelets"));
+    let with = |change: &dyn Fn(&mut Option<Flags>)| {
+        let mut snapshot = cluster(to_kubernetes());
+        let pods = snapshot.kube().pods.iter_mut().flatten();
+        pods.filter(|pod| pod.name == "kube-apiserver-cp-2").for_each(|pod| change(&mut pod.flags));
+        snapshot
+    };
+    let gone = with(&|flags| flags.as_mut().unwrap().gates.push(("AppArmor".to_owned(), true)));
+    assert_eq!(wrong(id, &gone), ["cp-2: fail removed-flag, for ever"]);
+    // A script starts it.
+    let unseen = with(&|flags| *flags = None);
+    assert_eq!(lines(id, &unseen), ["no flag that was seen of the control plane is one that Kubernetes 1.36 refuses"]);
+    assert!(left_out(id, &unseen)[0].contains("kube-apiserver-cp-2"));
+    let mut none = cluster(to_kubernetes());
+    none.kube().pods.iter_mut().flatten().for_each(|pod| pod.flags = None);
+    assert_eq!((wrong(id, &none), status(id, &none)), (vec![], Status::Skip));
+    assert_eq!(status(id, &hosted(to_kubernetes())), Status::Skip);
+    let mut blind = cluster(to_kubernetes());
+    blind.kube().pods = gap(GapKind::Forbidden);
+    assert_eq!(status(id, &blind), Status::Error);
+}
+
+/// A server that ended a while ago keeps its lease for an hour.
+#[test]
+fn servers_that_have_ended_are_not_counted() {
+    let mut snapshot = hosted(to_kubernetes());
+    let leases = &mut snapshot.kube().system_leases.as_mut().unwrap().by_name;
+    let ended = leases.iter_mut().filter(|(name, _)| name.starts_with("apiserver-")).skip(1);
+    ended.for_each(|(_, lease)| lease.renewed = Some(ago(2400)));
+    assert_eq!(wrong("upgrade.apis", &snapshot), [""; 0]);
+}
+
+/// `OpenShift` pins all images by digest.
+#[test]
+fn images_without_versions_are_no_obstacle_if_the_api_server_tells_its_own() {
+    let id = "upgrade.kubernetes.path";
+    let mut snapshot = cluster(to_kubernetes());
+    for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| pod.mirror) {
+        pod.state.containers[0].image = "quay.io/release@sha256:0f2a".to_owned();
+    }
+    assert_eq!((wrong(id, &snapshot), status(id, &snapshot)), (vec![], Status::Pass));
+    snapshot.kube().version = Ok("v1.34.9".to_owned());
+    assert_eq!(wrong(id, &snapshot), ["cluster: fail upgrade-path-unsupported, for ever"]);
+    snapshot.kube().version = gap(GapKind::TimedOut);
+    assert_eq!(status(id, &snapshot), Status::Error);
+}
