@@ -2,13 +2,14 @@
 
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms};
+use crate::assess::components::Component;
 use crate::assess::workloads::describe_unready;
 use crate::model::reason::sources::{
     KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
 };
 use crate::model::{CheckId, Hint, Kind, Reason, Step, Target};
-use crate::snapshot::{Pod, Snapshot};
-use crate::text::excerpt;
+use crate::snapshot::{Gap, GapKind, Node, Pod, Snapshot};
+use crate::text::{excerpt, host};
 
 use Step::{Change, Do, Look};
 
@@ -43,6 +44,70 @@ endpoint is back.",
             .collect()
     },
 };
+
+pub(super) const PATH: Cause = Cause {
+    id: "api-path-blocked",
+    title: "the API servers run, but this runner cannot reach the Kubernetes endpoint",
+    impact: "nothing about Kubernetes could be determined from here; who reaches the endpoint may have a working API",
+    explain: "Talos reports kube-apiserver running and ready on every control plane, and no connection from this runner leads to \
+any of them: neither to the endpoint nor to the machines' own addresses. The reason is most likely on the way: a firewall or \
+security group that does not let this runner through to port 6443, a load balancer without targets, or a virtual IP that no machine holds.\n\n\
+A connection that is refused and one that times out differ: a firewall that rejects, or a load balancer without targets, refuses; one \
+that drops packets is silent.",
+    source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
+    remedy: &[
+        Look("nc -vz -w 5 ENDPOINT 6443"),
+        Look("nc -vz -w 5 CP 6443"),
+        Look("talosctl -n CP containers --kubernetes"),
+        Do("Check the targets and health checks of the load balancer, and which control plane holds the virtual IP."),
+        Do(
+            "Allow this runner to reach port 6443 in the firewall or security group of the endpoint and of the control planes.",
+        ),
+    ],
+    recognize: |symptoms| {
+        let Some(kubernetes) = &symptoms.snapshot.kubernetes else { return Vec::new() };
+        let is_no_way = |gap: &Gap| {
+            use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute};
+            matches!(gap.kind, ConnectTimedOut | ConnectionRefused | NoRoute)
+        };
+        let servers: Vec<_> = symptoms.snapshot.control_planes().collect();
+        // No time may have been left to ask them.
+        let is_unseen = |gap: &Gap| is_no_way(gap) || gap.kind == GapKind::NotAsked;
+        let is_closed = kubernetes.endpoint.as_ref().is_err_and(is_no_way)
+            && kubernetes.servers.values().all(|server| server.as_ref().is_err_and(is_unseen));
+        let runs = |node: &&Node| {
+            let mut statuses = node.talos.static_pod_statuses.iter().flatten();
+            statuses.any(|it| Component::ApiServer.is_of(it, node) && it.state.ready == Some(true))
+        };
+        let all_run = !servers.is_empty() && servers.iter().all(runs);
+        let is_doubted = symptoms.of_check(CheckId::K8sControlplaneApiserver, Reason::ALL).next().is_some();
+        let of_endpoint: Vec<_> = symptoms.of_check(CheckId::K8sApiEndpoint, Reason::ALL).collect();
+        let Some(sign) = of_endpoint.first().filter(|_| is_closed && all_run && !is_doubted) else { return Vec::new() };
+        let all =
+            if servers.len() == 1 { "the API server".to_owned() } else { format!("all {} API servers", servers.len()) };
+        let url = sign.target.name.trim_start_matches("https://");
+        let observed = excerpt::of(&sign.problem.observed);
+        let headline = format!("Talos reports {all} running; this runner cannot reach {url}: {observed}");
+        let (name, port) = (host(&sign.target.name), port(url));
+        let recognized = Recognized::new(PATH.id, headline).sees(sign.target.clone(), sign.problem.observed.as_str());
+        let recognized = recognized
+            .explains(of_endpoint.iter().copied())
+            .explains(symptoms.of_check(CheckId::K8sApiServers, Reason::ALL))
+            .then(Hint::run("nc -vz -w 5 {} {}", [name, port]));
+        let own = servers.iter().filter(|node| node.address != name).take(1);
+        vec![own.fold(recognized, |it, node| {
+            it.then(Hint::run("nc -vz -w 5 {} {}", [node.address.as_str(), &node.api_port.to_string()]))
+                .then(Hint::run("{talosctl} -n {} containers --kubernetes", [node.address.as_str()]))
+        })]
+    },
+};
+
+/// The port of `host:port`, or the one that `https` has.
+fn port(authority: &str) -> &str {
+    let authority = authority.split('/').next().unwrap_or_default();
+    let last = authority.rsplit(':').next().unwrap_or_default();
+    if last.bytes().all(|byte| byte.is_ascii_digit()) { last } else { "443" }
+}
 
 pub(super) const SERVER: Cause = Cause {
     id: "api-server-down",

@@ -1,5 +1,7 @@
 //! The database, and what Kubernetes looks like without it.
 
+use jiff::SignedDuration;
+
 use super::symptoms::{Sign, names};
 use super::{Cause, Recognized, Symptoms, service};
 use crate::assess::etcd::{MemberTrouble, are_foreign, member_trouble};
@@ -320,6 +322,60 @@ fn joins_first(node: &Node) -> bool {
     let etcd = node.talos.services.iter().flatten().find(|service| service.id == "etcd");
     node.talos.etcd_data_absent == Ok(true) || etcd.is_some_and(|it| it.to_string().contains("failed to pull"))
 }
+
+pub(super) const STILL_JOINING: Cause = Cause {
+    id: "etcd-joining",
+    title: "a control plane is still joining etcd",
+    impact: "etcd works with the members that it has, and tolerates fewer failures until this one has joined",
+    explain: "The etcd service of the machine prepares to start, and the machine is not in etcd's list of members yet. After a bootstrap, \
+or when a control plane is added, that is a step on the way and takes up to some minutes: the image is pulled, and members join one \
+after the other. Its API server starts once etcd runs.\n\n\
+If it takes longer than 10 minutes, the machine cannot join. Its log shows why: it does not reach the other members on port 2380, the \
+list of members has an old member of the same name, or the others have no quorum.",
+    source: TALOS_ETCD,
+    remedy: &[
+        Look("talosctl -n NODE service etcd"),
+        Look("talosctl -n NODE logs etcd"),
+        Look("talosctl -n CP etcd members"),
+        Do("Wait a few minutes; `--wait-timeout 10m` does that. Do not wipe or reset the machine while it joins."),
+    ],
+    recognize: |symptoms| {
+        if !others_keep_a_quorum(symptoms) {
+            return Vec::new();
+        }
+        let starting = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdStarting]);
+        let joins = |sign: &Sign<'_>| {
+            // One that knows its own member was removed.
+            let was_member =
+                symptoms.node(sign.target).is_some_and(|node| matches!(node.talos.etcd_member_id, Ok(Some(_))));
+            let is_new = !was_member && symptoms.about(sign.target).any(|it| it.problem.reason == Reason::NotAMember);
+            let service = symptoms.service(sign.target, "etcd");
+            let began = service.and_then(|it| it.last_event.as_ref()).filter(|event| event.state == "Preparing");
+            let began = began.and_then(|event| event.at);
+            let is_recent = began.is_none_or(|at| symptoms.snapshot.taken.duration_since(at) < JOINS_WITHIN);
+            sign.is_root()
+                && symptoms.is_open(sign)
+                && is_new
+                && is_recent
+                && service.is_some_and(|it| it.state == "Preparing")
+        };
+        let joining: Vec<_> = starting.filter(joins).collect();
+        if joining.is_empty() {
+            return Vec::new();
+        }
+        let targets: Vec<_> = joining.iter().map(|sign| sign.target).collect();
+        let be = if targets.len() == 1 { "is" } else { "are" };
+        let headline =
+            format!("etcd on {} {be} still joining, which can take some minutes", names(targets.iter().copied()));
+        let own = joining.iter().flat_map(|sign| symptoms.about(sign.target)).filter(|it| it.check.is_of_etcd());
+        let margin =
+            symptoms.of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);
+        vec![Recognized::new(STILL_JOINING.id, headline).rests_on_all(&joining).explains(own).explains(margin)]
+    },
+};
+
+/// The time that a member has to join before it counts as one that cannot.
+const JOINS_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
 pub(super) const DOWN: Cause = Cause {
     id: "etcd-member-down",

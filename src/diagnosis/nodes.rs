@@ -186,6 +186,45 @@ etcd member first.",
     },
 };
 
+pub(super) const NOT_JOINED: Cause = Cause {
+    id: "machine-not-joined",
+    title: "a machine is on, but has not joined the cluster",
+    impact: "no pod can run on this machine; the rest of the cluster is not affected",
+    explain: "The machine refuses connections to its Talos API, so it has power and a network, and Kubernetes has no Node of it. \
+A new machine looks like this until it has joined; if it lasts, the machine cannot join.\n\n\
+The Talos API of a worker starts once it has a certificate. The worker requests it from trustd on the control planes (port 50001), \
+through the cluster endpoint of its machine configuration. Its kubelet needs the same endpoint to register the Node. So the usual \
+reason for both is one: the endpoint is wrong, or cannot be reached from the network of the machine. Another is a machine \
+configuration with the token of another cluster. The console of the machine shows which.",
+    source: TALOS_TROUBLESHOOTING,
+    remedy: &[
+        Look("talosctl -n CP service trustd"),
+        Look("talosctl -n CP logs trustd"),
+        Do(
+            "Check that the network of the machine reaches the cluster endpoint, its port 6443, and port 50001 of the control planes.",
+        ),
+        Do(
+            "Look at the console of the machine. Compare `cluster.controlPlane.endpoint` and `machine.token` of its configuration with those of a machine that has joined.",
+        ),
+    ],
+    recognize: |symptoms| {
+        let what = "are on, but have not joined the cluster";
+        let mut made = lost(NOT_JOINED.id, what, symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
+            let is_refused = symptoms.node(sign.target)?.talos.contact.as_ref().is_err_and(Gap::is_refused_connection);
+            let has_no_node = symptoms.about(sign.target).any(|it| it.problem.reason == Reason::NodeNotRegistered);
+            let role = role(symptoms, sign.target);
+            let what = "is on (it refuses connections), but its Talos API does not run and its kubelet has not joined";
+            (is_refused && has_no_node).then(|| format!("{role}{} {what}", sign.target))
+        });
+        let answers = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
+        for (recognized, node) in made.iter_mut().zip(answers.into_iter().cycle()) {
+            let trustd = ["{talosctl} -n {} service trustd", "{talosctl} -n {} logs trustd"];
+            recognized.next = trustd.map(|command| Hint::run(command, [node.address.as_str()])).into();
+        }
+        made
+    },
+};
+
 /// The machine was seen to live while it was silent to Talos. Being Ready is none: Kubernetes says so of the dead for 50 s.
 fn lives<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
     let Some(kubernetes) = &symptoms.snapshot.kubernetes else { return false };

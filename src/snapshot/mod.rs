@@ -59,6 +59,13 @@ impl Gap {
         self.kind == GapKind::NodeUnreachable && self.text.contains("tls: failed to verify certificate")
     }
 
+    /// The machine, or a firewall in front of it, refused the connection: it is on. The words of a machine that was dialed by an endpoint are
+    /// those of the kernel, by way of apid.
+    pub(crate) fn is_refused_connection(&self) -> bool {
+        let by_endpoint = || self.kind == GapKind::NodeUnreachable && self.text.contains("connection refused");
+        self.kind == GapKind::ConnectionRefused || by_endpoint()
+    }
+
     /// How grpc-go and Go's resolver say that a name leads to no address.
     pub(crate) const UNRESOLVED: [&str; 2] = ["name resolver error", "no such host"];
 

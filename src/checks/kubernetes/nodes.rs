@@ -6,7 +6,7 @@ use super::{is_old, node_objects};
 use crate::assess::workloads::says_ready;
 use crate::assess::{Assessment, contact, has_kubernetes, is_named_elsewhere};
 use crate::checks::Check;
-use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, unregistered, unseen};
+use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, talos_way, unregistered, unseen};
 use crate::checks::scope::{OFF_OR_GONE, is_narrowed, reason_not_judged, reason_not_judged_as_talos};
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -140,6 +140,12 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
             Outcome::problem(problem)
         }
         None => match (talos_contact(cluster, node), &node.talos.nodename) {
+            // What Kubernetes lists is seen, whether Talos can query the machine or not.
+            (Err(_), _) if talos_way(cluster).is_ok() && (node.sources.discovery || node.sources.flags) => {
+                let problem =
+                    Problem::fail(Reason::NodeNotRegistered, "a Node object", "none of its name or addresses");
+                Outcome::problem(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])))
+            }
             (Err(outcome), _) => outcome,
             (Ok(_), Err(gap)) => Outcome::problem(gaps::talos(gap, "the node's name in Kubernetes")),
             (Ok(_), Ok(_)) => {

@@ -201,7 +201,7 @@ impl Part {
                 PodStatuses,
             ],
             Self::Condition(Condition::NodeReady) => &[Registration, NodeReady, NodeNetwork, ApiEndpoint],
-            Membership => &[EtcdIdentity],
+            Membership => &[EtcdIdentity, EtcdStart],
             EtcdMember => &[EtcdProcess, EtcdStart, Joining, Membership, Quorum, Power, TalosApi],
             Self::Agreement => &[EtcdIdentity, Quorum],
             Self::Space => &[Self::Alarm],

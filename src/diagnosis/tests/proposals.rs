@@ -206,7 +206,7 @@ fn every_command_names_this_cluster() {
             () if has("talosctl") => ["--talosconfig", "--context", "-e", "-n"].iter().all(|it| has(it)),
             () if has("kubectl") => has("--kubeconfig") && has("--context"),
             () if has("etcdctl") => has("--endpoints") && has("--cacert"),
-            () => command.starts_with("ssh "),
+            () => command.starts_with("ssh ") || command.starts_with("nc -vz "),
         };
         assert!(named, "{command}");
     }

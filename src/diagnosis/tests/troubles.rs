@@ -21,6 +21,31 @@ pub(super) fn unreached(snapshot: &mut Snapshot, kind: GapKind) {
     snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(kind, "rpc error")).into();
 }
 
+/// The etcd of this control plane has not started yet, and the others do not list it.
+pub(super) fn joins_etcd(snapshot: &mut Snapshot, node: &str) {
+    let id = snapshot.etcd_status_mut(node).member_id;
+    service(snapshot, node, "etcd", "Preparing");
+    let talos = snapshot.talos_of(node);
+    talos.etcd_status = gap(GapKind::ServerError);
+    talos.etcd_members = gap(GapKind::ServerError);
+    talos.etcd_alarms = gap(GapKind::ServerError);
+    talos.etcd_member_id = Ok(None);
+    for other in &mut snapshot.nodes {
+        if let Ok(members) = &mut other.talos.etcd_members {
+            members.retain(|member| member.id != id);
+        }
+    }
+}
+
+/// Nothing listens on w-1, and its kubelet has never registered it.
+pub(super) fn not_joined(snapshot: &mut Snapshot) {
+    let why = "dial tcp 10.0.0.4:50000: connect: connection refused";
+    snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why)).into();
+    let sources = &mut snapshot.node_mut("w-1").sources;
+    (sources.kubernetes, sources.flags) = (false, true);
+    snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
+}
+
 /// Kubernetes has not heard from w-1 either.
 pub(super) fn silent(snapshot: &mut Snapshot) {
     let ready = condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.");
@@ -354,6 +379,53 @@ pub(super) const CASES: &[Case] = &[
         needs: &[
             |snapshot| snapshot.kube().signing_requests = gap(GapKind::Forbidden),
             |snapshot| "system:node:cp-3".clone_into(&mut snapshot.kube().signing_requests.as_mut().unwrap()[0].user),
+        ],
+    },
+    Case {
+        cause: "etcd-joining",
+        trouble: |snapshot| joins_etcd(snapshot, "cp-3"),
+        needs: &[
+            |snapshot| "Failed".clone_into(&mut snapshot.service_mut("cp-3", "etcd").state),
+            |snapshot| {
+                let event = crate::snapshot::ServiceEvent {
+                    message: "Running pre state".to_owned(),
+                    state: "Preparing".to_owned(),
+                    at: Some(ago(900)),
+                };
+                snapshot.service_mut("cp-3", "etcd").last_event = Some(event);
+            },
+        ],
+    },
+    Case {
+        cause: "machine-not-joined",
+        trouble: not_joined,
+        needs: &[
+            |snapshot| unreached(snapshot, GapKind::NodeUnreachable),
+            |snapshot| {
+                snapshot.kube().nodes.as_mut().unwrap().push(crate::testing::fixture::Shape::default().kube_node(3));
+            },
+        ],
+    },
+    Case {
+        cause: "api-path-blocked",
+        trouble: |snapshot| {
+            for name in CONTROL_PLANES {
+                snapshot.kube().servers.insert(name.to_owned(), gap(GapKind::ConnectTimedOut));
+            }
+            snapshot.kube().endpoint = gap(GapKind::ConnectTimedOut);
+            lists(snapshot, GapKind::ConnectTimedOut);
+        },
+        needs: &[
+            // A connection that was accepted and not served shows a server, and so does an answer.
+            |snapshot| snapshot.kube().endpoint = gap(GapKind::TimedOut),
+            |snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = gap(GapKind::TimedOut),
+            |snapshot| {
+                let pods = snapshot.talos_of("cp-2").static_pod_statuses.as_mut().unwrap();
+                for pod in pods {
+                    pod.state.ready = Some(false);
+                }
+            },
+            |snapshot| snapshot.talos_of("cp-2").static_pod_statuses = gap(GapKind::TimedOut),
         ],
     },
     Case {
