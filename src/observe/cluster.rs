@@ -102,7 +102,7 @@ impl Observer<'_> {
         let control_planes = candidates.iter().filter(|candidate| candidate.role == Some(Role::ControlPlane));
         let probes = control_planes.map(|candidate| async move {
             let port = candidate.api_port.unwrap_or(API_PORT);
-            let asked = probe(client, &candidate.addresses, port, self.talos.is_some(), until);
+            let asked = probe(client, &candidate.addresses, port, None, until);
             let shown = population::shown(candidate);
             let answer = self.awaited.one(Part::Servers, shown, Result::is_ok, asked).await;
             (population::label(candidate), answer)
@@ -159,7 +159,8 @@ impl Observer<'_> {
             }
             let own: Vec<String> = node.addresses.iter().filter(|it| !doubtful.contains(it)).cloned().collect();
             Some(async move {
-                let answer = probe(client, &own, node.api_port, self.talos.is_some(), until).await;
+                let name = self.talos.is_none().then_some(node.name.as_str());
+                let answer = probe(client, &own, node.api_port, name, until).await;
                 (node.name.clone(), settled(before.cloned(), answer, node.talos.contact.is_ok()))
             })
         });
@@ -204,7 +205,7 @@ impl Observer<'_> {
         }
         let asked = kubernetes.servers.iter().map(|(name, server)| async move {
             let answer = match server {
-                Ok(readyz) => timeout_at(until, client.requested_apis(readyz)).await.unwrap_or_else(|_| late()),
+                Ok(readyz) => timeout_at(until, client.requested_apis(name, readyz)).await.unwrap_or_else(|_| late()),
                 Err(gap) => Err(gap.clone()),
             };
             (name.clone(), answer)
@@ -271,24 +272,24 @@ fn leads_nowhere(kind: GapKind) -> bool {
     matches!(kind, GapKind::NoRoute | GapKind::ConnectTimedOut | GapKind::NameNotFound)
 }
 
-/// The first address that leads to an API server decides; one that leads nowhere from here, or that may not be asked, does not.
+/// `name`: what a certificate without the address may prove instead. The first address that leads to an API server decides; one that leads nowhere from here, or that may not be asked, does not.
 async fn probe(
     client: &KubeClient,
     addresses: &[String],
     port: u16,
-    asks_talos: bool,
+    name: Option<&str>,
     until: Instant,
 ) -> Observed<Readyz> {
     let mut last = None;
     let Ok(addresses) = timeout_at(until, client.in_order(addresses)).await else { return late() };
     for address in addresses.into_iter().take(API_ADDRESSES) {
         let asked = async {
-            match client.server(address, port).await {
+            match (client.server(address, port).await, name) {
                 // Talos puts every address of a machine into the certificate.
-                Err(gap) if gap.kind == GapKind::NameNotInCertificate && !asks_talos => {
-                    Box::pin(client.server_by_name(address, port, gap)).await
+                (Err(gap), Some(name)) if gap.kind == GapKind::NameNotInCertificate => {
+                    Box::pin(client.server_by_name((address, port), name, gap)).await
                 }
-                answer => answer,
+                (answer, _) => answer,
             }
         };
         let Ok(answer) = timeout_at(until, asked).await else {

@@ -179,8 +179,7 @@ pub(crate) struct Readyz {
     pub(crate) text: String,
     /// Validity of the certificate that the server presented on this connection; `None` if it could not be read.
     pub(crate) certificate: Option<Validity>,
-    /// Why the certificate does not prove the address that was dialed, if the server proved to be an API server by the name that all of
-    /// them have.
+    /// Why the certificate does not prove the address that was dialed, if the server proved to be the machine's API server by its name.
     pub(crate) unnamed: Option<Gap>,
 }
 

@@ -165,7 +165,7 @@ fn what_is_asked_of_an_upgrade_is_not_left_out() {
         &["--upgrade-talos", "1.14"][..],
         &["--upgrade-kubernetes", "1.36"],
         &["--upgrade-talos", "v1.14.1", "--no-kubernetes"],
-        &["--drain", "worker-1", "--no-talos"],
+        &["--upgrade-talos", "1.14.1", "--drain", "worker-1", "--no-talos"],
         &["--drain", "worker-1", "--skip", "upgrade"],
         &["--check", "upgrade.drain"],
     ] {

@@ -167,7 +167,7 @@ fn look_at_pods(pods: &[&Pod], endpoints: &[ServiceEndpoint]) -> Hint {
 }
 
 /// The one that these endpoints are to be pods of.
-pub(super) fn deployment<'a>(cluster: &'a Assessment<'_>) -> Option<&'a Workload> {
+pub(in crate::checks) fn deployment<'a>(cluster: &'a Assessment<'_>) -> Option<&'a Workload> {
     coredns(cluster.list(|kubernetes| &kubernetes.deployments)?)
 }
 

@@ -28,7 +28,8 @@ a token or a password goes only to addresses that default/kubernetes or etcd's m
 claim to be a control plane. If other API servers are reached directly, this is \
 a warning: packets to this one are dropped, or its machine has a problem. After a refused connection only a lease that is seen \
 to be renewed counts, because a recent one may belong to a server that has just died. With --no-talos, a certificate that lacks the \
-address is a warning, if default/kubernetes lists that address and the certificate is valid for `kubernetes.default.svc`.\n\n\
+address is a warning, if default/kubernetes lists that address and the certificate is valid for the name of the Node and for \
+`kubernetes.default.svc`.\n\n\
 Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
 the check fails; so it does if one of its endpoints is a worker. API servers that are ready and not among them are a warning. Unknown addresses beside those of control planes are a warning, and \
 so are several unknown ones alone where Talos tells the addresses of its machines; a load balancer has one.\n\n\

@@ -137,7 +137,7 @@ fn is_known_by_class_alone(cluster: &Assessment<'_>, workload: &Workload) -> boo
 /// Many who install agents give them the classes of the system: while any of their pods works, one that does not is a warning.
 fn softened(outcome: Outcome, workload: &Workload) -> Outcome {
     match outcome {
-        Outcome::Problem(problem) if problem.severity == Severity::Fail && workload.available > 0 => {
+        Outcome::Problem(problem) if workload.available > 0 => {
             Outcome::problem(Problem { severity: Severity::Warn, ..*problem })
         }
         outcome => outcome,

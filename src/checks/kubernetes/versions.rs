@@ -135,7 +135,7 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
             verdict.push(Target::cluster(), outcome);
         }
     }
-    if !cluster.asks_talos() && !running.iter().any(Running::is_api_server) {
+    if !cluster.asks_talos() && (untold || !running.iter().any(Running::is_api_server)) {
         of_endpoint(cluster, &mut running, &mut verdict);
     }
     of_kubelets(cluster, &mut running, &mut verdict);

@@ -7,7 +7,7 @@ use crate::assess::servers::{Server, endpoint_is_down};
 use crate::checks::Check;
 use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
-use crate::checks::kubernetes::dns::{dns_serving, own, show_dns_pods};
+use crate::checks::kubernetes::dns::{deployment, dns_serving, own, show_dns_pods};
 use crate::checks::kubernetes::leases::leases;
 use crate::checks::kubernetes::serving::unread_pods;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
@@ -22,9 +22,9 @@ pub(in crate::checks) const QUORUM: Check = Check {
 the etcd voters that are up without the machine, the working API servers on other control planes, and the ready endpoints of \
 cluster DNS on other machines that are ready.\n\n\
 `quorum-at-risk` means that fewer voters than n/2+1 would be left. What cannot be avoided is a warning: etcd with one or two \
-voters, the only control plane, and DNS in a cluster of one node. A member or API server of unknown state counts as down; if \
+voters, the only control plane, and DNS in a cluster of one node or with one replica. A member or API server of unknown state counts as down; if \
 the result depends on it, the check is an error. It warns if the Kubernetes endpoint in use is an address of the machine itself.\n\n\
-With --no-talos, etcd is not queried, and only the API and DNS are checked.\n\n\
+With --no-talos, which etcd member is on which machine is unknown, and only API servers and DNS are checked.\n\n\
 `etcd.tolerance` and `--require-quorum-margin` check the cluster as it is; this check shows what one reboot leaves.",
     severity: Severity::Fail,
     finds: &[
@@ -62,13 +62,19 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asked.upgrade.takes_down_machines() {
         return not_asked("--drain");
     }
-    let sees_etcd = cluster.asks_talos() || cluster.etcd.is_external;
-    let what = if sees_etcd { "etcd, the API and DNS" } else { "the API and DNS" };
-    let fine = |which: &str| format!("{what} keep working: {which} may go down");
+    let fine = |which: &str| {
+        if cluster.asks_talos() {
+            format!("etcd, the API and DNS keep working: {which} may go down")
+        } else {
+            format!("no last API server and no last endpoint of DNS is on {which}")
+        }
+    };
+    let mut hosts_control_plane = false;
     let dns = dns(cluster);
     let mut verdict = each_to_go(cluster, fine, |node, verdict| {
         let left = [etcd_without(cluster, node), servers_without(cluster, node), dns_without(cluster, &dns, node)];
         let problems: Vec<Outcome> = left.into_iter().flatten().collect();
+        hosts_control_plane |= node.role == Role::ControlPlane;
         if problems.is_empty() {
             verdict.ok(node.target());
         }
@@ -76,10 +82,9 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
             verdict.push(node.target(), problem);
         }
     });
-    if !sees_etcd {
-        verdict.leave_out(
-            "whether etcd, or what the API stores its objects in, keeps working without the machine: it is not queried",
-        );
+    if hosts_control_plane && !cluster.asks_talos() {
+        verdict
+            .leave_out("whether etcd, or what else the API stores its objects in, keeps working without the machine");
     }
     verdict
 }
@@ -91,8 +96,7 @@ fn unless_by_design(by_design: bool, problem: Problem) -> Outcome {
 
 fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     // Behind `--etcd-endpoints` no member is on any of the machines.
-    let is_queried = cluster.asks_talos() && !cluster.etcd.is_external;
-    if node.role == Role::Worker || !is_queried {
+    if node.role == Role::Worker || cluster.etcd.is_external || !cluster.asks_talos() {
         return None;
     }
     let overview = match overview(cluster) {
@@ -217,5 +221,7 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
     let problem =
         Problem::fail(Reason::LastDnsEndpoint, expected, "all that work are on this machine").hint(hint).on(elsewhere);
     let is_only_node = cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| nodes.len() == 1);
-    Some(unless_by_design(is_only_node, problem))
+    // k3s runs one. It moves with the drain, and DNS is away for a moment.
+    let is_one_wanted = deployment(cluster).is_some_and(|it| it.is_observed() && it.desired == 1);
+    Some(unless_by_design(is_only_node || is_one_wanted, problem))
 }

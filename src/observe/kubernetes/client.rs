@@ -28,12 +28,12 @@ use super::auth::Auth;
 use super::dial::{self, Answered, Dialer, Fault, Shown};
 use super::gaps;
 use super::intake::{Intake, Keep};
-use super::peer::{API_SERVER, Peer, PeerVerifier};
+use super::peer::{Peer, PeerVerifier};
 use super::whom::{Place, Target, Trusted};
 use crate::config::proxy::Routes;
 use crate::config::{certificate, kubeconfig};
 use crate::observe::budget::Budget;
-use crate::observe::dial::cause;
+use crate::observe::dial::{cause, server_name};
 #[cfg(feature = "record")]
 use crate::observe::record::kubernetes as record;
 use crate::observe::trace::{Bytes, Span};
@@ -180,14 +180,14 @@ impl Transport {
         opened.get_or_init(|| Box::pin(self.open(place))).await.clone()
     }
 
-    async fn open(&self, Place { server, peer }: &Place) -> Observed<Opened> {
+    async fn open(&self, Place { server, peer, name }: &Place) -> Observed<Opened> {
         let dialer = match peer {
             Peer::Endpoint => self.dialer.clone(),
-            Peer::Machine | Peer::Service => {
+            Peer::Machine => {
                 let mut tls = (*self.dialer.tls).clone();
                 tls.dangerous().set_certificate_verifier(self.machines.clone()?);
-                let name = (*peer == Peer::Service).then(|| crate::observe::dial::server_name(API_SERVER));
-                Dialer { tls: Arc::new(tls), name: name.transpose()?, ..self.dialer.clone() }
+                let name = name.as_deref().map(server_name).transpose()?;
+                Dialer { tls: Arc::new(tls), name, ..self.dialer.clone() }
             }
         };
         let connection = dialer.clone().dial(server.clone()).await?;
@@ -208,7 +208,7 @@ impl Transport {
         *request.uri_mut() = Uri::from_static(path);
         match of {
             Target::Trusted(trusted) => self.ask(trusted, request, keep).await,
-            Target::Claimed(claimed) if claimed.place().peer != Peer::Service && self.has_secret().await? => {
+            Target::Claimed(claimed) if claimed.place().name.is_none() && self.has_secret().await? => {
                 self.client(claimed.place()).await?;
                 Err(gaps::untrusted(claimed.place()))
             }

@@ -23,13 +23,25 @@ pub(super) struct Elsewhere {
     /// Static pods of all namespaces, those of kube-system as well.
     mirrors: Observed<Arc<Vec<Pod>>>,
     dns: Observed<Vec<ServiceEndpoint>>,
-    /// Deployments and `StatefulSets` of all namespaces that say that the cluster needs them.
-    critical: [Observed<Vec<Workload>>; 2],
+    /// Deployments and `StatefulSets`.
+    critical: [Everywhere; 2],
+}
+
+/// Workloads of a kind, of all namespaces.
+struct Everywhere {
+    /// Those that say that the cluster needs them.
+    critical: Observed<Vec<Workload>>,
+    /// How many there are in kube-system.
+    of_system: usize,
+}
+
+impl Everywhere {
+    const UNASKED: Self = Self { critical: Ok(Vec::new()), of_system: usize::MAX };
 }
 
 impl Default for Elsewhere {
     fn default() -> Self {
-        Self { mirrors: Ok(Arc::default()), dns: Ok(Vec::new()), critical: [Ok(Vec::new()), Ok(Vec::new())] }
+        Self { mirrors: Ok(Arc::default()), dns: Ok(Vec::new()), critical: [Everywhere::UNASKED, Everywhere::UNASKED] }
     }
 }
 
@@ -55,10 +67,26 @@ impl Elsewhere {
             extend(&mut seen.pods, self.mirrors.as_ref().map(others).map_err(Gap::clone));
         }
         extend(&mut seen.dns_endpoints, self.dns.clone());
-        for (list, critical) in [&mut seen.deployments, &mut seen.stateful_sets].into_iter().zip(&self.critical) {
-            let known: BTreeSet<_> = list.iter().flatten().map(|it| (it.namespace.clone(), it.name.clone())).collect();
+        let lists = [&mut seen.deployments, &mut seen.stateful_sets].into_iter().zip(&self.critical);
+        for (list, Everywhere { critical, of_system }) in
+            lists.filter_map(|(list, all)| Some((list.as_mut().ok()?, all)))
+        {
+            let known: BTreeSet<_> = list.iter().map(|it| (it.namespace.clone(), it.name.clone())).collect();
             let is_new = |it: &&Workload| !known.contains(&(it.namespace.clone(), it.name.clone()));
-            extend(list, critical.as_ref().map(|all| all.iter().filter(is_new).cloned().collect()).map_err(Gap::clone));
+            let critical = match critical {
+                // The one list has what the other lacks.
+                Ok(_) if !list.is_empty() && *of_system == 0 => {
+                    Err(Gap::new(GapKind::Malformed, "the list of all namespaces lacks kube-system"))
+                }
+                Ok(critical) => Ok(critical.iter().filter(is_new).cloned().collect::<Vec<_>>()),
+                Err(gap) => Err(gap.clone()),
+            };
+            match critical {
+                Ok(critical) => list.extend(critical),
+                // What is of kube-system is known all the same.
+                Err(gap) if seen.plugin_namespaces.is_ok() => seen.plugin_namespaces = Err(gap),
+                Err(_) => {}
+            }
         }
     }
 }
@@ -108,23 +136,20 @@ impl KubeClient {
         Elsewhere { mirrors, dns, critical: [deployments, stateful_sets] }
     }
 
-    /// Workloads of a kind, of all namespaces, that say that the cluster needs them. Those who may not read them, and clusters with too
-    /// many, do without: nothing else tells of them either.
-    async fn critical<K>(&self, facts: &BTreeSet<Fact>, fact: Fact) -> Observed<Vec<Workload>>
+    async fn critical<K>(&self, facts: &BTreeSet<Fact>, fact: Fact) -> Everywhere
     where
         Since<Workload, K>: Kept,
     {
         if !facts.contains(&fact) {
-            return Ok(Vec::new());
+            return Everywhere::UNASKED;
         }
-        match self.limited(list(&self.transport, &self.lists, Selection::default())).await {
-            Err(gap) if matches!(gap.kind, GapKind::Forbidden | GapKind::TooLarge) => Ok(Vec::new()),
-            all => {
-                let mut all = aged::<Workload, K>(all?);
-                all.retain(|workload| workload.is_critical);
-                Ok(all)
-            }
+        let all = self.limited(list(&self.transport, &self.lists, Selection::default())).await;
+        let mut critical = all.map(aged::<Workload, K>);
+        let of_system = critical.iter().flatten().filter(|workload| workload.namespace == SYSTEM).count();
+        if let Ok(all) = &mut critical {
+            all.retain(|workload| workload.is_critical);
         }
+        Everywhere { critical, of_system }
     }
 
     /// Static pods of all namespaces: they are the only pods without a service account.

@@ -54,6 +54,12 @@ pub(super) fn untrusted(place: &Place) -> Gap {
     Gap::new(GapKind::Untrusted, text)
 }
 
+/// Of a server that proves to be a machine's API server by its name alone, and does not answer without credentials.
+pub(super) fn unproven(place: &Place) -> Gap {
+    let at = endpoint(&place.server).shown;
+    Gap::new(GapKind::Untrusted, format!("no credentials are sent to {at}: its certificate lacks this address"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

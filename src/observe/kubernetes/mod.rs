@@ -276,18 +276,18 @@ impl KubeClient {
     }
 
     /// `/readyz` of one whose certificate lacks the address, as those of kubeadm lack that of a second network. If default/kubernetes lists
-    /// the address, it may prove to be an API server by the name that all have. It is sent no token or password.
-    pub(crate) async fn server_by_name(&self, host: &str, port: u16, unnamed: Gap) -> Observed<Readyz> {
+    /// the address, it may prove to be the API server of the machine of this name. It is sent no token or password.
+    pub(crate) async fn server_by_name(&self, (host, port): (&str, u16), name: &str, unnamed: Gap) -> Observed<Readyz> {
         let shown = format!("https://{}", endpoint::with_port(host, port));
         let claimed = Claimed::new(host, port)?;
         if !matches!(self.vouchers().await.judge(claimed.clone()), Target::Trusted(_)) {
             return Err(unnamed);
         }
-        let of = Target::Claimed(claimed.clone().by_service());
+        let of = Target::Claimed(claimed.clone().by_name(name));
         match self.limited(probe::readyz(&self.transport, &of, shown)).await {
             Err(gap) if gap.kind == GapKind::NameNotInCertificate => Err(unnamed),
             Ok(Readyz { status: 401 | 403, .. }) if self.transport.has_secret().await? => {
-                Err(gaps::untrusted(claimed.place()))
+                Err(gaps::unproven(claimed.place()))
             }
             answer => answer.map(|readyz| Readyz { unnamed: Some(unnamed), ..readyz }),
         }
@@ -299,13 +299,14 @@ impl KubeClient {
         self.limited(metrics::requested_apis(&self.transport, &of)).await
     }
 
-    /// What was requested of the API server that has answered so, verified as that one again.
-    pub(crate) async fn requested_apis(&self, of: &Readyz) -> Observed<RequestedApis> {
-        let server: Uri = of.server.parse().map_err(|_| cause::no_name(&of.server))?;
+    /// What was requested of the API server of this machine that has answered so, verified as that one again.
+    pub(crate) async fn requested_apis(&self, name: &str, answered: &Readyz) -> Observed<RequestedApis> {
+        let server: Uri = answered.server.parse().map_err(|_| cause::no_name(&answered.server))?;
         let Endpoint { host, port, .. } = dial::endpoint(&server);
         let claimed = Claimed::new(&host, port)?;
-        let of = match &of.unnamed {
-            Some(_) => Target::Claimed(claimed.by_service()),
+        let of = match &answered.unnamed {
+            Some(_) if self.transport.has_secret().await? => return Err(gaps::unproven(claimed.place())),
+            Some(_) => Target::Claimed(claimed.by_name(name)),
             None => self.judged(claimed).await?,
         };
         self.limited(metrics::requested_apis(&self.transport, &of)).await

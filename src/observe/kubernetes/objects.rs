@@ -597,8 +597,12 @@ fn leader_elect(containers: &[core::Container]) -> Option<bool> {
 fn component_flags(containers: Vec<core::Container>) -> Option<Flags> {
     const COMPONENTS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
     let container = containers.into_iter().find(|container| COMPONENTS.contains(&container.name.as_str()))?;
-    let words = container.command.into_iter().chain(container.args).flatten();
-    Some(flags::of_command(container.name, words))
+    let (name, command) = (container.name, container.command.unwrap_or_default());
+    let is_component = |word: &String| word.rsplit('/').next() == Some(name.as_str());
+    // What stands before it is another program's, such as one that writes its log. A shell hides all.
+    let own = if command.is_empty() { 0 } else { command.iter().position(is_component)? };
+    let words = command.into_iter().skip(own).chain(container.args.unwrap_or_default());
+    Some(flags::of_command(name, words))
 }
 
 /// `registry:5000/name:tag`, maybe followed by `@sha256:…`.
@@ -1114,6 +1118,28 @@ mod tests {
             })));
             assert_eq!(pod.state.containers[0].image, expected);
         }
+    }
+
+    #[test]
+    fn flags_are_those_of_the_component_and_not_of_what_starts_it() {
+        let of = |command: Value, args: Value| {
+            let pod = read::<core::Pod>(json!({
+                "metadata": {"name": "a", "annotations": {"kubernetes.io/config.mirror": "1"}},
+                "spec": {"containers": [{"name": "kube-apiserver", "command": command, "args": args}]},
+            }));
+            Pod::of(pod).flags.map(|flags| flags.names)
+        };
+        let flags = || Some(vec!["profiling".to_owned()]);
+        assert_eq!(of(json!(["kube-apiserver", "--profiling=false"]), json!(null)), flags());
+        assert_eq!(
+            of(json!(["/go-runner", "--log-file=x", "/usr/bin/kube-apiserver"]), json!(["--profiling"])),
+            flags()
+        );
+        assert_eq!(of(json!(null), json!(["--profiling"])), flags());
+        assert_eq!(
+            of(json!(["/go-runner", "--log-file=x", "/bin/sh", "-c", "exec kube-apiserver --x"]), json!(null)),
+            None
+        );
     }
 
     #[test]

@@ -21,12 +21,10 @@ pub(super) enum Peer {
     Endpoint,
     /// An address at which some other source says that there is an API server.
     Machine,
-    /// The same, whose certificate need not name the address. Proves that it is an API server of this cluster, not which one.
-    Service,
 }
 
 /// The name by which every pod calls the API server, and which the certificate of every API server has.
-pub(super) const API_SERVER: &str = "kubernetes.default.svc";
+const API_SERVER: &str = "kubernetes.default.svc";
 
 /// Verifies the name or address that was dialed, and what else has to be true.
 ///

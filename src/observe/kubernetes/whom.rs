@@ -7,7 +7,7 @@
 //! | the kubeconfig's server, `--k8s-endpoint` | the user | everything: [`Trusted::named`] |
 //! | default/kubernetes, as that server lists it: address and port | API servers, cluster admins, who may write EndpointSlices there | everything: [`Vouchers`] |
 //! | an etcd member list of a machine that the user named | that machine | everything: [`Vouchers`] |
-//! | default/kubernetes, an address that the certificate lacks | API servers, cluster admins | what that server answers to anybody, and to the client certificate: [`Claimed::by_service`] |
+//! | default/kubernetes, an address that the certificate lacks | API servers, cluster admins | what that server answers to anybody, and to the client certificate: [`Claimed::by_name`] |
 //! | discovery, machine types, Node objects, labels, mirror pods, member lists of other machines | any compromised worker | a TLS handshake, with the client certificate: [`Claimed`] |
 //!
 //! On top of that, the certificate decides: see [`peer`](super::peer).
@@ -29,6 +29,8 @@ use crate::snapshot::Observed;
 pub(super) struct Place {
     pub(super) server: Uri,
     pub(super) peer: Peer,
+    /// Verified in place of the host that is dialed.
+    pub(super) name: Option<String>,
 }
 
 /// A server that credentials are sent to.
@@ -63,7 +65,7 @@ pub(super) struct Vouchers {
 impl Trusted {
     /// The server that the user named.
     pub(super) fn named(server: Uri) -> Self {
-        Self(Place { server, peer: Peer::Endpoint })
+        Self(Place { server, peer: Peer::Endpoint, name: None })
     }
 
     pub(super) fn place(&self) -> &Place {
@@ -75,12 +77,12 @@ impl Claimed {
     pub(super) fn new(host: &str, port: u16) -> Observed<Self> {
         let url = format!("https://{}/", endpoint::with_port(host, port));
         let server = url.parse().map_err(|_| cause::no_name(host))?;
-        Ok(Self { place: Place { server, peer: Peer::Machine }, address: host.parse().ok() })
+        Ok(Self { place: Place { server, peer: Peer::Machine, name: None }, address: host.parse().ok() })
     }
 
-    /// The same server, which is to prove that it is an API server of this cluster, wherever it is.
-    pub(super) fn by_service(self) -> Self {
-        Self { place: Place { peer: Peer::Service, ..self.place }, ..self }
+    /// The same server, which is to prove that it is the API server of the machine of this name, at whatever address.
+    pub(super) fn by_name(self, name: &str) -> Self {
+        Self { place: Place { name: Some(name.to_owned()), ..self.place }, ..self }
     }
 
     pub(super) fn place(&self) -> &Place {

@@ -53,8 +53,10 @@ fn machines_can_be_drained_if_kubernetes_says_so() {
     for id in ["upgrade.drain", "upgrade.room", "upgrade.volumes", "upgrade.quorum"] {
         assert_eq!((wrong(id, &snapshot), status(id, &snapshot)), (vec![], Status::Pass), "{id}");
     }
-    assert_eq!(lines("upgrade.quorum", &snapshot), ["the API and DNS keep working: w-1 may go down"]);
-    assert!(left_out("upgrade.quorum", &snapshot)[0].starts_with("whether etcd"));
+    assert_eq!(lines("upgrade.quorum", &snapshot), ["no last API server and no last endpoint of DNS is on w-1"]);
+    assert_eq!(left_out("upgrade.quorum", &snapshot), [""; 0]);
+    // Whatever `--etcd-endpoints` lead to may be on the machine.
+    assert!(left_out("upgrade.quorum", &cluster(drain("cp-1")))[0].starts_with("whether etcd"));
     let mut held = cluster(drain("w-1"));
     let budget = &mut held.kube().disruption_budgets.as_mut().unwrap()[0];
     (budget.disruptions_allowed, budget.current_healthy, budget.desired_healthy) = (0, 2, 3);
@@ -169,4 +171,18 @@ fn images_without_versions_are_no_obstacle_if_the_api_server_tells_its_own() {
     assert_eq!(wrong(id, &snapshot), ["cluster: fail upgrade-path-unsupported, for ever"]);
     snapshot.kube().version = gap(GapKind::TimedOut);
     assert_eq!(status(id, &snapshot), Status::Error);
+}
+
+/// One image with a tag does not speak for the others.
+#[test]
+fn the_endpoint_tells_its_version_if_any_image_does_not() {
+    let id = "upgrade.kubernetes.path";
+    let mut snapshot = cluster(to_kubernetes());
+    let pods = snapshot.kube().pods.iter_mut().flatten();
+    for pod in pods.filter(|pod| pod.name == "kube-apiserver-cp-2") {
+        pod.state.containers[0].image = "kube-apiserver@sha256:0f2a".to_owned();
+    }
+    assert_eq!(wrong(id, &snapshot), [""; 0]);
+    snapshot.kube().version = Ok("v1.34.9".to_owned());
+    assert_eq!(wrong(id, &snapshot), ["cluster: fail upgrade-path-unsupported, for ever"]);
 }

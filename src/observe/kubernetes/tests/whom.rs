@@ -116,7 +116,7 @@ async fn an_address_that_is_only_claimed_gets_no_credentials() {
         assert_eq!(gap.kind, GapKind::Untrusted, "{}", gap.text);
         assert!(gap.text.contains(&format!("{CLAIMED}:{}", worker.port)), "{}", gap.text);
         let answered = readyz(&format!("{}/", worker.url()));
-        let metrics = client.requested_apis(&answered).await;
+        let metrics = client.requested_apis("worker-1", &answered).await;
         assert_eq!(metrics.unwrap_err().kind, GapKind::Untrusted);
         assert!(worker.connections() > 0, "the handshake shows whether an API server is there");
         assert_eq!(worker.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
@@ -248,31 +248,36 @@ async fn a_listed_server_may_lack_the_address_in_its_certificate() {
         client.begin_round(true);
         let gap = client.server(CLAIMED, server.port).await.unwrap_err();
         assert_eq!(gap.kind, GapKind::NameNotInCertificate);
-        client.server_by_name(CLAIMED, server.port, gap).await
+        client.server_by_name((CLAIMED, server.port), "cp-2", gap).await
     };
     let token = with_token(&pki, &endpoint).await;
     let certificate = client(pki.config_with_certificate(&endpoint.url()), CALL).await;
-    let server = serve(&[SERVICE], "200 OK").await;
+    let server = serve(&[SERVICE, "cp-2"], "200 OK").await;
     for client in [&token, &certificate] {
         let readyz = by_name(client, &server).await.unwrap();
         assert_eq!((readyz.status, readyz.unnamed.map(|it| it.kind)), (200, Some(GapKind::NameNotInCertificate)));
     }
     // Whoever must not be asked without a token has told nothing; with a certificate, it has.
-    let closed = serve(&[SERVICE], "401 Unauthorized").await;
+    let closed = serve(&[SERVICE, "cp-2"], "401 Unauthorized").await;
     assert_eq!(by_name(&token, &closed).await.unwrap_err().kind, GapKind::Untrusted);
     assert_eq!(by_name(&certificate, &closed).await.unwrap().status, 401);
     for server in [&server, &closed] {
         assert!(server.heads().iter().all(|head| !head.to_ascii_lowercase().contains("authorization")));
     }
-    // Another server of this CA, and one that nobody lists.
-    let other = serve(&["metrics-server"], "200 OK").await;
-    assert_eq!(by_name(&token, &other).await.unwrap_err().kind, GapKind::NameNotInCertificate);
-    assert_eq!(other.heads(), Vec::<String>::new());
+    // Another machine's API server, a machine's other servers, and one that nobody lists.
+    for names in [&[SERVICE, "cp-1"][..], &[SERVICE], &["cp-2"]] {
+        let other = serve(names, "200 OK").await;
+        assert_eq!(by_name(&token, &other).await.unwrap_err().kind, GapKind::NameNotInCertificate, "{names:?}");
+        assert_eq!(other.heads(), Vec::<String>::new());
+    }
     token.begin_round(true);
     port.store(1, Ordering::Relaxed);
     let gap = token.server(CLAIMED, server.port).await.unwrap_err();
     let heads = server.heads().len();
-    assert_eq!(token.server_by_name(CLAIMED, server.port, gap).await.unwrap_err().kind, GapKind::NameNotInCertificate);
+    assert_eq!(
+        token.server_by_name((CLAIMED, server.port), "cp-2", gap).await.unwrap_err().kind,
+        GapKind::NameNotInCertificate
+    );
     assert_eq!(server.heads().len(), heads);
 }
 

@@ -71,7 +71,11 @@ fn reader() -> Vec<Rule> {
             verbs: owned(&["get"]),
             ..Rule::default()
         },
-        Rule { non_resource_urls: owned(&["/metrics", "/readyz"]), verbs: owned(&["get"]), ..Rule::default() },
+        Rule {
+            non_resource_urls: owned(&["/metrics", "/readyz", "/version"]),
+            verbs: owned(&["get"]),
+            ..Rule::default()
+        },
     ]
 }
 
