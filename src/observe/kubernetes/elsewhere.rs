@@ -75,7 +75,7 @@ impl Elsewhere {
             let is_new = |it: &&Workload| !known.contains(&(it.namespace.clone(), it.name.clone()));
             let critical = match critical {
                 // The one list has what the other lacks.
-                Ok(_) if !list.is_empty() && *of_system == 0 => {
+                Ok(_) if *of_system == 0 && list.iter().any(|it| it.namespace == SYSTEM) => {
                     Err(Gap::new(GapKind::Malformed, "the list of all namespaces lacks kube-system"))
                 }
                 Ok(critical) => Ok(critical.iter().filter(is_new).cloned().collect::<Vec<_>>()),

@@ -61,11 +61,13 @@ fn unready(name: &str) -> impl FnOnce(&mut simulator::world::World) {
 fn a_long_list_is_read_to_its_end() {
     let cluster = cluster();
     with_nodes(&cluster, 1200);
-    let judged = cluster.run(&["--no-talos"]);
+    // The simulator takes its time on a busy machine.
+    let run = || cluster.run(&["--no-talos", "--attempt-timeout", "60s"]);
+    let judged = run();
     judged.is(0, &[]);
     assert_eq!(judged.check("k8s.nodes.ready")["targets"].as_array().unwrap().len(), 1200);
     cluster.change(unready("copy-1199"));
-    cluster.run(&["--no-talos"]).is(1, &[("k8s.nodes.ready", "node-not-ready", "copy-1199")]);
+    run().is(1, &[("k8s.nodes.ready", "node-not-ready", "copy-1199")]);
 }
 
 /// Of pages with a single node, as a server may make them whatever it is asked for.
