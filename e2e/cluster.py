@@ -146,6 +146,10 @@ class Cluster:
         return self.kind.nodes
 
     @property
+    def api_servers(self):
+        return len(self.control_planes)
+
+    @property
     def control_planes(self):
         return tuple(node for node in self.nodes if node.startswith("cp"))
 
@@ -182,7 +186,7 @@ class Cluster:
                 if not decided & {"Approved", "Denied"}:
                     return f"certificate signing request {name}: pending"
             elif item["kind"] == "EndpointSlice" and name == "kubernetes":
-                if len(item["endpoints"][0]["addresses"]) * len(item["endpoints"]) != len(self.control_planes):
+                if len(item["endpoints"][0]["addresses"]) * len(item["endpoints"]) != self.api_servers:
                     return f"endpoints of the API server: {item['endpoints']}"
         return None if nodes == len(self.nodes) else f"{nodes} nodes"
 

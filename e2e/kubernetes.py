@@ -5,6 +5,7 @@ import json
 from cluster import NAME, RIG, STATE, Cluster, pinned, told_by
 
 
+MEMBERS = 3  # of etcd
 NODES = tuple(f"worker-{n:04d}" for n in range(1, 6))
 
 
@@ -33,6 +34,9 @@ class KubernetesCluster(Cluster):
     talos = False
     defaults = {"talos": "none", "kube": "rbac", "etcd": "root"}
     users = ("rbac", "admin")
+
+    # Whether their machines are Nodes or not.
+    api_servers = MEMBERS
 
     def is_up(self):
         return (self.state / "pki").exists()
@@ -90,6 +94,6 @@ class KubernetesCluster(Cluster):
         leaders = {m["Status"].get("leader") for m in members}
         errors = [e for m in members for e in m["Status"].get("errors", [])]
         listed = json.loads(self.ask(*etcdctl, "member", "list"))["members"]
-        if not len(members) == len(listed) == len(self.control_planes) or len(leaders) != 1 or None in leaders or errors:
+        if not len(members) == len(listed) == MEMBERS or len(leaders) != 1 or None in leaders or errors:
             return f"etcd: {len(members)} of {len(listed)} members answer, leaders {leaders}, {errors}"
         return None
