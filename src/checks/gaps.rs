@@ -157,6 +157,11 @@ pub(super) fn talos_way(cluster: &Assessment<'_>) -> Result<(), Outcome> {
     }
 }
 
+/// The same for what Kubernetes alone can answer, too: where Talos is left out, it stands in no way.
+pub(super) fn talos_way_if_asked(cluster: &Assessment<'_>) -> Result<(), Outcome> {
+    if cluster.asks_talos() { talos_way(cluster) } else { Ok(()) }
+}
+
 /// The machine's own first answer, or what stands in the way of it.
 pub(super) fn talos_contact<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Result<&'a Contact, Outcome> {
     talos_way(cluster)?;

@@ -1,6 +1,6 @@
 //! Whom a check judges: each machine of the population, or the control planes; and why some are listed only.
 
-use super::gaps::{listed, says_nothing, talos_way};
+use super::gaps::{listed, says_nothing, talos_way, talos_way_if_asked};
 use crate::assess::{Assessment, NotJudged, Standing};
 use crate::model::{Hint, Outcome, Problem, Reason, Verdict};
 use crate::snapshot::{GapKind, Kubernetes, Node, Pod};
@@ -42,18 +42,15 @@ pub(super) fn is_narrowed(cluster: &Assessment<'_>) -> bool {
 
 /// Judges each Talos node of the scope on its own. Nodes that are not judged are listed with the reason.
 pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
-    match talos_way(cluster) {
-        Ok(()) => each_machine(cluster, judge),
-        Err(outcome) => Verdict::whole(outcome),
-    }
+    talos_way(cluster).map_or_else(Verdict::whole, |()| each_of_scope(cluster, judge))
 }
 
 /// The same for a check that Kubernetes alone can answer: without Talos, every Node of the scope is judged.
-pub(super) fn each_machine<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
-    let way = if cluster.asks_talos() { talos_way(cluster) } else { Ok(()) };
-    if let Err(outcome) = way {
-        return Verdict::whole(outcome);
-    }
+pub(super) fn each_machine<'a>(cluster: &'a Assessment<'_>, judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
+    talos_way_if_asked(cluster).map_or_else(Verdict::whole, |()| each_of_scope(cluster, judge))
+}
+
+fn each_of_scope<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
     if cluster.nodes().is_empty() {
         return Verdict::whole(Outcome::problem(no_node(cluster)));
     }

@@ -48,7 +48,7 @@ endpoint is back.",
 pub(super) const PATH: Cause = Cause {
     id: "api-path-blocked",
     title: "the API servers run, but this runner cannot reach the Kubernetes endpoint",
-    impact: "nothing about Kubernetes could be determined from here; who reaches the endpoint may have a working API",
+    impact: "nothing about Kubernetes could be determined from here; others may reach a working API",
     explain: "Talos reports kube-apiserver running and ready on every control plane, and no connection from this runner leads to \
 any of them: neither to the endpoint nor to the machines' own addresses. The reason is most likely on the way: a firewall or \
 security group that does not let this runner through to port 6443, a load balancer without targets, or a virtual IP that no machine holds.\n\n\

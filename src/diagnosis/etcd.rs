@@ -345,7 +345,7 @@ list of members has an old member of the same name, or the others have no quorum
         }
         let starting = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdStarting]);
         let joins = |sign: &Sign<'_>| {
-            // One that knows its own member was removed.
+            // A machine that still has the ID of a member was removed.
             let was_member =
                 symptoms.node(sign.target).is_some_and(|node| matches!(node.talos.etcd_member_id, Ok(Some(_))));
             let is_new = !was_member && symptoms.about(sign.target).any(|it| it.problem.reason == Reason::NotAMember);

@@ -217,9 +217,11 @@ configuration with the token of another cluster. The console of the machine show
             (is_refused && has_no_node).then(|| format!("{role}{} {what}", sign.target))
         });
         let answers = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
-        for (recognized, node) in made.iter_mut().zip(answers.into_iter().cycle()) {
+        if let Some(node) = answers {
             let trustd = ["{talosctl} -n {} service trustd", "{talosctl} -n {} logs trustd"];
-            recognized.next = trustd.map(|command| Hint::run(command, [node.address.as_str()])).into();
+            for recognized in &mut made {
+                recognized.next = trustd.map(|command| Hint::run(command, [node.address.as_str()])).into();
+            }
         }
         made
     },

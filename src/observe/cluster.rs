@@ -272,7 +272,8 @@ fn leads_nowhere(kind: GapKind) -> bool {
     matches!(kind, GapKind::NoRoute | GapKind::ConnectTimedOut | GapKind::NameNotFound)
 }
 
-/// `name`: what a certificate without the address may prove instead. The first address that leads to an API server decides; one that leads nowhere from here, or that may not be asked, does not.
+/// The first address that leads to an API server decides; one that leads nowhere from here, or that may not be asked, does not. `name`:
+/// what a certificate without the address may prove instead.
 async fn probe(
     client: &KubeClient,
     addresses: &[String],

@@ -144,10 +144,8 @@ fn instances(endpoints: &[&ServiceEndpoint]) -> i32 {
 
 /// Where the pods that serve DNS run.
 pub(in crate::checks) fn show_dns_pods(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Hint {
-    let label = match dns_pods(cluster).first() {
-        Some(pod) => pod.labels.get("k8s-app").map(|app| (pod.namespace.as_str(), app.as_str())),
-        None => None,
-    };
+    let pods = dns_pods(cluster);
+    let label = pods.first().and_then(|pod| Some((pod.namespace.as_str(), pod.labels.get("k8s-app")?.as_str())));
     match (label, endpoints.first()) {
         (Some((namespace, app)), _) => Hint::run("{kubectl} -n {} get pods -l k8s-app={} -o wide", [namespace, app]),
         (None, Some(endpoint)) => Hint::run("{kubectl} -n {} get pods -o wide", [&endpoint.namespace]),

@@ -66,6 +66,8 @@ type Minor = (u32, u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Component(Component),
+    /// The API server that answers at the endpoint, where images do not tell. Its owner may upgrade it long before the nodes.
+    Endpoint,
     Kubelet,
     /// kube-proxy on one node, in the pod of its DaemonSet.
     Proxy,
@@ -82,8 +84,6 @@ pub(in crate::checks) struct Running {
     pub(in crate::checks) numbers: (u32, u32, u32),
     /// Whether the process serves only for comparison, and nothing is reported about it.
     is_not_judged: bool,
-    /// The one API server that answers at the endpoint, whose image nobody sees. Others may have it upgraded long before the nodes.
-    is_endpoint: bool,
 }
 
 impl Running {
@@ -92,7 +92,7 @@ impl Running {
     }
 
     pub(in crate::checks) fn is_api_server(&self) -> bool {
-        self.part == Part::Component(Component::ApiServer)
+        matches!(self.part, Part::Component(Component::ApiServer) | Part::Endpoint)
     }
 
     /// Whether the process may lag behind the API servers as much as a kubelet may.
@@ -240,7 +240,6 @@ fn of_components(
                 version,
                 numbers,
                 is_not_judged: why.is_some(),
-                is_endpoint: false,
             }),
             Ok(Image::NamesNone(image)) => {
                 untold |= component == Component::ApiServer;
@@ -325,13 +324,12 @@ fn of_endpoint(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
                 return verdict.problem(Target::cluster(), problem);
             };
             running.push(Running {
-                part: Part::Component(Component::ApiServer),
+                part: Part::Endpoint,
                 target: Target::cluster(),
                 name: "the API server".to_owned(),
                 version: version.trim_start_matches('v').to_owned(),
                 numbers,
                 is_not_judged: false,
-                is_endpoint: true,
             });
         }
         Err(outcome) => verdict.push(Target::cluster(), outcome),
@@ -366,7 +364,6 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
                 version: version.trim_start_matches('v').to_owned(),
                 numbers,
                 is_not_judged: false,
-                is_endpoint: false,
             }),
             // A kubelet that has not reported yet has not told its version either.
             None if version.is_empty() && !says_ready(object) => {
@@ -400,7 +397,6 @@ fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Ve
                 version,
                 numbers,
                 is_not_judged: false,
-                is_endpoint: false,
             }),
             Some((_, image)) if demanded.is_some() => verdict.push(target, without_version(demanded, image)),
             _ => {}
@@ -413,7 +409,7 @@ const PROXY: &str = "kube-proxy";
 /// What the policy demands of this one and it does not keep to.
 fn skew(it: &Running, oldest: Option<&Running>, newest: &Running) -> Option<String> {
     let behind = match it.part {
-        Part::Component(_) => 1,
+        Part::Component(_) | Part::Endpoint => 1,
         Part::Kubelet | Part::Proxy if it.minor() < (1, 25) => 2,
         Part::Kubelet | Part::Proxy => 3,
     };
@@ -443,7 +439,7 @@ fn meets(version: &str, asked: &str) -> bool {
 /// More than one version, or the one.
 fn mixture(running: &[Running], verdict: &mut Verdict) {
     let mut by_version: BTreeMap<(u32, u32, u32), Vec<&Running>> = BTreeMap::new();
-    for it in running.iter().filter(|it| !it.is_not_judged && !it.is_endpoint) {
+    for it in running.iter().filter(|it| !it.is_not_judged && it.part != Part::Endpoint) {
         by_version.entry(it.numbers).or_default().push(it);
     }
     let mut versions = by_version.values();

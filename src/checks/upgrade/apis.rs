@@ -8,7 +8,7 @@ use crate::assess::Assessment;
 use crate::assess::servers::Server;
 use crate::assess::workloads::is_alive;
 use crate::checks::Check;
-use crate::checks::gaps::{self, kubernetes_side, of_our_cluster, talos_way};
+use crate::checks::gaps::{self, kubernetes_side, of_our_cluster, talos_way_if_asked};
 use crate::checks::scope::control_planes;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, RequestedApi, RequestedApis};
@@ -56,8 +56,7 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
         Ok(to) => to,
         Err(verdict) => return verdict,
     };
-    let way = if cluster.asks_talos() { talos_way(cluster) } else { Ok(()) };
-    let is_ours = way.and_then(|()| of_our_cluster(cluster, EXPECTED));
+    let is_ours = talos_way_if_asked(cluster).and_then(|()| of_our_cluster(cluster, EXPECTED));
     let nodes = match is_ours.and_then(|()| control_planes(cluster)) {
         Ok(nodes) => nodes,
         Err(Outcome::Skip(_)) if !cluster.asks_talos() => return at_endpoint(cluster, to),

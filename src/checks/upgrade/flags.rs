@@ -26,7 +26,7 @@ nodes, or that others host, show none, and Kubernetes does not show the flags of
     severity: Severity::Fail,
     finds: &[Reason::RemovedFlag, Reason::KubeletFlagsUnseen],
     requires: &[CheckId::TalosNodesReachable],
-    // Without Talos.
+    // Without Talos, Kubernetes shows the command lines.
     after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint],
     facts: &[Fact::TalosNodes, Fact::StaticPods, Fact::KubeletFlags, Fact::KubeNodes, Fact::Pods, Fact::SystemLeases],
     judge: flags,

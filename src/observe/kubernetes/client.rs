@@ -55,6 +55,13 @@ pub(super) struct Answer {
     pub(super) leave: Option<OwnedSemaphorePermit>,
 }
 
+impl Answer {
+    /// The body of a plain 200; of anything else, why it says nothing.
+    pub(super) fn body_if_ok(&self) -> Observed<&[u8]> {
+        if self.status == StatusCode::OK { Ok(&self.body) } else { Err(gaps::from_status(self.status, &self.body)) }
+    }
+}
+
 /// Bytes of an answer that any may hold, and how many may hold more at once.
 const SHORT: usize = 1 << 20;
 const LONG_AT_ONCE: usize = 2;

@@ -1,4 +1,5 @@
-//! What a cluster that Talos has not set up has in other namespaces than kube-system: DNS, static pods, and the leases beside them.
+//! What a cluster that Talos has not set up has in other namespaces than kube-system: DNS, static pods and the leases beside them, and
+//! workloads that say that the cluster needs them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,6 +38,16 @@ struct Everywhere {
 
 impl Everywhere {
     const UNASKED: Self = Self { critical: Ok(Vec::new()), of_system: usize::MAX };
+
+    /// The critical ones that are not in `list`, which has all of kube-system.
+    fn beside(&self, list: &[Workload]) -> Observed<Vec<Workload>> {
+        let critical = self.critical.as_ref().map_err(Gap::clone)?;
+        if self.of_system == 0 && list.iter().any(|it| it.namespace == SYSTEM) {
+            return Err(Gap::new(GapKind::Malformed, "the list of all namespaces lacks kube-system"));
+        }
+        let known: BTreeSet<_> = list.iter().map(|it| (&it.namespace, &it.name)).collect();
+        Ok(critical.iter().filter(|it| !known.contains(&(&it.namespace, &it.name))).cloned().collect())
+    }
 }
 
 impl Default for Elsewhere {
@@ -67,21 +78,9 @@ impl Elsewhere {
             extend(&mut seen.pods, self.mirrors.as_ref().map(others).map_err(Gap::clone));
         }
         extend(&mut seen.dns_endpoints, self.dns.clone());
-        let lists = [&mut seen.deployments, &mut seen.stateful_sets].into_iter().zip(&self.critical);
-        for (list, Everywhere { critical, of_system }) in
-            lists.filter_map(|(list, all)| Some((list.as_mut().ok()?, all)))
-        {
-            let known: BTreeSet<_> = list.iter().map(|it| (it.namespace.clone(), it.name.clone())).collect();
-            let is_new = |it: &&Workload| !known.contains(&(it.namespace.clone(), it.name.clone()));
-            let critical = match critical {
-                // The one list has what the other lacks.
-                Ok(_) if *of_system == 0 && list.iter().any(|it| it.namespace == SYSTEM) => {
-                    Err(Gap::new(GapKind::Malformed, "the list of all namespaces lacks kube-system"))
-                }
-                Ok(critical) => Ok(critical.iter().filter(is_new).cloned().collect::<Vec<_>>()),
-                Err(gap) => Err(gap.clone()),
-            };
-            match critical {
+        for (list, all) in [&mut seen.deployments, &mut seen.stateful_sets].into_iter().zip(&self.critical) {
+            let Ok(list) = list else { continue };
+            match all.beside(list) {
                 Ok(critical) => list.extend(critical),
                 // What is of kube-system is known all the same.
                 Err(gap) if seen.plugin_namespaces.is_ok() => seen.plugin_namespaces = Err(gap),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use http::StatusCode;
 use jiff::Timestamp;
 
 use super::client::{Answer, Transport};
@@ -24,10 +23,7 @@ pub(super) async fn requested_apis(transport: &Transport, of: &Target) -> Observ
 }
 
 fn parse(answer: &Answer) -> Observed<RequestedApis> {
-    if answer.status != StatusCode::OK {
-        return Err(gaps::from_status(answer.status, &answer.body));
-    }
-    let text = String::from_utf8_lossy(&answer.body);
+    let text = String::from_utf8_lossy(answer.body_if_ok()?);
     let malformed = |line: &str| Gap::new(GapKind::Malformed, format!("unreadable line: {}", gaps::short(line)));
     let (mut started, mut apis) = (None, Vec::new());
     for line in text.lines() {
@@ -93,6 +89,8 @@ fn labels(text: &str) -> Option<(BTreeMap<&str, String>, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
     use crate::observe::kubernetes::intake::Intake;
 

@@ -1,10 +1,8 @@
 //! The namespace kube-system: it is as old as its cluster, and so its UID stands for the cluster.
 
-use http::StatusCode;
 use serde::Deserialize;
 
 use super::client::{Answer, Transport};
-use super::gaps;
 use super::intake::Keep;
 use super::whom::Target;
 use crate::snapshot::{Gap, GapKind, Observed};
@@ -31,10 +29,7 @@ pub(super) async fn uid_of_system(transport: &Transport, of: &Target) -> Observe
 }
 
 fn parse(answer: &Answer) -> Observed<String> {
-    if answer.status != StatusCode::OK {
-        return Err(gaps::from_status(answer.status, &answer.body));
-    }
-    match serde_json::from_slice(&answer.body) {
+    match serde_json::from_slice(answer.body_if_ok()?) {
         Ok(Namespace { kind, metadata: Metadata { name, uid } })
             if kind == "Namespace" && name == super::SYSTEM && !uid.is_empty() =>
         {
@@ -46,6 +41,8 @@ fn parse(answer: &Answer) -> Observed<String> {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
 
     #[test]

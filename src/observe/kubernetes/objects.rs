@@ -593,7 +593,7 @@ fn leader_elect(containers: &[core::Container]) -> Option<bool> {
     }
 }
 
-/// Of the first container that is called as a component of the control plane is.
+/// Flags of the first container with the name of a component.
 fn component_flags(containers: Vec<core::Container>) -> Option<Flags> {
     const COMPONENTS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
     let container = containers.into_iter().find(|container| COMPONENTS.contains(&container.name.as_str()))?;

@@ -1,10 +1,8 @@
 //! `/version`: what an API server says of itself.
 
-use http::StatusCode;
 use serde::Deserialize;
 
 use super::client::{Answer, Transport};
-use super::gaps;
 use super::intake::Keep;
 use super::whom::Target;
 use crate::observe::dial::cause::clean;
@@ -25,10 +23,7 @@ pub(super) async fn of_server(transport: &Transport, of: &Target) -> Observed<St
 }
 
 fn parse(answer: &Answer) -> Observed<String> {
-    if answer.status != StatusCode::OK {
-        return Err(gaps::from_status(answer.status, &answer.body));
-    }
-    match serde_json::from_slice(&answer.body) {
+    match serde_json::from_slice(answer.body_if_ok()?) {
         Ok(Info { git_version }) if !git_version.is_empty() => Ok(clean(&git_version)),
         _ => Err(Gap::new(GapKind::Malformed, "no version of an API server")),
     }
@@ -36,6 +31,8 @@ fn parse(answer: &Answer) -> Observed<String> {
 
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
 
     #[test]

@@ -101,6 +101,14 @@ fn lines(snapshot: &Snapshot, id: &str) -> Vec<String> {
     judged::lines(id, snapshot)
 }
 
+/// The checks that look at static pods of the control plane.
+const OF_STATIC_PODS: [&str; 4] = [
+    "k8s.controlplane.apiserver",
+    "k8s.controlplane.controller-manager",
+    "k8s.controlplane.scheduler",
+    "k8s.staticpods.running",
+];
+
 fn no<T>(kind: GapKind) -> Observed<T> {
     Err(Gap::new(kind, "test"))
 }

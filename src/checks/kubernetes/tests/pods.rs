@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::checks::allowance;
 use crate::checks::find;
-use crate::checks::kubernetes::tests::{judge, lines, no, roots, said, status};
+use crate::checks::kubernetes::tests::{OF_STATIC_PODS, judge, lines, no, roots, said, status};
 use crate::model::Status;
 use crate::snapshot::{
     Allowance, ContainerState, GapKind, Observed, Pod, PodState, Snapshot, StaticPodStatus, UserPod,
@@ -527,12 +527,7 @@ fn absurd_numbers_of_a_daemon_set_are_no_pass() {
 /// What a dead kubelet has said of its pods stands for a while.
 #[test]
 fn a_mirror_pod_is_as_old_as_the_lease_of_its_node() {
-    let ids = [
-        "k8s.controlplane.apiserver",
-        "k8s.controlplane.controller-manager",
-        "k8s.controlplane.scheduler",
-        "k8s.staticpods.running",
-    ];
+    let ids = OF_STATIC_PODS;
     let mut snapshot = healthy().without_talos();
     let lease = |snapshot: &mut Snapshot, seconds| {
         let leases = snapshot.kube().node_leases.as_mut().unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::checks::kubernetes::tests::pods::crashing;
-use crate::checks::kubernetes::tests::{judge, lines, no, roots, said, status};
+use crate::checks::kubernetes::tests::{OF_STATIC_PODS, judge, lines, no, roots, said, status};
 use crate::model::{Hint, Status};
 use crate::snapshot::{GapKind, Pod, Snapshot};
 use crate::testing::fixture::{Shape, ago, healthy, running_pod};
@@ -124,12 +124,7 @@ fn a_control_plane_that_lost_its_labels_does_not_run_elsewhere() {
 /// Processes of their nodes, or hosted elsewhere: without static pods none is demanded.
 #[test]
 fn without_talos_and_static_pods_leases_and_servers_tell_of_the_control_plane() {
-    let ids = [
-        "k8s.controlplane.apiserver",
-        "k8s.controlplane.controller-manager",
-        "k8s.controlplane.scheduler",
-        "k8s.staticpods.running",
-    ];
+    let ids = OF_STATIC_PODS;
     let mut snapshot = healthy().without_talos();
     snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.mirror);
     for id in ids {
