@@ -65,7 +65,7 @@ fn waits_and_is_interrupted() {
     let begun = screen.iter().position(|line| line.starts_with("cluster-health ")).unwrap();
     assert!(screen[begun].ends_with("  deadline 1h00m"), "{}", screen.join("\n"));
     assert!(screen[begun + 1].starts_with('['), "lines are whole: {}", screen.join("\n"));
-    assert_eq!(terminal.cursor(), (0, true), "{}", screen.join("\n"));
+    terminal.wait("cursor below the region", || terminal.cursor(), |cursor| *cursor == (0, true));
     terminal.press("C-c");
     let left = terminal.ends(130);
     let verdict = "interrupted (SIGINT): ";
@@ -140,8 +140,9 @@ fn is_resized_and_ends_healthy() {
         let shown = screen.join("\n");
         assert_eq!(screen.iter().filter(|line| counts(&line.as_str())).count(), 1, "{what}: {shown}");
         assert_eq!(region(&screen).first().map(counts), Some(true), "{what}: {shown}");
-        assert_eq!(terminal.cursor(), (0, true), "{what}: {shown}");
-        let everything = terminal.everything();
+        terminal.wait(&format!("cursor below the {what}"), || terminal.cursor(), |cursor| *cursor == (0, true));
+        let is_drawn = |everything: &Vec<String>| everything.iter().any(|line| counts(&line.as_str()));
+        let everything = terminal.wait(&what, || terminal.everything(), is_drawn);
         let all = |condition: &dyn Fn(&str) -> bool| everything.iter().filter(|line| condition(line)).count();
         assert_eq!(all(&|line| line.starts_with("cluster-health ")), 1, "lines stay: {}", everything.join("\n"));
         assert!(!fits || all(&|line| counts(&line)) == 1, "{what}: {}", everything.join("\n"));

@@ -120,11 +120,17 @@ impl Terminal {
     /// Waits until what is visible is so.
     #[track_caller]
     pub(super) fn until(&self, what: &str, condition: impl Fn(&[&str]) -> bool) -> Vec<String> {
+        self.wait(what, || self.screen(), |screen| condition(&screen.iter().map(String::as_str).collect::<Vec<_>>()))
+    }
+
+    /// Looks again after each thing that is written: a single look may fall between what erases a region and what draws it.
+    #[track_caller]
+    pub(super) fn wait<Seen>(&self, what: &str, look: impl Fn() -> Seen, is_so: impl Fn(&Seen) -> bool) -> Seen {
         let hung = Instant::now() + HUNG;
         loop {
-            let screen = self.screen();
-            if condition(&screen.iter().map(String::as_str).collect::<Vec<_>>()) {
-                return screen;
+            let seen = look();
+            if is_so(&seen) {
+                return seen;
             }
             self.hear(hung, what);
         }
