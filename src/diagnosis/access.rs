@@ -148,7 +148,9 @@ fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
         .then(Hint::run("{talosctl} config info", []));
     // All that were seen to be control planes: a single endpoint would be the next trouble. The file and the context are those in
     // use, which a remedy otherwise leaves out.
-    let is_control_plane = |node: &&Node| node.talos.machine_type == Ok(Some(Role::ControlPlane)) && !node.leaving;
+    let is_control_plane = |node: &&Node| {
+        matches!(node.talos.machine_type, Ok(Some(it)) if it.role() == Role::ControlPlane) && !node.leaving
+    };
     let control_planes = symptoms.snapshot.nodes.iter().filter(is_control_plane);
     let addresses: Vec<String> = control_planes.map(|node| node.address.clone()).collect();
     if let Ok(used) = &talos.credentials

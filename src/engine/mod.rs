@@ -24,7 +24,7 @@ use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, diagnose, diagnose_in_turns};
 use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Verdict};
 use crate::snapshot::logs::Tail;
-use crate::snapshot::{Memory, Observe, Snapshot};
+use crate::snapshot::{Memory, Observe, Patience, Snapshot};
 
 /// What was decided about time and verdicts.
 #[derive(Clone, Debug)]
@@ -99,7 +99,8 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
     loop {
         let started = Instant::now();
         let limit = pace.limit(started, slowest);
-        let Some(round) = one_round(pace, observer, &memory, limit).await else {
+        let patience = if pace.is_last_look(started, slowest) { Patience::Full } else { Patience::Short };
+        let Some(round) = one_round(pace, observer, &memory, patience, limit).await else {
             tell(Event::CutOff);
             if pace.deadline.is_some_and(|deadline| limit < deadline) {
                 continue;
@@ -164,8 +165,8 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
 
 /// Rounds begin one interval apart and never overlap: a cluster that answers slowly is asked by one at a time. While it is stable, the
 /// last round comes exactly when it has been so for long enough; while it is not, one comes when it has just to become so. Before
-/// the deadline there is always one last round, and no
-/// earlier one takes its time; `None` once there is no time for any.
+/// the deadline there is always one last round, of which no earlier one takes the time: one that is not over by then is cut off.
+/// `None` once there is no time for any.
 fn next_round(
     pace: &Pace,
     started: Instant,
@@ -190,8 +191,8 @@ fn next_round(
     for needed in [pace.needed(slowest), pace.needed(took)] {
         let last = deadline.checked_sub(needed).filter(|last| *last >= now);
         if let Some(last) = last {
-            let leaves_time = next + needed <= last || stable.is_some();
-            return Some(if leaves_time { next.min(last) } else { last });
+            let has_time = next + SHORTEST <= last || stable.is_some();
+            return Some(if has_time { next.min(last) } else { last });
         }
     }
     // Only a quicker one could still end in time, such as those of a cluster that has just become well.
@@ -209,11 +210,11 @@ impl Pace {
     /// will hardly end in time leaves half of it to another, which may find the cluster well.
     fn limit(&self, started: Instant, slowest: Duration) -> Instant {
         let Some(deadline) = self.deadline else { return self.net() };
-        let left = deadline.saturating_duration_since(started);
+        let (left, needed) = (deadline.saturating_duration_since(started), self.needed(slowest));
         if slowest.is_zero() {
             deadline
-        } else if let Some(limit) = self.limit_before_another(started, slowest) {
-            limit
+        } else if left >= needed + SHORTEST {
+            deadline - needed
         } else if left < slowest && left > SHORTEST * 2 {
             started + left / 2
         } else {
@@ -270,9 +271,15 @@ fn unusable_credentials(pace: &Pace, observer: &mut impl Observe, memory: &Memor
 }
 
 /// One complete round, or `None` when it was cut off.
-async fn one_round(pace: &Pace, observer: &mut impl Observe, memory: &Memory, limit: Instant) -> Option<Round> {
+async fn one_round(
+    pace: &Pace,
+    observer: &mut impl Observe,
+    memory: &Memory,
+    patience: Patience,
+    limit: Instant,
+) -> Option<Round> {
     let started = Instant::now();
-    let mut snapshot = timeout_at(limit, observer.round(memory)).await.ok()?;
+    let mut snapshot = timeout_at(limit, observer.round(memory, patience)).await.ok()?;
     // What follows waits for nothing. Of thousands of nodes it takes a while, in which a signal may have come.
     yield_now().await;
     let mut verdicts = judge_in_turns(&pace.checks, &snapshot).await;

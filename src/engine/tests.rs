@@ -126,7 +126,7 @@ impl Observe for Scripted {
         Snapshot { talos, ..Snapshot::empty() }
     }
 
-    async fn round(&mut self, memory: &Memory) -> Snapshot {
+    async fn round(&mut self, memory: &Memory, _: Patience) -> Snapshot {
         let takes =
             if self.round_takes.len() > 1 { self.round_takes.pop_front() } else { self.round_takes.front().copied() };
         tokio::time::sleep(takes.unwrap()).await;
@@ -140,7 +140,7 @@ impl Observe for Scripted {
 
     async fn recheck(&mut self, suspects: &Suspects, _: &Snapshot, memory: &Memory) -> Snapshot {
         assert_eq!(suspects.facts, BTreeSet::from([Fact::NodeLeases]));
-        let snapshot = self.round(memory).await;
+        let snapshot = self.round(memory, Patience::Short).await;
         self.rounds -= 1;
         snapshot
     }
@@ -287,7 +287,7 @@ async fn others_have_their_turn_between_two_checks() {
         forbidden: false,
     };
     let (memory, limit) = (Memory::default(), Instant::now() + Duration::from_secs(5));
-    let mut round = std::pin::pin!(one_round(&pace, &mut observer, &memory, limit));
+    let mut round = std::pin::pin!(one_round(&pace, &mut observer, &memory, Patience::Short, limit));
     loop {
         let before = JUDGED.get();
         let polled = futures::poll!(round.as_mut());

@@ -18,7 +18,7 @@ pub(crate) use page::Page;
 #[cfg(test)]
 pub(crate) use page::SITE;
 pub(crate) use reason::{Reason, Source, Step};
-pub(crate) use role::Role;
+pub(crate) use role::{MachineType, Role};
 pub(crate) use shared::Shared;
 pub(crate) use stage::Stage;
 pub(crate) use verdict::{About, Finding, Hint, Kind, NO_NODE, Outcome, Problem, Severity, Status, Target, Verdict};

@@ -9,6 +9,27 @@ pub(crate) enum Role {
     Unknown,
 }
 
+/// Talos's own word for what a machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MachineType {
+    /// A control plane that once bootstrapped etcd by itself. Talos has replaced it by `controlplane` and `talosctl bootstrap`.
+    Init,
+    ControlPlane,
+    Worker,
+    /// This version of ours does not know it.
+    Other,
+}
+
+impl MachineType {
+    pub(crate) fn role(self) -> Role {
+        match self {
+            Self::Init | Self::ControlPlane => Role::ControlPlane,
+            Self::Worker => Role::Worker,
+            Self::Other => Role::Unknown,
+        }
+    }
+}
+
 impl Role {
     pub(crate) fn name(self) -> &'static str {
         match self {

@@ -22,7 +22,7 @@ const LATE_ENDPOINTS: Duration = Duration::from_millis(500);
 pub(super) struct TalosSide {
     pub(super) credentials: Observed<TalosCredentials>,
     /// `None` if the credentials cannot be used.
-    pub(super) client: Option<TalosClient>,
+    pub(super) client: Option<Arc<TalosClient>>,
     /// In the order of the client's endpoints.
     pub(super) hosts: Vec<String>,
     pub(super) context_nodes: Vec<String>,
@@ -119,7 +119,7 @@ impl TalosSide {
         let context_nodes = access.nodes.clone();
         match TalosClient::new(access.into_client_config(call_timeout)) {
             Ok(client) => {
-                let client = Some(client.within(budget));
+                let client = Some(Arc::new(client.within(budget)));
                 Self { credentials: Ok(credentials), client, hosts, context_nodes }
             }
             Err(error) if credentials.certificate.as_ref().is_some_and(|found| !found.matches_key) => {

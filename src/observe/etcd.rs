@@ -142,6 +142,7 @@ impl Api {
             version: status.version,
             storage_version: status.storage_version,
             earlier: None,
+            slower: Duration::ZERO,
         })
     }
 
@@ -504,6 +505,7 @@ mod tests {
             version: status.version().to_owned(),
             storage_version: status.storage_version().to_owned(),
             earlier: None,
+            slower: Duration::ZERO,
         };
         assert_eq!(seen.status.unwrap(), expected);
 

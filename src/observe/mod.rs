@@ -17,6 +17,7 @@ mod population;
 #[cfg(feature = "record")]
 mod record;
 mod server;
+mod silent;
 mod talos;
 #[cfg(test)]
 mod testing;
@@ -42,13 +43,14 @@ use self::etcd::EtcdClients;
 use self::kubelet::Handshakes;
 pub(crate) use self::kubernetes::abandon;
 use self::kubernetes::{KnownLeases, unasked};
-use self::nodes::{Places, is_slow, put_own_first};
+use self::nodes::{Places, put_own_first};
 use self::population::Candidate;
+use self::silent::Silent;
 use crate::model::{Fact, Shared as Kept};
 use crate::snapshot::logs::{Log, Tail};
 use crate::snapshot::{
-    Asked, Awaited, EtcdEndpoint, Gap, Kubernetes, Memory, Node, Observe, Observed, Part, ServerProgress, Snapshot,
-    Suspects, Talos, TalosNode,
+    Asked, Awaited, EtcdEndpoint, Gap, Kubernetes, Memory, Node, Observe, Observed, Part, Patience, ServerProgress,
+    Snapshot, Suspects, Talos, TalosNode,
 };
 use crate::text::clock;
 
@@ -89,9 +91,9 @@ pub(crate) struct Observer<'a> {
     handshakes: Handshakes,
     /// Host of the Kubernetes endpoint as of this round: perhaps a virtual IP.
     kubernetes_host: Option<String>,
-    /// Nodes that did not answer in the last round. They have a small budget of their own, so that they never starve the
-    /// living.
-    slow: BTreeSet<String>,
+    silent: Silent,
+    /// For how long a silent machine is waited for in this round.
+    patience: Duration,
     budget: Arc<Budget>,
     tell: &'a dyn Fn(&ServerProgress),
     awaited: Rc<Awaited>,
@@ -132,7 +134,8 @@ impl<'a> Observer<'a> {
             known_leases: KnownLeases::default(),
             handshakes: Handshakes::default(),
             kubernetes_host: None,
-            slow: BTreeSet::new(),
+            silent: Silent::default(),
+            patience: Duration::ZERO,
             budget,
             tell,
             awaited,
@@ -273,7 +276,7 @@ impl Observer<'_> {
             let Kubernetes { credentials, node_leases, system_leases, .. } = kubernetes;
             self.known_leases.remember(credentials, asked, node_leases, system_leases);
         }
-        self.slow = nodes.iter().filter(|node| is_slow(&node.talos)).map(|node| node.name.clone()).collect();
+        self.silent.remember(&nodes);
         let talos = self.talos.as_ref().map(|side| self.talos_facts(side, &known, &all, server));
         Snapshot { taken, asked: self.asked.clone(), talos, kubernetes, external_etcd, nodes, memory: memory.clone() }
     }
@@ -297,9 +300,13 @@ impl Observe for Observer<'_> {
         }
     }
 
-    async fn round(&mut self, memory: &Memory) -> Snapshot {
+    async fn round(&mut self, memory: &Memory, patience: Patience) -> Snapshot {
         self.facts.clone_from(&self.wanted);
         self.repeated = None;
+        self.patience = match patience {
+            Patience::Full => self.attempt_timeout * 11 / 20,
+            Patience::Short => silent::PATIENCE,
+        };
         self.observe(memory).await
     }
 
@@ -315,6 +322,7 @@ impl Observe for Observer<'_> {
             node.talos.nodename.iter().flatten().for_each(|own| drop(repeated.remove(own)));
         }
         self.repeated = Some(repeated);
+        self.patience = silent::PATIENCE;
         self.observe(memory).await
     }
 

@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem;
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use futures::FutureExt as _;
 use futures::future::join_all;
 use tokio::time::Instant;
 
 use super::endpoints::{Endpoints, Sighting, TalosSide};
 use super::kubelet::beside;
 use super::population::{self, Candidate, KnownEndpoint, Said};
-use super::talos::{Lane, Member, NodeAsk};
+use super::silent::Greeting;
+use super::talos::{Lane, Member, NodeAsk, TalosClient};
 use super::{API_PORT, Observer};
 use crate::model::Fact;
 use crate::model::{Role, Shared};
@@ -166,12 +169,32 @@ impl Observer<'_> {
         }
         let name = population::label(candidate);
         let expected: Vec<String> = candidate.name.iter().cloned().collect();
-        let lane = if self.slow.contains(&name) { Lane::Slow } else { Lane::Normal };
         let role = candidate.role.unwrap_or(Role::Unknown);
-        let ask = NodeAsk { name: &name, addresses: &candidate.addresses, expected: &expected, role, lane };
-        let asked = Box::pin(client.node(&ask, &self.facts, working, until));
+        let ask =
+            NodeAsk { name: &name, addresses: &candidate.addresses, expected: &expected, role, lane: Lane::Normal };
+        let asked = Box::pin(async {
+            let waits_until = until.min(Instant::now() + self.patience);
+            match self.silent.has_answered(&name, || self.greeting(client, &ask, working), waits_until).await {
+                Ok(()) => client.node(&ask, &self.facts, working, until).await,
+                Err(gap) => TalosNode::unasked(&gap),
+            }
+        });
         let shown = population::shown(candidate);
         self.awaited.one(Part::Nodes, shown, |node: &TalosNode| node.contact.is_ok(), asked).await
+    }
+
+    /// A greeting that outlives the round that begins it.
+    fn greeting(&self, client: &Arc<TalosClient>, ask: &NodeAsk<'_>, working: &[usize]) -> Greeting {
+        let (client, working, until) = (Arc::clone(client), working.to_vec(), Instant::now() + self.attempt_timeout);
+        let (name, addresses, expected, role) =
+            (ask.name.to_owned(), ask.addresses.to_vec(), ask.expected.to_vec(), ask.role);
+        let greeted = tokio::spawn(async move {
+            let ask = NodeAsk { name: &name, addresses: &addresses, expected: &expected, role, lane: Lane::Slow };
+            client.greet(&ask, &working, until).await
+        });
+        let ended =
+            greeted.map(|ended| ended.unwrap_or_else(|error| Err(Gap::new(GapKind::Broken, error.to_string()))));
+        ended.boxed().shared()
     }
 
     async fn kubelet_certificate(&self, candidate: &Candidate, until: Instant) -> Observed<ServingCertificate> {
@@ -230,7 +253,10 @@ impl Observer<'_> {
             .map(|(index, _)| index)
             .collect();
         let only = BTreeSet::from([Fact::EtcdMembership]);
+        // Who was silent all the time of the first sample is not waited for again.
+        let is_silent = |node: &&Node| matches!(&node.talos.etcd_status, Err(gap) if gap.kind == GapKind::TimedOut);
         let control_planes = snapshot.control_planes().filter(|node| node.talos.contact.is_ok());
+        let control_planes = control_planes.filter(|node| !is_silent(node));
         join_all(control_planes.map(|node| {
             let (working, only) = (&working, &only);
             async move {
@@ -255,7 +281,7 @@ impl Observer<'_> {
         for Answered { candidate, talos, own_addresses } in asked {
             let own_name = talos.nodename.clone().ok().flatten();
             let name = candidate.name.clone().or(own_name).unwrap_or_else(|| population::label(&candidate));
-            let own_role = talos.machine_type.clone().ok().flatten().filter(|role| *role != Role::Unknown);
+            let own_role = talos.machine_type.iter().flatten().map(|it| it.role()).find(|role| *role != Role::Unknown);
             let address = match &talos.contact {
                 Ok(contact) => contact.address.clone(),
                 Err(_) => candidate.addresses.first().unwrap_or(&name).clone(),
@@ -299,11 +325,6 @@ impl Observer<'_> {
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
         nodes
     }
-}
-
-/// Whether the machine failed to answer in a way that costs time.
-pub(super) fn is_slow(node: &TalosNode) -> bool {
-    matches!(&node.contact, Err(gap) if matches!(gap.kind, GapKind::TimedOut | GapKind::ConnectTimedOut | GapKind::NodeUnreachable))
 }
 
 /// A node on its way to the snapshot.

@@ -10,7 +10,7 @@ use super::Observer;
 use super::endpoints::{Sighting, TalosSide};
 use super::population::Candidate;
 use super::talos::ServerAsk;
-use crate::model::Fact;
+use crate::model::{Fact, Role};
 use crate::snapshot::{Gap, GapKind, Observed, ServerCheck};
 
 impl Observer<'_> {
@@ -28,18 +28,38 @@ impl Observer<'_> {
         if working.is_empty() {
             return Err(seen.endpoints.no_way());
         }
-        let ask = ServerAsk {
-            control_planes: addresses(&self.asked.control_plane_nodes, &seen.population)?,
-            workers: addresses(&self.asked.worker_nodes, &seen.population)?,
-            kubernetes_endpoint: self.asked.k8s_endpoint.clone(),
-        };
+        let control_planes = addresses(&self.asked.control_plane_nodes, &seen.population)?;
+        let workers = addresses(&self.asked.worker_nodes, &seen.population)?;
+        let (control_planes, workers) = completed(control_planes, workers, &seen.population);
+        let kubernetes_endpoint = self.asked.k8s_endpoint.clone();
+        let ask = ServerAsk { control_planes, workers, kubernetes_endpoint };
         client.server_check(&ask, &working, until, self.tell).await
     }
 }
 
+/// Talos lists the nodes itself only if it is given none. Of one role alone, every node of the other would be unexpected.
+fn completed(
+    control_planes: Vec<String>,
+    workers: Vec<String>,
+    population: &[Candidate],
+) -> (Vec<String>, Vec<String>) {
+    let of_role = |role: Role| -> Vec<String> {
+        let there = population.iter().filter(|candidate| candidate.role == Some(role) && candidate.is_talos);
+        there.filter_map(|candidate| candidate.addresses.iter().find(is_address).cloned()).collect()
+    };
+    match (control_planes.is_empty(), workers.is_empty()) {
+        (false, true) => (control_planes, of_role(Role::Worker)),
+        (true, false) => (of_role(Role::ControlPlane), workers),
+        (true, true) | (false, false) => (control_planes, workers),
+    }
+}
+
+fn is_address(text: &&String) -> bool {
+    text.parse::<IpAddr>().is_ok()
+}
+
 /// The nodes that the user named, as addresses. To leave one out would have another cluster checked than was asked for.
 fn addresses(nodes: &[String], population: &[Candidate]) -> Observed<Vec<String>> {
-    let is_address = |text: &&String| text.parse::<IpAddr>().is_ok();
     let address = |node: &String| {
         if is_address(&node) {
             return Ok(node.clone());
@@ -52,4 +72,29 @@ fn addresses(nodes: &[String], population: &[Candidate]) -> Observed<Vec<String>
         known.cloned().ok_or_else(unknown)
     };
     nodes.iter().map(address).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_role_is_sent_along() {
+        let candidate = |address: &str, role| Candidate {
+            addresses: vec!["a-name".to_owned(), address.to_owned()],
+            role: Some(role),
+            is_talos: true,
+            ..Candidate::default()
+        };
+        let population = [candidate("10.0.0.1", Role::ControlPlane), candidate("10.0.0.4", Role::Worker)];
+        let of = |control_planes: &[&str], workers: &[&str]| {
+            let owned = |them: &[&str]| them.iter().map(|&it| it.to_owned()).collect();
+            completed(owned(control_planes), owned(workers), &population)
+        };
+        let told = |control_planes: &str, workers: &str| (vec![control_planes.to_owned()], vec![workers.to_owned()]);
+        assert_eq!(of(&["10.0.0.9"], &[]), told("10.0.0.9", "10.0.0.4"));
+        assert_eq!(of(&[], &["10.0.0.8"]), told("10.0.0.1", "10.0.0.8"));
+        assert_eq!(of(&["10.0.0.9"], &["10.0.0.8"]), told("10.0.0.9", "10.0.0.8"));
+        assert_eq!(of(&[], &[]), (vec![], vec![]), "Talos lists them itself");
+    }
 }

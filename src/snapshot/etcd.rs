@@ -1,5 +1,7 @@
 //! What etcd tells, through Talos or through its own API.
 
+use std::time::Duration;
+
 use super::Observed;
 use crate::text::host;
 
@@ -24,6 +26,8 @@ pub(crate) struct EtcdStatus {
     pub(crate) storage_version: String,
     /// Where the same member stood in the sample before this one, if the round has taken two.
     pub(crate) earlier: Option<RaftProgress>,
+    /// How much longer the member took than Talos on the same machine; of two samples, in the quicker one. 0 if etcd is queried directly.
+    pub(crate) slower: Duration,
 }
 
 impl EtcdStatus {
@@ -39,7 +43,8 @@ impl EtcdStatus {
     /// This sample, of the same round as `before`. Another member's past says nothing about this one.
     pub(crate) fn after(self, before: &Observed<Self>) -> Self {
         let before = before.as_ref().ok().filter(|before| before.member_id == self.member_id);
-        Self { earlier: before.map(Self::progress), ..self }
+        let slower = before.map_or(self.slower, |before| self.slower.min(before.slower));
+        Self { earlier: before.map(Self::progress), slower, ..self }
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) use kubernetes::{
 };
 pub(crate) use memory::{Boot, Memory};
 pub(crate) use missing::{Missing, Source};
-pub(crate) use observe::{Observe, Suspects};
+pub(crate) use observe::{Observe, Patience, Suspects};
 pub(crate) use talos::{
     Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS, LinkAddress,
     MachineStatus, Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service,

@@ -17,12 +17,21 @@ pub(crate) struct Suspects {
     pub(crate) machines: BTreeSet<String>,
 }
 
+/// How long a round waits for machines that were silent in the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// No longer than an interval: another round comes.
+    Short,
+    /// As long as for any other machine: it may be the last word.
+    Full,
+}
+
 /// The only seam to the outside world.
 pub(crate) trait Observe {
     /// What is known before anybody is asked: credentials, as read from files.
     fn preflight(&mut self, memory: &Memory) -> Snapshot;
     /// All wanted facts, each with its own outcome, within the attempt timeout. One that is dropped before it ends leaves no trace.
-    async fn round(&mut self, memory: &Memory) -> Snapshot;
+    async fn round(&mut self, memory: &Memory, patience: Patience) -> Snapshot;
     /// As a round, and less: the population and the suspects alone, over the connections that there are. What other machines said in
     /// `last` is repeated, so that nothing passes by it.
     async fn recheck(&mut self, suspects: &Suspects, last: &Snapshot, memory: &Memory) -> Snapshot;

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
 use super::{Certificate, EtcdAlarm, EtcdMember, EtcdSpec, EtcdStatus, Gap, Observed, Validity};
-use crate::model::{Role, Shared};
+use crate::model::{MachineType, Role, Shared};
 
 /// The Talos side of a round.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,7 +147,7 @@ impl Node {
 pub(crate) struct TalosNode {
     /// First contact through an endpoint. Every other fact is a [`GapKind::NotAsked`] gap if this is one.
     pub(crate) contact: Observed<Contact>,
-    pub(crate) machine_type: Observed<Option<Role>>,
+    pub(crate) machine_type: Observed<Option<MachineType>>,
     pub(crate) nodename: Observed<Option<String>>,
     /// `skipNodeRegistration` of its configuration: its kubelet runs, and makes no Node object.
     pub(crate) skips_registration: bool,

@@ -18,7 +18,7 @@ pub(crate) mod version;
 mod wrap;
 pub(crate) mod yaml;
 
-pub(crate) use address::host;
+pub(crate) use address::{has_port, host};
 pub(crate) use names::{joined, some};
 pub(crate) use nearest::nearest;
 pub(crate) use wrap::wrapped;

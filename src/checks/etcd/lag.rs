@@ -1,4 +1,6 @@
-//! Does each member apply what was agreed on?
+//! Does each member apply what was agreed on, and answer in time?
+
+use std::time::Duration;
 
 use super::{SETTLE, awaits_quorum, look, overview, status_after_leader};
 use crate::assess::Assessment;
@@ -7,16 +9,20 @@ use crate::checks::Check;
 use crate::checks::gaps::says_nothing;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{EtcdStatus, RaftProgress};
+use crate::text::duration::human;
 
 pub(in crate::checks) const LAG: Check = Check {
     id: CheckId::EtcdLag,
     stage: Stage::Etcd,
-    summary: "every etcd member keeps up with the raft log",
+    summary: "every etcd member keeps up with the raft log and answers in time",
     explain: "Compares, for each member, the newest entry of its raft log with the newest entry applied to its database. A \
 member that is 1000 entries or more behind is sampled again one second later. It passes if it keeps pace, and fails if it \
 makes no progress or falls further behind.\n\n\
 Members are queried at slightly different moments, so their positions differ on a busy cluster; that alone is never a failure. \
 A learner is always behind until it has caught up, and is checked by `etcd.learners`.\n\n\
+A member is slow (`etcd-slow`, a warning) if in two samples it took more than one second longer than Talos on the same machine to \
+answer. Distance from this runner does not count, since both answers travel the same way. Members that are queried directly \
+(`--etcd-endpoints`) are not measured.\n\n\
 Reads through a member that makes no progress are stale or hang. The usual causes are a disk that is too slow, and a member \
 that is short of CPU.",
     severity: Severity::Fail,
@@ -27,6 +33,7 @@ that is short of CPU.",
         Reason::NameNotInCertificate,
         Reason::ServerCertificateExpired,
         Reason::Lagging,
+        Reason::EtcdSlow,
     ],
     requires: &[CheckId::EtcdLeader],
     after: &[],
@@ -36,6 +43,19 @@ that is short of CPU.",
 
 /// Entries that a member may be behind without being looked at again.
 const MUCH: u64 = 1000;
+/// How much longer than Talos a member may take.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Only a second sample tells.
+fn is_in_doubt(status: &EtcdStatus) -> bool {
+    let is_far_behind = behind(status.progress()) >= MUCH;
+    is_far_behind || (status.earlier.is_none() && is_slow(status))
+}
+
+/// A member without a leader has another trouble, and takes its time to say so.
+fn is_slow(status: &EtcdStatus) -> bool {
+    status.slower > SLOW && status.has_leader()
+}
 
 fn lag(cluster: &Assessment<'_>) -> Verdict {
     let Overview { views, quorum, .. } = match overview(cluster) {
@@ -52,12 +72,14 @@ fn lag(cluster: &Assessment<'_>) -> Verdict {
             Ok(status) if status.is_learner => {
                 Outcome::Skip("a learner is behind until it has caught up (see `etcd.learners`)".to_owned())
             }
-            Ok(status) => member(view, status),
+            Ok(status) => {
+                if is_in_doubt(status) {
+                    verdict.resample_after = Some(SETTLE);
+                }
+                member(view, status)
+            }
             Err(outcome) => outcome,
         };
-        if matches!(&outcome, Outcome::Problem(problem) if problem.reason == Reason::Lagging) {
-            verdict.resample_after = Some(SETTLE);
-        }
         verdict.push(view.target.clone(), outcome);
     }
     verdict
@@ -74,7 +96,7 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
         return says_nothing("a member's position in the log", "a status without one");
     }
     if behind(now) < MUCH {
-        return Outcome::Pass(None);
+        return if status.earlier.is_some() && is_slow(status) { slow(view, status) } else { Outcome::Pass(None) };
     }
     let expected = format!("less than {MUCH} entries to apply, or keeping pace");
     let problem = match status.earlier {
@@ -93,6 +115,13 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
         }
     };
     let problem = problem.hint(Hint::likely("its disk is too slow, or it is short of CPU"));
+    Outcome::problem(problem.hint(look(view.node, "{talosctl} -n {} logs etcd", "{etcdctl} endpoint status")))
+}
+
+fn slow(view: &View<'_>, status: &EtcdStatus) -> Outcome {
+    let observed = format!("{} longer in both samples", human(status.slower));
+    let problem = Problem::warn(Reason::EtcdSlow, "an answer at most 1s later than that of Talos", observed);
+    let problem = problem.hint(Hint::likely("a disk that is too slow, or a machine that is short of CPU"));
     Outcome::problem(problem.hint(look(view.node, "{talosctl} -n {} logs etcd", "{etcdctl} endpoint status")))
 }
 

@@ -6,7 +6,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, Protocol, ask_server, ca_problem, certificate_problems, kubernetes_side};
 use crate::model::{CheckId, Fact, Hint, Kind, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Gap, GapKind, Kubernetes};
-use crate::text::host;
+use crate::text::{has_port, host};
 
 pub(in crate::checks) const CREDENTIALS: Check = Check {
     id: CheckId::K8sCredentials,
@@ -147,6 +147,10 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
         Err(gap) => gaps::no_readyz(cluster, gap),
     };
     let problem = with_what_is_behind(cluster, kubernetes, problem);
+    let problem = match missing_port(cluster, kubernetes) {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    };
     // A refusal tells of the credentials only, and asking again tells no more.
     let refused = problem.severity != Severity::Fail
         && !kubernetes.endpoint.as_ref().is_err_and(|gap| gaps::is_on_the_way(gap.kind));
@@ -156,6 +160,18 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
     };
     verdict.problem(target, if refused { problem } else { problem.hint(look) });
     verdict
+}
+
+/// A hint for a server without a port, where no API server answers at 443.
+fn missing_port(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Option<Hint> {
+    let is_silent = |gap: &Gap| {
+        matches!(gap.kind, GapKind::ConnectionRefused | GapKind::ConnectTimedOut | GapKind::TimedOut | GapKind::NoRoute)
+    };
+    let server = &kubernetes.credentials.as_ref().ok()?.server;
+    let is_by_default = cluster.asked.k8s_endpoint.is_none() && !has_port(server);
+    (is_by_default && kubernetes.endpoint.as_ref().is_err_and(is_silent)).then(|| {
+        Hint::likely("the server in the kubeconfig has no port, so 443 was used: an API server usually listens on 6443")
+    })
 }
 
 /// The endpoint fails where the API servers behind it fail, unless all of them are ready.

@@ -16,7 +16,7 @@ mod pod_cidrs;
 mod pressure;
 mod pulling;
 pub(in crate::checks) mod scheduling;
-mod servers;
+pub(in crate::checks) mod servers;
 pub(in crate::checks) mod serving;
 mod starting;
 mod static_pods;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::assess::Assessment;
-use crate::assess::servers::{ApiserverEvidence, Server, is_closed, is_ready, leases_of};
+use crate::assess::servers::{ApiserverEvidence, Server, endpoint_is_down, is_closed, is_ready, leases_of};
 use crate::assess::workloads::{RENEWAL, has_moved};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, listed, look_at_server, unseen};
@@ -12,7 +12,7 @@ use crate::model::{
     About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict,
 };
 use crate::snapshot::{GapKind, Kubernetes, Node, ServiceEndpoint};
-use crate::text::some;
+use crate::text::{host, some};
 
 pub(in crate::checks) const SERVERS: Check = Check {
     id: CheckId::K8sApiServers,
@@ -32,7 +32,8 @@ address is a warning, if default/kubernetes lists that address and the certifica
 `kubernetes.default.svc`.\n\n\
 Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
 the check fails; so it does if one of its endpoints is a worker. API servers that are ready and not among them are a warning. Unknown addresses beside those of control planes are a warning, and \
-so are several unknown ones alone where Talos tells the addresses of its machines; a load balancer has one.\n\n\
+so are several unknown ones alone where Talos tells the addresses of its machines; a load balancer has one. With three or more \
+control planes of Talos, it is a warning if the endpoint of the kubeconfig is the address of one of them and not a virtual IP.\n\n\
 Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-system/kube-apiserver-…`, IDs from `talosctl containers \
 --kubernetes`), then at etcd there. Where the servers cannot be reached, check firewalls between this runner and port 6443 of the nodes.",
     severity: Severity::Fail,
@@ -49,6 +50,7 @@ Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-s
         Reason::ApiServiceStray,
         Reason::ApiServiceIncomplete,
         Reason::ApiServiceEmpty,
+        Reason::EndpointOnMachine,
     ],
     requires: &[CheckId::K8sCredentials],
     after: &[CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -92,10 +94,34 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
     if of_service.is_empty() && cluster.servers_are_all_ready() {
         verdict.sum_up("All Kubernetes API server endpoints are healthy");
     }
+    // Whoever names an endpoint on the command line means that one, and not the one that everybody uses.
+    let is_everybodys = cluster.asks_talos() && cluster.asked.k8s_endpoint.is_none();
+    let outlives_one = is_everybodys && cluster.control_planes().count() >= SEVERAL;
+    for node in cluster.control_planes().filter(|_| outlives_one) {
+        if let Some(problem) = on_machine(cluster, node) {
+            verdict.problem(node.target(), problem);
+        }
+    }
     for outcome in of_service {
         verdict.push(Target::cluster(), outcome);
     }
     verdict
+}
+
+/// So many control planes are there for the API to outlive one of them.
+const SEVERAL: usize = 3;
+
+/// The API goes with this machine: the endpoint in use is one of its own addresses. A virtual IP moves to another machine, and is not any
+/// Node's InternalIP.
+pub(in crate::checks) fn on_machine(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
+    let kubernetes = cluster.any_kubernetes().filter(|kubernetes| !endpoint_is_down(kubernetes))?;
+    let address = cluster.endpoint_address(kubernetes);
+    let names = [Some(&node.name), node.hostname.as_ref()].into_iter().flatten();
+    let mut own = names.chain(&cluster.object(node)?.internal);
+    own.any(|own| own.eq_ignore_ascii_case(host(&address))).then(|| {
+        let expected = "an endpoint that leads to the other API servers, too";
+        Problem::warn(Reason::EndpointOnMachine, expected, address.as_str()).permanent()
+    })
 }
 
 /// Pods reach the API servers through a Service, which those that are ready have to be in, or whatever stands before them.

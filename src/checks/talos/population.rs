@@ -5,7 +5,9 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, talos_way};
 use crate::checks::scope::{GUEST, OFF_OR_GONE, no_control_plane};
 use crate::checks::stated;
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
+use crate::model::{
+    CheckId, Fact, Hint, MachineType, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict,
+};
 use crate::snapshot::Node;
 
 pub(in crate::checks) const EXPECTED: Check = Check {
@@ -18,7 +20,7 @@ sources are compared with each other and with what was expected.\n\n\
 If flags name nodes, each must exist with its role, and any other node is a warning. `--expect-control-planes` and \
 `--expect-workers` require exact numbers. A Node object is stale if neither discovery nor the Talos API knows its machine: \
 delete it with `kubectl delete node`. A member that only discovery still lists, and that does not answer, expires within 30 \
-minutes and is a warning.\n\n\
+minutes and is a warning. So is a control plane of type `init`, with which etcd cannot be recovered from a snapshot.\n\n\
 `single-source` warns that only one source lists the nodes, so a missing node could not be noticed. Enable discovery, provide \
 Kubernetes credentials, or pass the expected numbers.",
     severity: Severity::Fail,
@@ -28,6 +30,7 @@ Kubernetes credentials, or pass the expected numbers.",
         Reason::NodeUnexpected,
         Reason::StaleDiscoveryMember,
         Reason::StaleNodeObject,
+        Reason::MachineTypeInit,
         Reason::SingleSource,
     ],
     requires: &[CheckId::TalosCredentials, CheckId::TalosEndpoints],
@@ -118,6 +121,10 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
             "discovery lists every node",
             "it answers, but discovery does not list it",
         )
+    } else if answers(node) && node.talos.machine_type == Ok(Some(MachineType::Init)) {
+        Problem::warn(Reason::MachineTypeInit, "type controlplane", "type init")
+            .hint(Hint::likely("etcd cannot be recovered from a snapshot while a machine has this type"))
+            .hint(Hint::run("{talosctl} -n {} get machinetype", [node.address.as_str()]))
     } else {
         return None;
     };

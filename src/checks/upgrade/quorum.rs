@@ -3,16 +3,16 @@
 use super::{each_to_go, not_asked};
 use crate::assess::Assessment;
 use crate::assess::etcd::View;
-use crate::assess::servers::{Server, endpoint_is_down};
+use crate::assess::servers::Server;
 use crate::checks::Check;
 use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
 use crate::checks::kubernetes::dns::{deployment, dns_serving, own, show_dns_pods};
 use crate::checks::kubernetes::leases::leases;
+use crate::checks::kubernetes::servers::on_machine;
 use crate::checks::kubernetes::serving::unread_pods;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
 use crate::snapshot::{Node, ServiceEndpoint};
-use crate::text::host;
 
 pub(in crate::checks) const QUORUM: Check = Check {
     id: CheckId::UpgradeQuorum,
@@ -167,16 +167,8 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
 }
 
 /// Warning if the API endpoint is the machine's own address: clients that use it cannot reach the other API servers, which work.
-/// A virtual IP moves to another machine, and is not any Node's InternalIP.
 fn endpoint_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
-    let kubernetes = cluster.any_kubernetes().filter(|kubernetes| !endpoint_is_down(kubernetes))?;
-    let address = cluster.endpoint_address(kubernetes);
-    let names = [Some(&node.name), node.hostname.as_ref()].into_iter().flatten();
-    let mut own = names.chain(&cluster.object(node)?.internal);
-    own.any(|own| own.eq_ignore_ascii_case(host(&address))).then(|| {
-        let expected = "an endpoint that leads to the other API servers, too";
-        Outcome::problem(Problem::warn(Reason::EndpointOnMachine, expected, address.as_str()).permanent())
-    })
+    on_machine(cluster, node).map(Outcome::problem)
 }
 
 /// The endpoints of the cluster's DNS, and all that shows which of them serve.

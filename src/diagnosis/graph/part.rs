@@ -496,6 +496,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::AnsweredByOtherNode
         | R::NodeUnexpected
         | R::NodesContradict
+        | R::MachineTypeInit
         | R::SingleSource
         | R::NodeRebooted
         | R::ConditionUnmet
@@ -515,6 +516,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::SpaceNearlyFull
         | R::Fragmented
         | R::Lagging
+        | R::EtcdSlow
         | R::VersionsMixed
         | R::PeerAddress
         | R::EvenMembers

@@ -34,7 +34,7 @@ impl Observe for Sly {
         Snapshot::empty()
     }
 
-    async fn round(&mut self, _: &Memory) -> Snapshot {
+    async fn round(&mut self, _: &Memory, _: Patience) -> Snapshot {
         self.does("round")
     }
 

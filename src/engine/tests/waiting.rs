@@ -15,17 +15,24 @@ struct Healing {
 impl Healing {
     /// What the engine made of it, when, and after how many rounds, those included that were cut off.
     async fn run(self) -> (End, Duration, usize) {
+        let (end, took, starts) = self.starts().await;
+        (end, took, starts.len())
+    }
+
+    async fn starts(self) -> (End, Duration, Vec<Duration>) {
         let started = Instant::now();
         let pace = Pace { interval: self.interval, ..pace(Some(self.wait)) };
-        let mut observer = Healed { started, begun: 0, of: self };
+        let mut observer = Healed { started, begun: 0, starts: Vec::new(), of: self };
         let end = run(&pace, &mut observer, |_| {}).await;
-        (end, started.elapsed(), observer.begun)
+        (end, started.elapsed(), observer.starts)
     }
 }
 
 struct Healed {
     started: Instant,
     begun: usize,
+    /// When each began, after the start.
+    starts: Vec<Duration>,
     of: Healing,
 }
 
@@ -35,17 +42,18 @@ impl Observe for Healed {
         Snapshot::empty()
     }
 
-    async fn round(&mut self, _: &Memory) -> Snapshot {
+    async fn round(&mut self, _: &Memory, _: Patience) -> Snapshot {
         let is_well = self.started.elapsed() >= self.of.heals_after;
         let sick = self.of.sick[self.begun % self.of.sick.len()];
         self.begun += 1;
+        self.starts.push(self.started.elapsed());
         tokio::time::sleep(if is_well { self.of.well } else { sick }).await;
         SCRIPT.set([if is_well { Said::Fine } else { Said::Bad }].into());
         Snapshot::empty()
     }
 
     async fn recheck(&mut self, _: &Suspects, _: &Snapshot, memory: &Memory) -> Snapshot {
-        self.round(memory).await
+        self.round(memory, Patience::Short).await
     }
 
     async fn again(&mut self, _: &BTreeSet<Fact>, _: &mut Snapshot) {}
@@ -139,8 +147,26 @@ async fn whenever_it_heals_it_is_found_while_there_is_time_for_a_round() {
         let told = format!("{case}: {wait} {interval} {sick:?} {well} {heals_after}: {end:?} {took:?} {begun}");
         assert_eq!(end, End::Healthy, "{told}");
         assert!(took <= seconds(wait), "{told}");
+        // As soon as the next round is due, and not later for the sake of the last one.
+        assert!(took <= seconds(heals_after + interval.max(longest) + well + 1.0), "{told}");
         // Not more often than asked for, but for the last ones.
         assert!(f64::from(u32::try_from(begun).unwrap()) <= wait / interval + 8.0, "{told}");
+    }
+}
+
+/// The promise of `--help`: every 5 s. Rounds of 6 s are what a silent machine makes of them at first, and 4 s what it makes later.
+#[tokio::test(start_paused = true)]
+async fn rounds_begin_an_interval_apart_to_the_end() {
+    for (sick, apart) in [(&[0.3][..], 5.0), (&[6.0, 4.3], 6.0), (&[4.9], 5.0), (&[5.9], 5.9)] {
+        for wait in 20..60_u32 {
+            let sick = sick.iter().copied().map(seconds).collect();
+            let (wait, never) = (seconds(wait.into()), seconds(1e6));
+            let healing = Healing { wait, interval: seconds(5.0), heals_after: never, sick, well: Duration::ZERO };
+            let (_, took, starts) = healing.starts().await;
+            let gaps = starts.iter().zip(starts.iter().skip(1).chain([&took])).map(|(from, to)| *to - *from);
+            let longest = gaps.max().unwrap();
+            assert!(longest <= seconds(apart + 1.0), "{wait:?}: {longest:?} of {starts:?}");
+        }
     }
 }
 

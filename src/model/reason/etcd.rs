@@ -226,6 +226,20 @@ pub(super) const FRAGMENTED: Text = Text {
     remedy: &[ETCD_STATUS, DEFRAGMENT, Change("talosctl -n NODE etcd defrag")],
 };
 
+pub(super) const ETCD_SLOW: Text = Text {
+    explanation: "Twice in one round, an etcd member took more than one second longer to answer than Talos on the same machine. Its member list takes a read that a majority confirms, and the API servers read and write through the same path, so everything in Kubernetes is slow. Usually the disk of a member is too slow, a machine is short of CPU, or the control planes are far from each other.",
+    source: ETCD_TUNING,
+    remedy: &[
+        ETCD_STATUS,
+        ETCD_LOGS,
+        Do(
+            "Look there for `slow fdatasync`, `apply request took too long` and `failed to send out heartbeat on time`, and at the load of the machine:",
+        ),
+        Look("talosctl -n NODE dashboard"),
+        Do("Give etcd a faster disk of its own. If all members are slow, look at the leader first."),
+    ],
+};
+
 pub(super) const LAGGING: Text = Text {
     explanation: "An etcd member has 1000 or more committed entries that are not applied to its database yet, and does not catch up. Reads through it return old data or hang. Usually its disk is too slow, or the machine is short of CPU.",
     source: ETCD_TUNING,

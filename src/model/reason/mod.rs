@@ -107,6 +107,7 @@ reasons! {
     NodeUnexpected "node-unexpected" "a node is not expected" nodes::NODE_UNEXPECTED;
     StaleDiscoveryMember "stale-discovery-member" "discovery still lists a node that is gone" nodes::STALE_DISCOVERY_MEMBER;
     StaleNodeObject "stale-node-object" "Kubernetes still lists a node that is gone or has long been off" nodes::STALE_NODE_OBJECT;
+    MachineTypeInit "machine-type-init" "the machine has type `init`" nodes::MACHINE_TYPE_INIT;
     SingleSource "single-source" "only one source lists the nodes" nodes::SINGLE_SOURCE;
     StageNotRunning "stage-not-running" "the machine is not in stage running" nodes::STAGE_NOT_RUNNING;
     RebootLoop "reboot-loop" "the machine keeps rebooting" nodes::REBOOT_LOOP;
@@ -149,6 +150,7 @@ reasons! {
     AlarmUnknown "alarm-unknown" "etcd has raised an alarm of unknown kind" etcd::ALARM_UNKNOWN;
     SpaceNearlyFull "space-nearly-full" "an etcd database is near its quota" etcd::SPACE_NEARLY_FULL;
     Fragmented "fragmented" "less than half of an etcd database is in use" etcd::FRAGMENTED;
+    EtcdSlow "etcd-slow" "an etcd member answers slowly" etcd::ETCD_SLOW;
     Lagging "lagging" "an etcd member falls behind" etcd::LAGGING;
     VersionsMixed "versions-mixed" "versions differ" etcd::VERSIONS_MIXED;
     EvenMembers "even-members" "an even number of voters survives no more failures than one fewer" etcd::EVEN_MEMBERS;

@@ -3,7 +3,8 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    TALOS_DISCOVERY, TALOS_EXTENSIONS, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_KUBELET,
+    TALOS_DISASTER, TALOS_DISCOVERY, TALOS_EXTENSIONS, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
+    TALOS_TROUBLESHOOTING_KUBELET,
 };
 use super::steps::{KUBELET_LOGS, KUBELET_SERVICE, NODE_DMESG, NODE_SERVICES};
 
@@ -53,6 +54,18 @@ pub(super) const STALE_DISCOVERY_MEMBER: Text = Text {
     explanation: "Discovery still lists a machine that neither Kubernetes nor etcd knows and that does not answer. It is left over from a node that was removed; the entry expires by itself within 30 minutes.",
     source: TALOS_DISCOVERY,
     remedy: &[Look("talosctl -n CP get members"), Do("Wait. If the machine should be there, look at its console.")],
+};
+
+pub(super) const MACHINE_TYPE_INIT: Text = Text {
+    explanation: "The machine has the type `init` instead of `controlplane`. Talos no longer recommends that type: such a machine bootstraps etcd by itself, which does not go together with recovering etcd from a snapshot. Nothing is broken now; it matters on the day when etcd has to be recovered.",
+    source: TALOS_DISASTER,
+    remedy: &[
+        Look("talosctl -n NODE get machinetype"),
+        Do("Write `type: controlplane` into the machine configuration, which takes effect with the next boot:"),
+        Change("talosctl -n NODE edit machineconfig --mode staged"),
+        Do("Reboot only while etcd can lose a member:"),
+        Change("talosctl -n NODE reboot"),
+    ],
 };
 
 pub(super) const STALE_NODE_OBJECT: Text = Text {

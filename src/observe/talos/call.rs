@@ -26,18 +26,17 @@ const OF_STRANGERS: usize = 4 << 10;
 /// Calls in flight, and those of them to nodes that were slow before: they must not starve the living. A thousand nodes are asked
 /// some 20,000 questions; at 100 ms a round trip, an attempt of 10 s has to have room for them.
 const IN_FLIGHT: usize = 1024;
-const IN_FLIGHT_SLOW: usize = 8;
+const IN_FLIGHT_SLOW: usize = 64;
 /// Machines that are asked at once. Each of them has a call in flight or is about to, so that it is the calls that limit them; but
 /// all that a machine may be asked takes tens of kilobytes until it is answered, and there may be thousands.
 const AT_ONCE: usize = IN_FLIGHT;
-const AT_ONCE_SLOW: usize = IN_FLIGHT_SLOW * 8;
 
 /// Which budget a call is paid from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lane {
     #[default]
     Normal,
-    /// The node hung in an earlier round.
+    /// The node was silent in an earlier round.
     Slow,
 }
 
@@ -98,12 +97,21 @@ pub(super) struct Caller {
     largest: usize,
     cluster: Option<MetadataValue<Ascii>>,
     calls: Lanes,
-    machines: Lanes,
+    machines: Semaphore,
 }
 
 struct Lanes {
     normal: Semaphore,
     slow: Semaphore,
+}
+
+/// One of the places there are, for as long as the permit is kept.
+async fn place(of: &Semaphore, until: Instant) -> Result<SemaphorePermit<'_>, Gap> {
+    match timeout_at(until, of.acquire()).await {
+        Ok(Ok(permit)) if Instant::now() < until => Ok(permit),
+        // The semaphores are never closed.
+        Ok(_) | Err(_) => Err(Gap::new(GapKind::NotAsked, "the round ended before it was its turn")),
+    }
 }
 
 impl Lanes {
@@ -116,17 +124,13 @@ impl Lanes {
             Lane::Normal => &self.normal,
             Lane::Slow => &self.slow,
         };
-        match timeout_at(until, lane.acquire()).await {
-            Ok(Ok(permit)) if Instant::now() < until => Ok(permit),
-            // The semaphores are never closed.
-            Ok(_) | Err(_) => Err(Gap::new(GapKind::NotAsked, "the round ended before it was its turn")),
-        }
+        place(lane, until).await
     }
 }
 
 impl Caller {
     pub(super) fn new(timeout: Duration, cluster: Option<MetadataValue<Ascii>>) -> Self {
-        let (calls, machines) = (Lanes::new(IN_FLIGHT, IN_FLIGHT_SLOW), Lanes::new(AT_ONCE, AT_ONCE_SLOW));
+        let (calls, machines) = (Lanes::new(IN_FLIGHT, IN_FLIGHT_SLOW), Semaphore::new(AT_ONCE));
         Self { timeout, largest: usize::MAX, cluster, calls, machines }
     }
 
@@ -140,9 +144,14 @@ impl Caller {
         self.largest.min(bytes)
     }
 
+    /// For one call, connecting included.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// The turn of a machine, for as long as the permit is kept.
-    pub(super) async fn turn(&self, lane: Lane, until: Instant) -> Result<SemaphorePermit<'_>, Gap> {
-        self.machines.turn(lane, until).await
+    pub(super) async fn turn(&self, until: Instant) -> Result<SemaphorePermit<'_>, Gap> {
+        place(&self.machines, until).await
     }
 
     /// Opens the connection of `link` if it is not open, so that what follows cannot fail for that reason five times over.

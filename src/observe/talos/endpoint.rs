@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use super::call::{Lane, Route};
 use super::{Member, TalosClient, maintenance};
+use crate::model::MachineType;
 use crate::snapshot::{Contact, Endpoint, EtcdMember, Gap, GapKind, Observed};
 
 /// Answers of one endpoint that was asked without `node`.
@@ -28,7 +29,7 @@ impl TalosClient {
             let gap = self.refined(index, gap, until).await;
             return unanswered(link.address.shown.clone(), &gap);
         }
-        let (version, role, nodename, members, addresses, machine_id) = tokio::join!(
+        let (version, machine_type, nodename, members, addresses, machine_id) = tokio::join!(
             self.caller.version(&to),
             self.caller.machine_type(&to),
             self.caller.nodename(&to),
@@ -38,6 +39,7 @@ impl TalosClient {
         );
         let members = members.and_then(|members| self.budget.pay(&members).map(|()| members));
         let nodename = nodename.map(|found| found.map(|found| found.name));
+        let role = machine_type.map(|found| found.map(MachineType::role));
         let endpoint = Endpoint { address: link.address.shown.clone(), version, role, nodename, vip: false };
         EndpointAnswer { endpoint, members, addresses, machine_id }
     }

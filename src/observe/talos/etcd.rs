@@ -1,6 +1,7 @@
 //! etcd through Talos: the node's own member, never another one.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Deserialize;
 use talos_api::google::protobuf::Empty;
@@ -55,6 +56,7 @@ fn status(reply: EtcdStatusResponse) -> Observed<EtcdStatus> {
         version: status.protocol_version,
         storage_version: status.storage_version,
         earlier: None,
+        slower: Duration::ZERO,
     })
 }
 

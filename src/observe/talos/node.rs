@@ -12,10 +12,10 @@ use tokio::time::{Instant, timeout};
 use super::call::{Lane, Route};
 use super::specs::Nodename;
 use super::{APID, EndpointAddress, TalosClient, maintenance, refusal};
-use crate::model::{Fact, Role};
+use crate::model::{Fact, MachineType, Role};
 use crate::observe::dial::stagger::staggered;
 use crate::observe::fill;
-use crate::snapshot::{Contact, Gap, GapKind, Observed, Service, TalosNode, Version};
+use crate::snapshot::{Contact, EtcdStatus, Gap, GapKind, Observed, Service, TalosNode, Version};
 
 /// How long one endpoint, and one address, may say nothing before the next is asked beside it.
 const NEXT_ENDPOINT: Duration = Duration::from_secs(1);
@@ -48,7 +48,9 @@ struct First<'a> {
     endpoint: usize,
     address: &'a str,
     version: Version,
-    machine_type: Observed<Option<Role>>,
+    /// For how long that was awaited.
+    took: Duration,
+    machine_type: Observed<Option<MachineType>>,
     nodename: Observed<Option<Nodename>>,
     /// It calls itself like this, and nobody expects that name.
     stranger: Option<String>,
@@ -66,11 +68,16 @@ impl TalosClient {
         working: &[usize],
         until: Instant,
     ) -> TalosNode {
-        match self.caller.turn(ask.lane, until).await {
+        match self.caller.turn(until).await {
             // Boxed: those that wait for their turn shall be small.
             Ok(_turn) => Box::pin(self.in_turn(ask, facts, working, until)).await,
             Err(gap) => TalosNode::unasked(&gap),
         }
+    }
+
+    /// Whether the node answers at all, asked with no haste: for one that was silent. Done by `until` at the latest.
+    pub(crate) async fn greet(&self, ask: &NodeAsk<'_>, working: &[usize], until: Instant) -> Observed<()> {
+        self.first_contact(ask, working, until).await.map(drop)
     }
 
     async fn in_turn(&self, ask: &NodeAsk<'_>, facts: &BTreeSet<Fact>, working: &[usize], until: Instant) -> TalosNode {
@@ -92,7 +99,7 @@ impl TalosClient {
             let gap = Gap::new(GapKind::NotAsked, "another node answers in its place");
             return TalosNode { contact: Ok(contact), ..TalosNode::unasked(&gap) };
         }
-        let role = match first.machine_type {
+        let role = match first.machine_type.as_ref().map(|found| found.map(MachineType::role)) {
             Ok(Some(Role::Unknown) | None) | Err(_) => ask.role,
             Ok(Some(role)) => role,
         };
@@ -104,10 +111,12 @@ impl TalosClient {
             _ => tokio::join!(self.facts(&to, role, facts), not_through),
         };
         contact.not_through = not_through;
+        let etcd_status =
+            node.etcd_status.map(|etcd| EtcdStatus { slower: etcd.slower.saturating_sub(first.took), ..etcd });
         let skips_registration = matches!(&first.nodename, Ok(Some(found)) if found.skip_node_registration);
         let nodename = first.nodename.map(|found| found.map(|found| found.name));
         let machine_type = first.machine_type;
-        let node = TalosNode { contact: Ok(contact), machine_type, nodename, skips_registration, ..node };
+        let node = TalosNode { contact: Ok(contact), machine_type, nodename, skips_registration, etcd_status, ..node };
         match self.budget.pay(&node) {
             Ok(()) => node,
             Err(gap) => TalosNode::unasked(&gap),
@@ -124,9 +133,11 @@ impl TalosClient {
         working: &[usize],
         until: Instant,
     ) -> (Observed<First<'a>>, Option<Prefetched<'a>>) {
-        let contact = Box::pin(self.first_contact(ask, working, until));
+        // However many ways there are to it, a machine that is silent holds up the round for little more than a call.
+        let hears_by = until.min(Instant::now() + self.caller.timeout() * 11 / 10);
+        let contact = Box::pin(self.first_contact(ask, working, hears_by));
         let likely = self.preferred(ask.name, working).first().copied().zip(ask.addresses.first().map(String::as_str));
-        let likely = likely.filter(|_| ask.lane == Lane::Normal && ask.role == Role::ControlPlane);
+        let likely = likely.filter(|_| ask.role == Role::ControlPlane);
         let (Some((endpoint, address)), Ok(_permit)) = (likely, self.ahead.try_acquire()) else {
             return (contact.await, None);
         };
@@ -142,7 +153,7 @@ impl TalosClient {
         }
     }
 
-    /// What a machine of this role says of itself, beside who it is.
+    /// What a machine of this role says of itself, beside who it is. Its etcd is as yet slower than an answer that takes no time.
     async fn facts(&self, to: &Route<'_>, role: Role, facts: &BTreeSet<Fact>) -> TalosNode {
         let wants = |fact: Fact| facts.contains(&fact);
         let of_control_plane = |fact: Fact| wants(fact) && role == Role::ControlPlane;
@@ -150,6 +161,7 @@ impl TalosClient {
         let unless_worker = |fact: Fact| wants(fact) && role != Role::Worker;
         let caller = &self.caller;
         let mut node = TalosNode::unasked(&Gap::not_asked());
+        let (mut status_took, mut members_took) = (Duration::ZERO, Duration::ZERO);
         // Boxed: two dozen calls are a large future, and a round has many nodes.
         Box::pin(async {
             tokio::join!(
@@ -190,7 +202,8 @@ impl TalosClient {
                 ),
                 async {
                     let membership = of_control_plane(Fact::EtcdMembership);
-                    fill(&mut node.etcd_status, membership, caller.etcd_status(to)).await;
+                    let status = timed(&mut status_took, caller.etcd_status(to));
+                    fill(&mut node.etcd_status, membership, status).await;
                     // A member that answers says who it is; of one that does not, Talos knows.
                     let told = node.etcd_status.as_ref().ok().map(|status| Ok(Some(status.member_id)));
                     let id = async {
@@ -201,7 +214,11 @@ impl TalosClient {
                     };
                     fill(&mut node.etcd_member_id, membership, id).await;
                 },
-                fill(&mut node.etcd_members, of_control_plane(Fact::EtcdMembership), caller.etcd_members(to)),
+                fill(
+                    &mut node.etcd_members,
+                    of_control_plane(Fact::EtcdMembership),
+                    timed(&mut members_took, caller.etcd_members(to))
+                ),
                 fill(&mut node.etcd_alarms, of_control_plane(Fact::EtcdAlarms), caller.etcd_alarms(to)),
                 fill(&mut node.etcd_spec, of_control_plane(Fact::EtcdSpecs), caller.etcd_spec(to)),
                 fill(&mut node.kubelet_flags, wants(Fact::KubeletFlags), caller.kubelet_flags(to)),
@@ -211,6 +228,9 @@ impl TalosClient {
             )
         })
         .await;
+        // Of a list that never came nobody knows how long it takes.
+        let slowest = if node.etcd_members.is_ok() { status_took.max(members_took) } else { status_took };
+        node.etcd_status = node.etcd_status.map(|etcd| EtcdStatus { slower: slowest, ..etcd });
         // A pod that is there is wanted; only where there is none does it matter whether it was switched off.
         let is_missing = |pod: &str| {
             let is_rendered = node.static_pods.iter().flatten().any(|id| id.starts_with(pod));
@@ -332,14 +352,16 @@ impl TalosClient {
         until: Instant,
     ) -> Observed<First<'a>> {
         let to = Route { link: &self.links[endpoint], node: Some(address), lane: ask.lane, until };
+        let mut took = Duration::ZERO;
+        let version = timed(&mut took, self.caller.version(&to));
         let others = || async { tokio::join!(self.caller.machine_type(&to), self.caller.nodename(&to)) };
         let (version, (machine_type, nodename)) = match ask.lane {
             Lane::Normal => {
-                let (version, others) = tokio::join!(self.caller.version(&to), others());
+                let (version, others) = tokio::join!(version, others());
                 (version?, others)
             }
-            // If it hangs again, it shall take one place of the few, and not three.
-            Lane::Slow => (self.caller.version(&to).await?, others().await),
+            // If it is silent again, it shall take one place of the few, and not three.
+            Lane::Slow => (version.await?, others().await),
         };
         let stranger = match &nodename {
             Ok(Some(Nodename { name, .. })) if !ask.expected.is_empty() => {
@@ -348,7 +370,7 @@ impl TalosClient {
             }
             _ => None,
         };
-        Ok(First { endpoint, address, version, machine_type, nodename, stranger, before: Vec::new() })
+        Ok(First { endpoint, address, version, took, machine_type, nodename, stranger, before: Vec::new() })
     }
 
     /// The working endpoints, the one first that this node is always asked through (rendezvous hashing): nodes are spread over
@@ -363,6 +385,14 @@ impl TalosClient {
         order.sort_by_cached_key(|endpoint| std::cmp::Reverse(rank(*endpoint)));
         order
     }
+}
+
+/// Notes how long it took.
+async fn timed<T>(took: &mut Duration, asked: impl Future<Output = T>) -> T {
+    let begun = Instant::now();
+    let answer = asked.await;
+    *took = begun.elapsed();
+    answer
 }
 
 fn is_stopped(services: &[Service], id: &str) -> bool {

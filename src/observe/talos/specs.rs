@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 use super::call::{Caller, Route};
 use super::resources::{MEMBERS, Resource, Type, each};
 use super::{Member, machine_id};
-use crate::model::Role;
+use crate::model::MachineType;
 use crate::observe::dial::cause::clean;
 use crate::observe::flags;
 use crate::snapshot::{
@@ -54,10 +54,10 @@ impl Caller {
         each(self.list(to, MEMBERS).await?, member).await
     }
 
-    pub(super) async fn machine_type(&self, to: &Route<'_>) -> Observed<Option<Role>> {
+    pub(super) async fn machine_type(&self, to: &Route<'_>) -> Observed<Option<MachineType>> {
         // A bare scalar.
         let found: Option<String> = self.one(to, MACHINE_TYPES, "machine-type").await?;
-        Ok(found.as_deref().map(role))
+        Ok(found.as_deref().map(machine_type))
     }
 
     pub(super) async fn nodename(&self, to: &Route<'_>) -> Observed<Option<Nodename>> {
@@ -146,11 +146,12 @@ fn extension(resource: &Resource) -> Observed<(String, String)> {
     Ok((clean(&name), clean(&version)))
 }
 
-fn role(machine_type: &str) -> Role {
-    match machine_type {
-        "controlplane" | "init" => Role::ControlPlane,
-        "worker" => Role::Worker,
-        _ => Role::Unknown,
+fn machine_type(name: &str) -> MachineType {
+    match name {
+        "init" => MachineType::Init,
+        "controlplane" => MachineType::ControlPlane,
+        "worker" => MachineType::Worker,
+        _ => MachineType::Other,
     }
 }
 
@@ -176,7 +177,7 @@ fn member(resource: &Resource) -> Observed<Member> {
         node_id: spec.node_id,
         addresses: spec.addresses,
         hostname: spec.hostname,
-        role: role(&spec.machine_type),
+        role: machine_type(&spec.machine_type).role(),
         operating_system: spec.operating_system,
         api_port: spec.control_plane.map(|it| it.port),
     })
@@ -442,6 +443,7 @@ fn container(status: ContainerStatus) -> ContainerState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Role;
 
     fn malformed<T: std::fmt::Debug>(result: Observed<T>) -> String {
         let gap = result.unwrap_err();
@@ -493,15 +495,13 @@ mod tests {
     #[test]
     fn machine_types_are_scalars_and_new_ones_are_unknown() {
         for (yaml, expected) in [
-            ("controlplane\n", Role::ControlPlane),
-            ("init", Role::ControlPlane),
-            ("worker", Role::Worker),
-            ("other", Role::Unknown),
+            ("controlplane\n", MachineType::ControlPlane),
+            ("init", MachineType::Init),
+            ("worker", MachineType::Worker),
+            ("other", MachineType::Other),
         ] {
-            assert_eq!(
-                Resource::literal("MachineTypes", "machine-type", yaml).spec().map(|it: String| role(&it)),
-                Ok(expected)
-            );
+            let found = Resource::literal("MachineTypes", "machine-type", yaml).spec();
+            assert_eq!(found.map(|it: String| machine_type(&it)), Ok(expected));
         }
         malformed(Resource::literal("MachineTypes", "machine-type", "a: b").spec::<String>());
     }

@@ -16,7 +16,7 @@ use super::{Config, EndpointAddress, Lane, NodeAsk, TalosClient};
 use crate::config::certificate::Identity;
 use crate::config::proxy::Proxy;
 use crate::model::Fact;
-use crate::model::Role;
+use crate::model::{MachineType, Role};
 use crate::observe::testing::{refusing, unanswered};
 use crate::snapshot::{AlarmKind, Gap, GapKind, TalosNode};
 
@@ -115,7 +115,7 @@ async fn the_data_of_a_stopped_etcd_and_nothing_of_a_worker_s() {
     let client = client(&authority, vec![serve(&authority, &fake).await], LONG);
     assert_eq!(ask(&client, &["10.0.0.1"], &[], &[Fact::EtcdData], &[0]).await.etcd_data_absent, Ok(true));
     let worker = ask(&client, &["10.0.0.4"], &[], &ALL, &[0]).await;
-    assert_eq!(worker.machine_type, Ok(Some(Role::Worker)));
+    assert_eq!(worker.machine_type, Ok(Some(MachineType::Worker)));
     assert_eq!(worker.etcd_status, Err(Gap::not_asked()));
     assert!(worker.services.is_ok());
     assert!(!fake.seen.lock().unwrap().iter().any(|call| call.starts_with("EtcdStatus 10.0.0.4")));

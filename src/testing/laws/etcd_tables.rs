@@ -1,5 +1,7 @@
 //! Wrong values of what etcd tells, through Talos and through its own API.
 
+use std::time::Duration;
+
 use crate::model::Fact;
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress, Snapshot};
 use crate::testing::laws::corruption::{Corruption, Table, at, bad, differs, harmless, table, warns};
@@ -74,6 +76,7 @@ fn etcd_status() -> Table<EtcdStatus> {
         version: [bad(|it| it.version.clear()), warns(|it| it.version = "3.6.15".to_owned())],
         storage_version: [harmless("not every version tells it", |it| it.storage_version.clear())],
         earlier: [harmless("it is not behind", |it| it.earlier = Some(RaftProgress { index: 1, applied: 1 }))],
+        slower: [harmless("one sample proves nothing", |it| it.slower = Duration::from_secs(9))],
     })
 }
 

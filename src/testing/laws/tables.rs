@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use crate::model::Fact;
-use crate::model::Role;
+use crate::model::{MachineType, Role};
 use crate::snapshot::{
     Adjtime, AlarmKind, BootstrapManifests, Certificate, Contact, Diagnostic, Endpoint, EtcdAlarm, GapKind,
     LinkAddress, MachineStatus, Mount, NetworkStatus, Node, Peer, ReadyResource, ServerCheck, ServerProgress, Service,
@@ -250,7 +250,10 @@ fn version() -> Table<Version> {
 fn talos_node() -> Table<TalosNode> {
     table!(TalosNode {
         contact: [bad(|it| it.contact = gap(GapKind::Broken))],
-        machine_type: [harmless(MADE, |it| it.machine_type = Ok(Some(Role::Unknown)))],
+        machine_type: [
+            harmless(MADE, |it| it.machine_type = Ok(Some(MachineType::Other))),
+            warns(|it| it.machine_type = Ok(Some(MachineType::Init)))
+        ],
         nodename: [harmless(MADE, |it| it.nodename = Ok(Some("somebody".to_owned())))],
         skips_registration: [harmless("it is registered all the same", |it| it.skips_registration = true)],
         machine_status: [bad(|it| it.machine_status = Ok(None))],

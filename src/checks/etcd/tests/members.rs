@@ -290,3 +290,22 @@ fn a_voter_that_no_endpoint_is_goes_unseen_however_many_there_are() {
         assert!(observed("etcd.tolerance", &snapshot).concat().contains(&last), "{voters}");
     }
 }
+
+#[test]
+fn who_is_slow_in_both_samples_is_slow() {
+    let member = |slower: u64, second: bool| {
+        with(|status| {
+            status.slower = Duration::from_millis(slower);
+            status.earlier = second.then(|| status.progress());
+        })
+    };
+    assert_eq!(judge("etcd.lag", &member(1000, false)).resample_after, None);
+    assert_eq!(status("etcd.lag", &member(1001, false)), Status::Pass, "one sample proves nothing");
+    assert_eq!(judge("etcd.lag", &member(1001, false)).resample_after, Some(Duration::from_secs(1)));
+    assert_eq!(wrong("etcd.lag", &member(2500, true)), ["cp-2: warn etcd-slow"]);
+    assert_eq!(observed("etcd.lag", &member(2500, true)), ["2.5s longer in both samples"]);
+    assert_eq!(judge("etcd.lag", &member(2500, true)).resample_after, None);
+    let [slow, quick] = [3, 0].map(|seconds| EtcdStatus { slower: Duration::from_secs(seconds), ..etcd_status(0) });
+    assert_eq!(slow.clone().after(&Ok(quick.clone())).slower, Duration::ZERO, "the quicker one counts");
+    assert_eq!(quick.after(&Ok(slow)).slower, Duration::ZERO);
+}

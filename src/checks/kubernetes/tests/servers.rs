@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use crate::checks::kubernetes::tests::{judge, no, said, status};
 use crate::model::{Hint, Status};
 use crate::snapshot::{Certificate, GapKind, Lease, Readyz, ServiceEndpoint, Snapshot};
-use crate::testing::fixture::{ago, healthy, now, readyz};
+use crate::testing::fixture::{Shape, ago, healthy, now, readyz};
 
 const ID: &str = "k8s.api.servers";
 const ENDPOINT: &str = "k8s.api.endpoint";
@@ -285,4 +285,35 @@ fn a_server_that_goes_down_without_etcd_is_the_members() {
     assert_eq!(of(&["etcd", "etcd-readiness", "shutdown"]), [format!("{plain} < etcd.service")]);
     assert_eq!(of(&["shutdown"]), [plain]);
     assert_eq!(of(&["etcd", "log"]), [plain]);
+}
+
+#[test]
+fn an_endpoint_that_is_one_machine_goes_with_it() {
+    let at = |server: &str| {
+        let mut snapshot = healthy();
+        server.clone_into(&mut snapshot.kube().endpoint.as_mut().unwrap().server);
+        snapshot
+    };
+    assert_eq!(said(&at("https://10.0.0.2:6443"), ID), ["warn endpoint-on-machine cp-2 !"]);
+    assert!(said(&at("https://10.0.0.100:6443"), ID).is_empty(), "a virtual IP, or a balancer");
+    let mut named = at("https://10.0.0.2:6443");
+    named.asked.k8s_endpoint = Some("10.0.0.2:6443".to_owned());
+    assert!(said(&named, ID).is_empty(), "the one that the user wants to know of");
+    let mut single = Shape { control_planes: 1, ..Shape::default() }.world();
+    "https://10.0.0.1:6443".clone_into(&mut single.kube().endpoint.as_mut().unwrap().server);
+    assert!(said(&single, ID).is_empty(), "there is no other");
+}
+
+#[test]
+fn a_server_without_a_port_is_told_where_the_api_usually_is() {
+    let hints_of = |server: &str, kind| {
+        let mut snapshot = healthy();
+        server.clone_into(&mut snapshot.kube().credentials.as_mut().unwrap().server);
+        snapshot.kube().endpoint = no(kind);
+        hints(&snapshot, ENDPOINT).iter().any(|hint| format!("{hint:?}").contains("usually listens on 6443"))
+    };
+    assert!(hints_of("https://k8s.example", GapKind::ConnectionRefused));
+    assert!(hints_of("https://k8s.example/clusters/a", GapKind::ConnectTimedOut));
+    assert!(!hints_of("https://k8s.example:443", GapKind::ConnectionRefused));
+    assert!(!hints_of("https://k8s.example", GapKind::UnknownCa), "something answers there");
 }

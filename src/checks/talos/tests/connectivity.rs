@@ -1,7 +1,7 @@
 use jiff::SignedDuration;
 
-use crate::model::Role;
 use crate::model::{CheckId, Hint, Status};
+use crate::model::{MachineType, Role};
 use crate::snapshot::{Certificate, Gap, GapKind, Snapshot, Sources, TalosNode};
 use crate::testing::fixture::{ago, gap, healthy, now};
 use crate::testing::judged::{failing, judge, lines, observed, status, wrong};
@@ -447,4 +447,16 @@ fn an_endpoint_that_is_cut_off_from_a_node_is_a_warning() {
     assert_eq!(status("talos.nodes.reachable", &snapshot), Status::Pass);
     snapshot.node_mut("w-1").out_of_scope = true;
     assert_eq!(status("talos.endpoints", &snapshot), Status::Pass);
+}
+
+#[test]
+fn a_machine_of_type_init_is_told_what_to_become() {
+    let init = with(|snapshot| snapshot.talos_of("cp-1").machine_type = Ok(Some(MachineType::Init)));
+    assert_eq!(wrong("talos.nodes.expected", &init), ["cp-1: warn machine-type-init"]);
+    let other = with(|snapshot| {
+        let talos = snapshot.talos_of("cp-1");
+        talos.machine_type = Ok(Some(MachineType::Init));
+        talos.contact.as_mut().unwrap().answered_by_other = Some("cp-9".to_owned());
+    });
+    assert!(!wrong("talos.nodes.expected", &other).iter().any(|it| it.contains("init")), "it is not its own word");
 }

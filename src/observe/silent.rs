@@ -1,0 +1,151 @@
+//! Machines that have not answered: each is asked in every round, and holds up none of them.
+//!
+//! A machine that was silent for the full time of a call is greeted in the next rounds, and asked for the rest once it has answered. A
+//! greeting has its full time, in which the round goes on without it: an answer that comes late is found by the next round.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, Shared, select_ok};
+use tokio::time::{Instant, timeout_at};
+
+use crate::snapshot::{Gap, GapKind, Node, Observed, TalosNode};
+
+/// How long a round waits for a machine that was silent in the one before.
+pub(super) const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Whether the machine has answered; it may be awaited by several rounds.
+pub(super) type Greeting = Shared<BoxFuture<'static, Observed<()>>>;
+
+/// By name, the machines that were silent in the last round.
+#[derive(Default)]
+pub(super) struct Silent {
+    machines: RefCell<BTreeMap<String, Silence>>,
+}
+
+struct Silence {
+    /// What is known of it, as long as no greeting has ended.
+    gap: Gap,
+    /// Those that are under way.
+    greetings: Vec<Greeting>,
+}
+
+impl Silent {
+    /// After a round. Greetings of who was silent before and still is are kept.
+    pub(super) fn remember(&mut self, nodes: &[Node]) {
+        let machines = self.machines.get_mut();
+        let mut before = std::mem::take(machines);
+        for node in nodes {
+            if let Some(gap) = silence(&node.talos) {
+                let greetings = before.remove(&node.name).map_or_else(Vec::new, |it| it.greetings);
+                machines.insert(node.name.clone(), Silence { gap: gap.clone(), greetings });
+            }
+        }
+    }
+
+    /// Whether the machine can be asked: it was not silent, or has answered a greeting by `until`.
+    pub(super) async fn has_answered(
+        &self,
+        name: &str,
+        greet: impl FnOnce() -> Greeting,
+        until: Instant,
+    ) -> Observed<()> {
+        let (gap, greetings) = match self.machines.borrow_mut().get_mut(name) {
+            None => return Ok(()),
+            Some(silence) => {
+                silence.greetings.retain(|greeting| !matches!(greeting.peek(), Some(Err(_))));
+                silence.greetings.push(greet());
+                (silence.gap.clone(), silence.greetings.clone())
+            }
+        };
+        // Of those that fail the last one counts, which is the newest: the others began earlier, and have no longer time.
+        timeout_at(until, select_ok(greetings)).await.map_or(Err(gap), |ended| ended.map(|((), _)| ()))
+    }
+}
+
+/// Why the machine did not answer, if that took time.
+fn silence(node: &TalosNode) -> Option<&Gap> {
+    let takes_time =
+        |gap: &&Gap| matches!(gap.kind, GapKind::TimedOut | GapKind::ConnectTimedOut | GapKind::NodeUnreachable);
+    node.contact.as_ref().err().filter(takes_time)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+    use crate::testing::fixture::healthy;
+
+    const CALL: Duration = Duration::from_secs(5);
+
+    /// Machine `w-1` was silent.
+    fn silent() -> Silent {
+        let mut silent = Silent::default();
+        let mut seen = healthy();
+        seen.talos_of("w-1").contact = Err(Gap::new(GapKind::TimedOut, "before"));
+        silent.remember(&seen.nodes);
+        silent
+    }
+
+    /// One that begins when it is made, is answered after so long, and fails if that is too long for a call.
+    fn after(seconds: f64) -> Greeting {
+        let answer = tokio::spawn(async move {
+            let takes = Duration::from_secs_f64(seconds);
+            tokio::time::sleep(takes.min(CALL)).await;
+            if takes < CALL { Ok(()) } else { Err(Gap::new(GapKind::TimedOut, "now")) }
+        });
+        answer.map(Result::unwrap).boxed().shared()
+    }
+
+    async fn round(silent: &Silent, greeting: f64) -> (Result<(), String>, Duration) {
+        let begun = Instant::now();
+        let heard = silent.has_answered("w-1", || after(greeting), begun + PATIENCE).await;
+        (heard.map_err(|gap| gap.text.into_owned()), begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_not_silent_is_not_greeted() {
+        let never = || unreachable!("it is asked at once");
+        assert_eq!(silent().has_answered("cp-1", never, Instant::now()).await, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_takes_a_round_no_more_than_its_patience() {
+        let silent = silent();
+        assert_eq!(round(&silent, 9.0).await, (Err("before".to_owned()), PATIENCE));
+        for _ in 0..10 {
+            tokio::time::sleep(CALL - PATIENCE).await;
+            assert_eq!(round(&silent, 9.0).await, (Err("before".to_owned()), PATIENCE));
+            assert!(silent.machines.borrow()["w-1"].greetings.len() <= 2);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_comes_late_counts_for_the_next_round() {
+        let silent = silent();
+        assert_eq!(round(&silent, 4.5).await, (Err("before".to_owned()), PATIENCE));
+        let waits = Duration::from_millis(500);
+        assert_eq!(round(&silent, 4.5).await, (Ok(()), waits), "it comes while the next round waits");
+        let silent = self::silent();
+        assert!(round(&silent, 4.5).await.0.is_err());
+        tokio::time::sleep(CALL - PATIENCE).await;
+        assert_eq!(round(&silent, 4.5).await, (Ok(()), Duration::ZERO), "it has come before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_back_is_heard_at_once() {
+        let silent = silent();
+        assert!(round(&silent, 9.0).await.0.is_err());
+        let (heard, took) = round(&silent, 0.2).await;
+        assert_eq!((heard, took), (Ok(()), Duration::from_millis(200)), "whatever became of the one before");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_answered_is_silent_no_more() {
+        let mut silent = silent();
+        silent.remember(&healthy().nodes);
+        assert!(silent.machines.borrow().is_empty());
+    }
+}
