@@ -109,6 +109,7 @@ pub(crate) const ALL: &[&Check] = &[
     &kubernetes::CONDITIONS,
     &kubernetes::SCHEDULABLE,
     &kubernetes::REQUESTS,
+    &kubernetes::MANIFESTS,
     &kubernetes::KUBE_PROXY,
     &kubernetes::DNS,
     &kubernetes::CNI,

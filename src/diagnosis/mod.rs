@@ -205,6 +205,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &api::BALANCER,
     &api::PATH,
     &api::SERVER,
+    &nodes::NO_MANIFESTS,
     &nodes::NO_NETWORK,
     &api::DNS_OFF,
     &api::DNS_CRASHES,

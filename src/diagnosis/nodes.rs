@@ -9,9 +9,9 @@ use crate::assess::{is_going_down, is_older};
 use crate::model::Role;
 use crate::model::reason::sources::{
     KUBERNETES_NETWORK, KUBERNETES_NODES, KUBERNETES_TLS, TALOS_CONNECTIVITY, TALOS_HOSTNAME, TALOS_SCALE_DOWN,
-    TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_KUBELET,
+    TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBELET,
 };
-use crate::model::{About, CheckId, Hint, Kind, Reason, Step, Target};
+use crate::model::{About, CheckId, Hint, Kind, Reason, Severity, Step, Target};
 use crate::snapshot::{EtcdMember, Gap, Node, Pod, Snapshot};
 use crate::text::{excerpt, host};
 
@@ -507,6 +507,47 @@ something that its service status shows.",
                         diagnosis.then(Hint::remedy("{talosctl} -n {} service kubelet restart", [address]))
                     }
                     _ => diagnosis,
+                }
+            })
+            .collect()
+    },
+};
+
+pub(super) const NO_MANIFESTS: Cause = Cause {
+    id: "bootstrap-manifests-missing",
+    title: "Talos has not applied the bootstrap manifests",
+    impact: "no network, no Services and no DNS for pods, and no further machine can join",
+    explain: "After the bootstrap a control plane applies the manifests that every cluster needs: RBAC for kubelets that join, \
+kube-proxy, flannel, CoreDNS. None of them has been applied, so what they would install is missing. In the first minute \
+after the bootstrap that is normal.\n\n\
+If it lasts, the API server refuses one of the manifests, which holds up the others too, or the control planes do not reach the \
+API through the cluster endpoint.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("talosctl -n CP logs controller-runtime"),
+        Look("talosctl -n CP get manifests"),
+        Do("Look there for the name of a manifest and the error of the API server, and correct that manifest."),
+    ],
+    recognize: |symptoms| {
+        let signs = symptoms.of_check(CheckId::K8sManifests, &[Reason::ManifestsNotApplied]);
+        let follows = symptoms.of(&[Reason::DaemonsetMissing, Reason::DnsMissing]);
+        let follows: Vec<_> = follows.filter(|sign| symptoms.is_open(sign)).collect();
+        signs
+            .filter(|sign| sign.problem.severity == Severity::Fail && sign.is_root())
+            .map(|sign| {
+                let missing = first_names(&follows.iter().map(|sign| sign.target).collect::<Vec<_>>(), NAMES);
+                let headline = match follows.len() {
+                    0 => "Talos has applied no bootstrap manifest".to_owned(),
+                    _ => format!("Talos has applied no bootstrap manifest, so {missing} is missing"),
+                };
+                let control_plane = symptoms.snapshot.control_planes().next();
+                let recognized = Recognized::new(NO_MANIFESTS.id, headline).rests_on(&sign);
+                let recognized = recognized.explains(follows.iter().copied());
+                match control_plane {
+                    Some(node) => {
+                        recognized.then(Hint::run("{talosctl} -n {} logs controller-runtime", [node.address.as_str()]))
+                    }
+                    None => recognized,
                 }
             })
             .collect()

@@ -86,6 +86,8 @@ facts! {
     /// `SchedulerConfigs`, `ControllerManagerConfigs`.
     ComponentConfigs: "SchedulerConfigs, ControllerManagerConfigs", Talos("os:reader");
     BootstrapManifests: "BootstrapManifestsConfigs", Talos("os:reader");
+    /// Which bootstrap manifests a control plane has applied, and the names of the user's own. `ManifestStatuses`, `ExtraManifestsConfigs`.
+    ManifestStatuses: "ManifestStatuses, ExtraManifestsConfigs (of control planes)", Talos("os:reader");
     /// `EtcdStatus`, `EtcdMemberList`, `EtcdMembers`; or etcd's own `Status` and `MemberList`.
     EtcdMembership: "EtcdStatus, EtcdMemberList, EtcdMembers", Talos("os:reader");
     EtcdAlarms: "EtcdAlarmList", Talos("os:reader");

@@ -68,6 +68,7 @@ ids! {
     K8sNodesConditions "k8s.nodes.conditions";
     K8sNodesSchedulable "k8s.nodes.schedulable";
     K8sNodesCsrs "k8s.nodes.csrs";
+    K8sManifests "k8s.manifests";
     K8sKubeProxy "k8s.kube-proxy";
     K8sDns "k8s.dns";
     K8sCni "k8s.cni";

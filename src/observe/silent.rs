@@ -79,6 +79,8 @@ mod tests {
     use crate::testing::fixture::healthy;
 
     const CALL: Duration = Duration::from_secs(5);
+    /// From the end of a round to the next one.
+    const REST: Duration = Duration::from_secs(1);
 
     /// Machine `w-1` was silent.
     fn silent() -> Silent {
@@ -116,7 +118,7 @@ mod tests {
         let silent = silent();
         assert_eq!(round(&silent, 9.0).await, (Err("before".to_owned()), PATIENCE));
         for _ in 0..10 {
-            tokio::time::sleep(CALL - PATIENCE).await;
+            tokio::time::sleep(REST).await;
             assert_eq!(round(&silent, 9.0).await, (Err("before".to_owned()), PATIENCE));
             assert!(silent.machines.borrow()["w-1"].greetings.len() <= 2);
         }
@@ -130,7 +132,7 @@ mod tests {
         assert_eq!(round(&silent, 4.5).await, (Ok(()), waits), "it comes while the next round waits");
         let silent = self::silent();
         assert!(round(&silent, 4.5).await.0.is_err());
-        tokio::time::sleep(CALL - PATIENCE).await;
+        tokio::time::sleep(REST).await;
         assert_eq!(round(&silent, 4.5).await, (Ok(()), Duration::ZERO), "it has come before");
     }
 

@@ -96,6 +96,7 @@ impl Snapshot {
             Fact::BootstrapManifests => {
                 self.of_machines(|it| [answer("BootstrapManifestsConfigs", &it.bootstrap_manifests).optional()])
             }
+            Fact::ManifestStatuses => self.of_manifests(),
             Fact::EtcdMembership => self.of_etcd(
                 |it| {
                     [
@@ -168,6 +169,11 @@ impl Snapshot {
         // A worker has none.
         missing.extend(self.of_nodes(|it| it.role == Role::Worker, |it| [of(&it.config_statuses).optional()]));
         missing
+    }
+
+    /// One control plane tells what was applied, and only where a user's own are among that is asked for these.
+    fn of_manifests(&self) -> Vec<Missing<'_>> {
+        self.of_control_planes(|it| [answer("ManifestStatuses", &it.manifests_applied).optional()])
     }
 
     fn of_population(&self) -> Vec<Missing<'_>> {

@@ -184,6 +184,10 @@ pub(crate) struct TalosNode {
     pub(crate) scheduler_enabled: Observed<Option<bool>>,
     pub(crate) controller_manager_enabled: Observed<Option<bool>>,
     pub(crate) bootstrap_manifests: Observed<Option<BootstrapManifests>>,
+    /// Names of those that it has applied. Asked of control planes.
+    pub(crate) manifests_applied: Observed<Vec<String>>,
+    /// Names of those that its configuration adds.
+    pub(crate) extra_manifests: Observed<Vec<String>>,
     /// Id of its own etcd member, known without asking etcd (`EtcdMembers`).
     pub(crate) etcd_member_id: Observed<Option<u64>>,
     pub(crate) etcd_status: Observed<EtcdStatus>,
@@ -268,6 +272,8 @@ impl TalosNode {
             scheduler_enabled: gap(),
             controller_manager_enabled: gap(),
             bootstrap_manifests: gap(),
+            manifests_applied: gap(),
+            extra_manifests: gap(),
             etcd_member_id: gap(),
             etcd_status: gap(),
             etcd_members: gap(),

@@ -36,6 +36,9 @@ struct Expect {
     blocked: Option<BTreeSet<String>>,
 }
 
+/// The kubeconfig of the rig leads to its first control plane. No recording but the healthy one is about that.
+const OF_THE_RIG: &str = "k8s.api.servers endpoint-on-machine cp1";
+
 /// Runs at a time: most of them wait for answers that do not come.
 const AT_ONCE: usize = 6;
 
@@ -140,7 +143,7 @@ impl Expect {
         ] {
             let missing = expected.iter().filter(|wanted| !seen.iter().any(|it| fits(wanted, it)));
             different.extend(missing.map(|it| format!("no {what} `{it}`")));
-            let wanted = |it: &str| expected.iter().chain(&self.may).any(|wanted| fits(wanted, it));
+            let wanted = |it: &str| it == OF_THE_RIG || expected.iter().chain(&self.may).any(|wanted| fits(wanted, it));
             different.extend(seen.iter().filter(|it| !wanted(it)).map(|it| format!("{what} `{it}`")));
         }
         let ids = report["diagnoses"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap());

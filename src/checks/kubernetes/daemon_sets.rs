@@ -86,8 +86,10 @@ const FLANNEL: Installed = Installed {
     pods: Hint::Try { command: "{kubectl} -n kube-system get pods -l k8s-app=flannel -o wide", arguments: Vec::new() },
 };
 
+const SETS: &str = "the DaemonSets of kube-system";
+
 fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
-    let sets = match listed(cluster, |kubernetes| &kubernetes.daemon_sets, "the DaemonSets of kube-system") {
+    let sets = match listed(cluster, |kubernetes| &kubernetes.daemon_sets, SETS) {
         Ok(sets) => sets,
         Err(outcome) => return Verdict::whole(outcome),
     };
@@ -120,6 +122,13 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     }
     warn_of_restarts(cluster, labeled_pods(cluster, its.app), &mut verdict);
     verdict
+}
+
+/// Whether a DaemonSet that the configuration wants is not there.
+pub(super) fn some_is_missing(cluster: &Assessment<'_>) -> Result<bool, Outcome> {
+    let sets = listed(cluster, |kubernetes| &kubernetes.daemon_sets, SETS)?;
+    let is_there = |its: &Installed| installed(sets, its.name, its.app).is_some();
+    Ok([PROXY, FLANNEL].iter().any(|its| wanted(cluster, its.enabled) == Wanted::Yes && !is_there(its)))
 }
 
 /// Talos installs flannel, or it is there: it routes pods by the podCIDRs of their nodes.

@@ -112,6 +112,8 @@ pub(crate) enum Part {
     Pod,
 
     // Workloads.
+    /// What Talos creates after the bootstrap.
+    BootstrapManifests,
     /// A node that takes new pods.
     Place,
     /// A scheduler that looks at pods.
@@ -158,11 +160,11 @@ impl Part {
     pub(crate) fn needs(self) -> &'static [Self] {
         use Component::{ApiServer as Api, ControllerManager as Manager, Scheduler};
         use Part::{
-            ApiEndpoint, ApiServer, Clock, EtcdIdentity, EtcdMember, EtcdProcess, EtcdStart, Joining, Kubelet,
-            KubeletStart, KubernetesAccess, KubernetesCredentials, Leader, Manifests, Membership, Network,
-            NetworkAgent, NodeNetwork, NodeReady, Place, Pod, PodStatuses, Power, Quorum, Ready, Record, Registration,
-            Request, Runtime, Sandbox, Scheduling, Service, ServingCertificate, TalosApi, TalosCredentials, Tolerance,
-            Unplaced, Volumes, Writes,
+            ApiEndpoint, ApiServer, BootstrapManifests, Clock, EtcdIdentity, EtcdMember, EtcdProcess, EtcdStart,
+            Joining, Kubelet, KubeletStart, KubernetesAccess, KubernetesCredentials, Leader, Manifests, Membership,
+            Network, NetworkAgent, NodeNetwork, NodeReady, Place, Pod, PodStatuses, Power, Quorum, Ready, Record,
+            Registration, Request, Runtime, Sandbox, Scheduling, Service, ServingCertificate, TalosApi,
+            TalosCredentials, Tolerance, Unplaced, Volumes, Writes,
         };
         match self {
             TalosCredentials
@@ -249,7 +251,8 @@ impl Part {
             Registration => &[Kubelet, KubeletStart, Request, Network, TalosApi, Power, ApiEndpoint],
             NodeReady => &[Kubelet, KubeletStart, Runtime, TalosApi, Power, Writes, Quorum],
             NodeNetwork => &[NetworkAgent],
-            NetworkAgent | Self::KubeProxy => &[NodeReady, Kubelet, KubeletStart, TalosApi, Power],
+            NetworkAgent | Self::KubeProxy => &[BootstrapManifests, NodeReady, Kubelet, KubeletStart, TalosApi, Power],
+            BootstrapManifests => &[ApiEndpoint, ApiServer, Quorum, Writes],
             Sandbox => &[NodeNetwork, NetworkAgent, Runtime],
             Pod => {
                 &[NodeReady, Registration, Sandbox, NodeNetwork, NetworkAgent, Kubelet, KubeletStart, TalosApi, Power]
@@ -257,7 +260,8 @@ impl Part {
             Place => &[NodeReady, NodeNetwork],
             Scheduling => &[Leader(Scheduler), Self::Component(Scheduler)],
             Unplaced => &[Scheduling, Leader(Scheduler), Place],
-            Self::Workload | Self::Webhook | Self::AggregatedApi => &[Pod],
+            Self::Workload => &[Pod, BootstrapManifests],
+            Self::Webhook | Self::AggregatedApi => &[Pod],
             Self::UpgradeQuorum => &[Tolerance],
             Self::OtherServer => &[ApiServer],
             Self::Drain => &[NodeReady],
@@ -289,6 +293,7 @@ impl Part {
             | Self::Leader(_)
             | Self::Sources
             | Self::KubePrism
+            | Self::BootstrapManifests
             | Self::Place
             | Self::Scheduling
             | Self::Unplaced
@@ -385,6 +390,7 @@ impl Part {
             Self::Component(component) => Some(component.check()),
             Self::Manifests => Some(Id::K8sStaticpodsRendered),
             Self::Registration => Some(Id::K8sNodesRegistered),
+            Self::BootstrapManifests => Some(Id::K8sManifests),
             _ => None,
         }
     }
@@ -477,6 +483,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::NothingSchedulable
         | R::DaemonsetIncomplete
         | R::DaemonsetMissing
+        | R::ManifestsNotApplied
         | R::DnsScaledToZero
         | R::DnsNoEndpoints
         | R::DnsMissing

@@ -270,7 +270,20 @@ fn dns_pods(snapshot: &mut Snapshot) -> impl Iterator<Item = &mut crate::snapsho
 
 pub(super) const NO_NODES: Break = |snapshot| snapshot.kube().nodes = gap(GapKind::ServerError);
 
+/// No control plane has applied any, and kube-proxy is missing.
+fn nothing_applied(snapshot: &mut Snapshot) {
+    for node in ["cp-1", "cp-2", "cp-3"] {
+        snapshot.talos_of(node).manifests_applied = Ok(Vec::new());
+    }
+    snapshot.kube().daemon_sets.as_mut().unwrap().retain(|set| set.name != "kube-proxy");
+}
+
 pub(super) const CASES: &[Case] = &[
+    Case {
+        cause: "bootstrap-manifests-missing",
+        trouble: nothing_applied,
+        needs: &[|snapshot| snapshot.talos_of("cp-2").manifests_applied = gap(GapKind::TimedOut)],
+    },
     Case {
         cause: "credentials-expired",
         trouble: |snapshot| talos_certificate(snapshot).not_after = ago(3600),

@@ -163,7 +163,8 @@ async fn rounds_begin_an_interval_apart_to_the_end() {
             let (wait, never) = (seconds(wait.into()), seconds(1e6));
             let healing = Healing { wait, interval: seconds(5.0), heals_after: never, sick, well: Duration::ZERO };
             let (_, took, starts) = healing.starts().await;
-            let gaps = starts.iter().zip(starts.iter().skip(1).chain([&took])).map(|(from, to)| *to - *from);
+            let gaps =
+                starts.iter().zip(starts.iter().skip(1).chain([&took])).map(|(from, to)| to.saturating_sub(*from));
             let longest = gaps.max().unwrap();
             assert!(longest <= seconds(apart + 1.0), "{wait:?}: {longest:?} of {starts:?}");
         }

@@ -203,6 +203,7 @@ reasons! {
     NothingSchedulable "nothing-schedulable" "no node takes new pods" workloads::NOTHING_SCHEDULABLE;
     NodeLeaving "node-leaving" "the node is being removed" workloads::NODE_LEAVING;
     NotTalosNotReady "not-talos-not-ready" "a node that is not a Talos machine is not ready" workloads::NOT_TALOS_NOT_READY;
+    ManifestsNotApplied "manifests-not-applied" "Talos has not applied bootstrap manifests" workloads::MANIFESTS_NOT_APPLIED;
     DaemonsetIncomplete "daemonset-incomplete" "a DaemonSet does not run on all its nodes" workloads::DAEMONSET_INCOMPLETE;
     DaemonsetMissing "daemonset-missing" "a DaemonSet that the configuration requires is missing" workloads::DAEMONSET_MISSING;
     DnsScaledToZero "dns-scaled-to-zero" "cluster DNS is scaled to zero" workloads::DNS_SCALED_TO_ZERO;

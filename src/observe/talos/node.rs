@@ -21,6 +21,9 @@ use crate::snapshot::{Contact, EtcdStatus, Gap, GapKind, Observed, Service, Talo
 const NEXT_ENDPOINT: Duration = Duration::from_secs(1);
 const NEXT_ADDRESS: Duration = Duration::from_secs(2);
 
+/// How the names of a user's manifests begin.
+const OF_USERS: &str = "99-";
+
 /// One node to ask.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeAsk<'a> {
@@ -200,6 +203,13 @@ impl TalosClient {
                     unless_worker(Fact::BootstrapManifests),
                     caller.bootstrap_manifests(to)
                 ),
+                async {
+                    let manifests = of_control_plane(Fact::ManifestStatuses);
+                    fill(&mut node.manifests_applied, manifests, caller.manifests_applied(to)).await;
+                    // Without any of the user's own there is nothing to compare.
+                    let has_own = node.manifests_applied.iter().flatten().any(|name| name.starts_with(OF_USERS));
+                    fill(&mut node.extra_manifests, has_own, caller.extra_manifests(to)).await;
+                },
                 async {
                     let membership = of_control_plane(Fact::EtcdMembership);
                     let status = timed(&mut status_took, caller.etcd_status(to));

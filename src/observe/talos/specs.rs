@@ -34,6 +34,8 @@ const CONTROLLER_MANAGER_CONFIGS: Type =
     Type { namespace: "controlplane", name: "ControllerManagerConfigs.kubernetes.talos.dev" };
 const BOOTSTRAP_MANIFESTS: Type =
     Type { namespace: "controlplane", name: "BootstrapManifestsConfigs.kubernetes.talos.dev" };
+const MANIFEST_STATUSES: Type = Type { namespace: "controlplane", name: "ManifestStatuses.kubernetes.talos.dev" };
+const EXTRA_MANIFESTS: Type = Type { namespace: "controlplane", name: "ExtraManifestsConfigs.kubernetes.talos.dev" };
 const EXTENSION_STATUSES: Type = Type { namespace: "runtime", name: "ExtensionStatuses.runtime.talos.dev" };
 const KUBELET_SPECS: Type = Type { namespace: "k8s", name: "KubeletSpecs.kubernetes.talos.dev" };
 const ETCD_MEMBERS: Type = Type { namespace: "etcd", name: "EtcdMembers.etcd.talos.dev" };
@@ -115,6 +117,20 @@ impl Caller {
 
     pub(super) async fn bootstrap_manifests(&self, to: &Route<'_>) -> Observed<Option<BootstrapManifests>> {
         Ok(self.one(to, BOOTSTRAP_MANIFESTS, "manifests").await?.map(bootstrap_manifests))
+    }
+
+    /// None before the first time: Talos writes the names of all once all are applied.
+    pub(super) async fn manifests_applied(&self, to: &Route<'_>) -> Observed<Vec<String>> {
+        let found: Option<ManifestStatus> = self.one(to, MANIFEST_STATUSES, "manifests").await?;
+        let names = found.map(|found| found.manifests_applied).unwrap_or_default();
+        Ok(names.iter().map(|name| clean(name)).collect())
+    }
+
+    /// As they would be listed among those that are applied. Their contents may be secret: nothing but the name is read.
+    pub(super) async fn extra_manifests(&self, to: &Route<'_>) -> Observed<Vec<String>> {
+        let found: Option<ExtraManifests> = self.one(to, EXTRA_MANIFESTS, "extra-manifests").await?;
+        let all = found.map(|found| found.extra_manifests).unwrap_or_default();
+        Ok(all.iter().map(|it| clean(&format!("{}-{}", it.priority, it.name))).collect())
     }
 
     /// Of its command line and its configuration, what `Flags` has.
@@ -268,6 +284,25 @@ fn bootstrap_manifests(config: BootstrapManifestsConfig) -> BootstrapManifests {
         config;
     let dns_service_ip = if dns_service_ip.is_empty() { dns_service_ip_v6 } else { dns_service_ip };
     BootstrapManifests { proxy_enabled, dns_enabled, flannel_enabled, dns_service_ip }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ManifestStatus {
+    manifests_applied: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExtraManifests {
+    #[serde(default)]
+    extra_manifests: Vec<ExtraManifest>,
+}
+
+#[derive(Deserialize)]
+struct ExtraManifest {
+    name: String,
+    priority: String,
 }
 
 #[derive(Deserialize)]
@@ -458,6 +493,7 @@ mod tests {
             let _ = (member(&resource), user_pod(&resource), static_pod_status(&resource), ready_resource(&resource));
             let _ = resource.spec::<MachineStatusSpec>().map(machine_status);
             let _ = resource.spec::<BootstrapManifestsConfig>().map(bootstrap_manifests);
+            let _ = (resource.spec::<ManifestStatus>(), resource.spec::<ExtraManifests>());
             let _ = resource.spec().and_then(etcd_member_id);
             let _ = resource.spec::<NodeAddress>().map(|found| without_prefix(&found.addresses));
             let _ = (resource.spec::<Nodename>(), resource.spec::<Identity>(), enabled(&[resource], "id"));

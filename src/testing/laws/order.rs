@@ -128,6 +128,8 @@ impl Shuffle {
             scheduler_enabled: _,
             controller_manager_enabled: _,
             bootstrap_manifests: _,
+            manifests_applied,
+            extra_manifests,
             etcd_member_id: _,
             etcd_status,
             etcd_members,
@@ -149,6 +151,8 @@ impl Shuffle {
         self.answer(mounts);
         self.answer(diagnostics);
         self.answer(static_pods);
+        self.answer(manifests_applied);
+        self.answer(extra_manifests);
         self.list(user_pods);
         self.list(component_flags);
         for Flags { names, gates, plugins, .. } in component_flags {

@@ -113,6 +113,8 @@ fn of_talos(world: &Snapshot, removals: &mut Vec<Removal>) {
         if role == "control plane" {
             // No peer is what a control plane without KubeSpan has.
             absence_of_node!(removals, node, role, KubeSpan kube_span_peers);
+            of_node!(removals, node, role, ManifestStatuses manifests_applied);
+            absence_of_node!(removals, node, role, ManifestStatuses extra_manifests);
         }
         if has_etcd {
             of_node!(removals, node, role, EtcdMembership etcd_members, EtcdMembership etcd_member_id);

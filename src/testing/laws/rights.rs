@@ -71,6 +71,10 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
             refuse(&mut node.controller_manager_enabled);
         }),
         Fact::BootstrapManifests => nodes(snapshot, |node| refuse(&mut node.bootstrap_manifests)),
+        Fact::ManifestStatuses => nodes(snapshot, |node| {
+            refuse(&mut node.manifests_applied);
+            refuse(&mut node.extra_manifests);
+        }),
         Fact::EtcdMembership => {
             nodes(snapshot, |node| {
                 refuse(&mut node.etcd_status);
@@ -173,7 +177,7 @@ const RIGHTS: &[(&str, &str, &str)] = &[
         "error k8s.api.identity; \
          blocked k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.controlplane.leases k8s.controlplane.versions k8s.nodes.registered k8s.nodes.ready k8s.nodes.pressure \
-         k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks \
+         k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.manifests k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks \
          k8s.apiservices k8s.staticpods.running upgrade.kubernetes.path upgrade.matrix upgrade.apis upgrade.drain upgrade.room \
          upgrade.volumes upgrade.quorum",
         "error etcd.quorum k8s.api.servers k8s.api.certificates k8s.controlplane.apiserver \
@@ -268,6 +272,7 @@ const CALLS: &[(&str, &str)] = &[
     // Both tell what need not be there, and all is.
     ("SchedulerConfigs, ControllerManagerConfigs", ""),
     ("BootstrapManifestsConfigs", ""),
+    ("ManifestStatuses, ExtraManifestsConfigs (of control planes)", "error k8s.manifests"),
     (
         "EtcdStatus, EtcdMemberList, EtcdMembers",
         "error etcd.quorum etcd.members.consistent etcd.members.nodes etcd.learners etcd.alarms; \

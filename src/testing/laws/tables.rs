@@ -334,6 +334,8 @@ fn talos_node() -> Table<TalosNode> {
         scheduler_enabled: [harmless(CONFIGURED, |it| it.scheduler_enabled = Ok(Some(false)))],
         controller_manager_enabled: [harmless(CONFIGURED, |it| it.controller_manager_enabled = Ok(Some(false)))],
         bootstrap_manifests: [harmless("the others tell the same", |it| it.bootstrap_manifests = Ok(None))],
+        extra_manifests: [warns(|it| it.extra_manifests = Ok(vec!["99-more".to_owned()]))],
+        manifests_applied: [harmless("another control plane has applied them", |it| it.manifests_applied = Ok(vec![]))],
         etcd_member_id: [harmless("the member's status tells it", |it| it.etcd_member_id = Ok(Some(7)))],
         etcd_status: [bad(|it| it.etcd_status = gap(GapKind::Malformed))],
         etcd_members: [

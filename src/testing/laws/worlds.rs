@@ -136,7 +136,7 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
     if stage == Stage::Upgrade && shape.upgrade() == Upgrade::default() {
         return Status::Skip;
     }
-    if no_talos && (of_nodes || ["k8s.api.identity", "k8s.staticpods.rendered"].contains(&id)) {
+    if no_talos && (of_nodes || ["k8s.api.identity", "k8s.manifests", "k8s.staticpods.rendered"].contains(&id)) {
         return Status::Skip;
     }
     if no_kubernetes && (matches!(stage, Stage::ApiServer | Stage::Nodes) || id == "k8s.controlplane.leases") {

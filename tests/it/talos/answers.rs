@@ -92,6 +92,10 @@ fn harmless(machine: &str, call: &str, does: &Misbehavior) -> Option<&'static st
         "Get MachineTypes" if !(stranger && worker) => "discovery has the role, too",
         "List SchedulerConfigs" | "List ControllerManagerConfigs" => "it only excuses a component that is not there",
         "Get BootstrapManifestsConfigs" => "it only excuses workloads that are not there",
+        "Get ManifestStatuses" if machine != "any" => "any other control plane tells what was applied",
+        "List AddressStatuses" if *does == Misbehavior::Endless => {
+            "there may be as many as there are Services, and what they would tell is named as not observed"
+        }
         "List ConfigStatuses" if worker => "Talos renders static pods on control planes alone",
         "List StaticPods" | "List StaticPodStatuses" if worker && empty => "a worker has none",
         "List Members" if empty => "discovery may be off: the talosconfig and Kubernetes name the machines",

@@ -25,6 +25,7 @@ pub const KUBELET_STATUSES: &str = "KubeletStatuses.kubernetes.talos.dev";
 pub const KUBE_PRISM_ENDPOINTS: &str = "KubePrismEndpoints.kubernetes.talos.dev";
 pub const KUBE_PRISM_STATUSES: &str = "KubePrismStatuses.kubernetes.talos.dev";
 pub const KUBE_SPAN_PEER_STATUSES: &str = "KubeSpanPeerStatuses.kubespan.talos.dev";
+pub const EXTRA_MANIFESTS_CONFIGS: &str = "ExtraManifestsConfigs.kubernetes.talos.dev";
 pub const MANIFEST_STATUSES: &str = "ManifestStatuses.kubernetes.talos.dev";
 pub const NODE_STATUSES: &str = "NodeStatuses.kubernetes.talos.dev";
 pub const NODENAMES: &str = "Nodenames.kubernetes.talos.dev";

@@ -9,6 +9,13 @@ use crate::version::TalosVersion;
 const EXTRA_VOLUME: &[Field] =
     &[field("name", 1, Text), field("hostPath", 2, Text), field("mountPath", 3, Text), field("readonly", 4, Bool)];
 
+const EXTRA_MANIFEST: &[Field] = &[
+    field("name", 1, Text),
+    field("url", 2, Text),
+    field("priority", 3, Text),
+    field("extraHeaders", 4, Map(&Text)),
+    field("inlineManifest", 5, Text),
+];
 const RESOURCES: &[Field] = &[field("requests", 1, Map(&Text)), field("limits", 2, Map(&Text))];
 
 const READY: &[Field] = &[field("ready", 1, Bool), field("version", 2, Text)];
@@ -117,6 +124,14 @@ pub(super) const TYPES: &[Type] = &[
         columns: READY_COLUMNS,
         owner: "k8s.RenderSecretsStaticPodController",
         form: Form::Message(READY),
+        ..Type::COMMON
+    },
+    Type {
+        name: kind::EXTRA_MANIFESTS_CONFIGS,
+        display: "ExtraManifestsConfig",
+        namespace: "controlplane",
+        owner: "k8s.ControlPlaneExtraManifestsController",
+        form: Form::Message(&[field("extraManifests", 1, List(&Message(EXTRA_MANIFEST)))]),
         ..Type::COMMON
     },
     Type {

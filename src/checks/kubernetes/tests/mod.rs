@@ -7,6 +7,7 @@ mod dns;
 mod extensions;
 mod laws;
 mod leadership;
+mod manifests;
 mod node_objects;
 mod nodes;
 mod paths;
@@ -25,7 +26,7 @@ use crate::testing::fixture::{healthy, verdict};
 use crate::testing::judged;
 
 /// Every check of this part.
-const IDS: [&str; 25] = [
+const IDS: [&str; 26] = [
     "k8s.credentials",
     "k8s.api.endpoint",
     "k8s.api.servers",
@@ -42,6 +43,7 @@ const IDS: [&str; 25] = [
     "k8s.nodes.conditions",
     "k8s.nodes.schedulable",
     "k8s.nodes.csrs",
+    "k8s.manifests",
     "k8s.kube-proxy",
     "k8s.dns",
     "k8s.cni",

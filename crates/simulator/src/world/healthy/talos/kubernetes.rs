@@ -206,6 +206,7 @@ fn manifests(subject: &Subject<'_>, facts: &mut Facts) {
         "11-talos-node-rbac-template",
     ];
     facts.put(kind::MANIFEST_STATUSES, "manifests", json!({"manifestsApplied": applied}));
+    facts.put(kind::EXTRA_MANIFESTS_CONFIGS, "extra-manifests", json!({"extraManifests": []}));
 }
 
 /// What the kubelet of a control plane reports: all run since shortly after boot.

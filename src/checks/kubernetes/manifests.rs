@@ -1,0 +1,128 @@
+//! What Talos creates in a new cluster: kube-proxy, the network plugin, DNS, and the rights of kubelets.
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+
+use super::daemon_sets;
+use super::workloads::{Wanted, wanted};
+use crate::assess::Assessment;
+use crate::checks::Check;
+use crate::checks::gaps::{listed, talos_fact};
+use crate::checks::scope::control_planes;
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{BootstrapManifests, GapKind, KubeNode};
+use crate::text::some;
+
+pub(in crate::checks) const MANIFESTS: Check = Check {
+    id: CheckId::K8sManifests,
+    stage: Stage::Nodes,
+    summary: "Talos has applied the bootstrap manifests that its configuration requires",
+    explain: "Once the API works, a control plane applies the bootstrap manifests: RBAC for kubelets that join, kube-proxy, flannel \
+and CoreDNS, as far as they are enabled. It keeps the names of those that it has applied in `ManifestStatuses`. One control plane \
+is enough.\n\n\
+If none has applied any, the check fails in a new cluster (its oldest Node is younger than one hour) and where kube-proxy or \
+flannel is missing. In an older cluster that has both it is a warning, and so is a single manifest that is missing.\n\n\
+Extra and inline manifests count as well, once one of them has been applied. Of their configuration, which may hold secrets, only the names are read. One that cannot be \
+downloaded is missing alone; one that the API server refuses holds up those that were added with it. Without Talos the check is \
+skipped.\n\n\
+Look at `talosctl -n CP logs controller-runtime` for the line that names the manifest and the error of the API server.",
+    severity: Severity::Fail,
+    finds: &[Reason::ManifestsNotApplied],
+    requires: &[
+        CheckId::TalosNodesReachable,
+        CheckId::K8sCredentials,
+        CheckId::K8sApiEndpoint,
+        CheckId::K8sApiIdentity,
+    ],
+    after: &[],
+    facts: &[Fact::TalosNodes, Fact::BootstrapManifests, Fact::ManifestStatuses, Fact::DaemonSets, Fact::KubeNodes],
+    judge: manifests,
+};
+
+/// A cluster is new for this time after its first Node was created.
+const NEW: SignedDuration = SignedDuration::from_hours(1);
+
+/// Most manifests that are named.
+const NAMED: usize = 5;
+
+/// A bootstrap manifest that the configuration can leave out.
+struct Optional {
+    /// What its name ends in, after the order in which it is applied.
+    name: &'static str,
+    enabled: fn(&BootstrapManifests) -> bool,
+}
+
+const OPTIONAL: [Optional; 3] = [
+    Optional { name: "flannel", enabled: |manifests| manifests.flannel_enabled },
+    Optional { name: "kube-proxy", enabled: |manifests| manifests.proxy_enabled },
+    Optional { name: "core-dns", enabled: |manifests| manifests.dns_enabled },
+];
+
+fn manifests(cluster: &Assessment<'_>) -> Verdict {
+    if !cluster.asks_talos() {
+        return Verdict::skipped("only Talos tells which manifests it has applied");
+    }
+    let (objects, nodes) = match (listed(cluster, |it| &it.nodes, "the list of nodes"), control_planes(cluster)) {
+        (Ok(objects), Ok(nodes)) => (objects, nodes),
+        (Err(outcome), _) | (_, Err(outcome)) => return Verdict::whole(outcome),
+    };
+    let mut applied: BTreeSet<&str> = BTreeSet::new();
+    let mut unread = Vec::new();
+    for node in &nodes {
+        match talos_fact(cluster, node, |talos| &talos.manifests_applied, "the manifests that it has applied") {
+            Ok(names) => applied.extend(names.iter().map(String::as_str)),
+            Err(outcome) => unread.push((node.target(), outcome)),
+        }
+    }
+    let is_applied =
+        |its: &Optional| applied.iter().any(|name| name.split_once('-').is_some_and(|it| it.1 == its.name));
+    let missing = OPTIONAL.iter().filter(|its| wanted(cluster, its.enabled) == Wanted::Yes && !is_applied(its));
+    let missing = missing.map(|its| its.name);
+    let extra: BTreeSet<&str> =
+        nodes.iter().flat_map(|node| node.talos.extra_manifests.iter().flatten()).map(String::as_str).collect();
+    let extra = extra.into_iter().filter(|name| !applied.contains(name));
+    let missing: Vec<&str> = missing.chain(extra).collect();
+    let mut verdict = Verdict::default();
+    let mut unread_extra = nodes.iter().filter_map(|node| node.talos.extra_manifests.as_ref().err());
+    if let Some(gap) = unread_extra.find(|gap| gap.kind != GapKind::NotAsked) {
+        verdict.leave_out(format!("extra and inline manifests: {}", gap.text));
+    }
+    if !applied.is_empty() && missing.is_empty() {
+        verdict.ok(Target::cluster());
+    } else if unread.is_empty() {
+        let look = nodes.first().map(|node| node.address.as_str()).unwrap_or_default();
+        let problem = if applied.is_empty() { none_applied(cluster, objects) } else { Ok(some_missing(&missing)) };
+        let outcome = problem.map_or_else(
+            |unread| unread,
+            |problem| {
+                let problem = problem.hint(Hint::run("{talosctl} -n {} get manifeststatuses -o yaml", [look]));
+                Outcome::problem(problem.hint(Hint::run("{talosctl} -n {} logs controller-runtime", [look])))
+            },
+        );
+        verdict.push(Target::cluster(), outcome);
+    } else {
+        // What the others lack may be in the answer that is missing.
+        for (target, outcome) in unread {
+            verdict.push(target, outcome);
+        }
+    }
+    verdict
+}
+
+fn none_applied(cluster: &Assessment<'_>, objects: &[KubeNode]) -> Result<Problem, Outcome> {
+    let oldest = objects.iter().filter_map(|node| node.created).min();
+    let is_new = oldest.is_none_or(|oldest| cluster.server_time().duration_since(oldest) < NEW);
+    let expected = "the bootstrap manifests applied by a control plane";
+    let problem = Problem::fail(Reason::ManifestsNotApplied, expected, "none is, on any control plane");
+    Ok(if is_new || daemon_sets::some_is_missing(cluster)? {
+        problem.hint(Hint::likely("the API server refuses one of them, or the control planes do not reach it"))
+    } else {
+        Problem { severity: Severity::Warn, ..problem }
+    })
+}
+
+fn some_missing(missing: &[&str]) -> Problem {
+    let observed = format!("not applied: {}", some(missing.iter(), NAMED));
+    Problem::warn(Reason::ManifestsNotApplied, "every bootstrap manifest that is enabled", observed)
+}
