@@ -185,7 +185,9 @@ impl Observer<'_> {
 
     /// A greeting that outlives the round that begins it.
     fn greeting(&self, client: &Arc<TalosClient>, ask: &NodeAsk<'_>, working: &[usize]) -> Greeting {
-        let (client, working, until) = (Arc::clone(client), working.to_vec(), Instant::now() + self.attempt_timeout);
+        // Each call has its own limit, and among hundreds of silent machines it takes a while until it is this one's turn.
+        let until = Instant::now() + 6 * self.attempt_timeout;
+        let (client, working) = (Arc::clone(client), working.to_vec());
         let (name, addresses, expected, role) =
             (ask.name.to_owned(), ask.addresses.to_vec(), ask.expected.to_vec(), ask.role);
         let greeted = tokio::spawn(async move {

@@ -173,7 +173,12 @@ impl Snapshot {
 
     /// One control plane tells what was applied, and only where a user's own are among that is asked for these.
     fn of_manifests(&self) -> Vec<Missing<'_>> {
-        self.of_control_planes(|it| [answer("ManifestStatuses", &it.manifests_applied).optional()])
+        self.of_control_planes(|it| {
+            [
+                answer("ManifestStatuses", &it.manifests_applied).optional(),
+                answer("ExtraManifestsConfigs", &it.extra_manifests).optional(),
+            ]
+        })
     }
 
     fn of_population(&self) -> Vec<Missing<'_>> {
