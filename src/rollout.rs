@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::assess::{Assessment, NotJudged, Standing, contact};
 use crate::checks::{EtcdStops, etcd_stops, is_plain, schematic_of};
-use crate::model::{Exit, MachineType, Role};
-use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade};
+use crate::model::{Exit, Role};
+use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade, own_role};
 use crate::text::sanitize::{clean, is_showable};
 use crate::text::version;
 
@@ -259,8 +259,7 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
     let extensions = own.and_then(|_| node.talos.extensions.as_ref().ok()).cloned();
     let schematic = own.and_then(|_| node.talos.schematic()).map(str::to_owned);
     let installed = &node.talos.installed;
-    let role =
-        own.and_then(|_| node.talos.machine_type.clone().ok().flatten()).map_or(Role::Unknown, MachineType::role);
+    let role = own.map_or(Role::Unknown, |_| own_role(&node.talos.machine_type));
     let upgraded = order.upgraded.iter().find(|(named, _)| node.is_called(named)).map(|(_, boot)| boot.as_str());
     let (state, evidence) = match version.as_deref() {
         None => (State::Unknown, unanswered(node)),

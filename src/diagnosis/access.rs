@@ -8,7 +8,7 @@ use crate::model::reason::sources::{
     TALOS_TROUBLESHOOTING_API,
 };
 use crate::model::{CheckId, Hint, Kind, Reason, Step};
-use crate::snapshot::{GapKind, Node, Upgrade};
+use crate::snapshot::{GapKind, Node, Upgrade, own_role};
 
 use Step::{Change, Do, Look};
 
@@ -148,9 +148,7 @@ fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
         .then(Hint::run("{talosctl} config info", []));
     // All that were seen to be control planes: a single endpoint would be the next trouble. The file and the context are those in
     // use, which a remedy otherwise leaves out.
-    let is_control_plane = |node: &&Node| {
-        matches!(node.talos.machine_type, Ok(Some(it)) if it.role() == Role::ControlPlane) && !node.leaving
-    };
+    let is_control_plane = |node: &&Node| own_role(&node.talos.machine_type) == Role::ControlPlane && !node.leaving;
     let control_planes = symptoms.snapshot.nodes.iter().filter(is_control_plane);
     let addresses: Vec<String> = control_planes.map(|node| node.address.clone()).collect();
     if let Ok(used) = &talos.credentials

@@ -10,6 +10,7 @@ mod bootstrap;
 mod etcd;
 mod external_etcd;
 pub(crate) mod graph;
+mod installed;
 mod nodes;
 mod service;
 mod symptoms;
@@ -205,8 +206,8 @@ pub(crate) const ALL: &[&Cause] = &[
     &api::BALANCER,
     &api::PATH,
     &api::SERVER,
-    &nodes::NO_MANIFESTS,
-    &nodes::NO_NETWORK,
+    &installed::NO_MANIFESTS,
+    &installed::NO_NETWORK,
     &api::DNS_OFF,
     &api::DNS_CRASHES,
     &upgrade::UNSUPPORTED_JUMP,

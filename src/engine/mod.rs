@@ -165,7 +165,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
 
 /// Rounds begin one interval apart and never overlap: a cluster that answers slowly is asked by one at a time. While it is stable, the
 /// last round comes exactly when it has been so for long enough; while it is not, one comes when it has just to become so. Before
-/// the deadline there is always one last round, of which no earlier one takes the time: one that is not over by then is cut off.
+/// the deadline there is always one last round: an earlier one that would take its time is cut off.
 /// `None` once there is no time for any.
 fn next_round(
     pace: &Pace,

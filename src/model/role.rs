@@ -12,7 +12,7 @@ pub(crate) enum Role {
 /// Talos's own word for what a machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MachineType {
-    /// A control plane that once bootstrapped etcd by itself. Talos has replaced it by `controlplane` and `talosctl bootstrap`.
+    /// A control plane that once bootstrapped etcd by itself. Talos has replaced it with `controlplane` and `talosctl bootstrap`.
     Init,
     ControlPlane,
     Worker,

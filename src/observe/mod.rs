@@ -46,6 +46,7 @@ use self::kubernetes::{KnownLeases, unasked};
 use self::nodes::{Places, put_own_first};
 use self::population::Candidate;
 use self::silent::Silent;
+use self::talos::first_contact_takes;
 use crate::model::{Fact, Shared as Kept};
 use crate::snapshot::logs::{Log, Tail};
 use crate::snapshot::{
@@ -304,7 +305,7 @@ impl Observe for Observer<'_> {
         self.facts.clone_from(&self.wanted);
         self.repeated = None;
         self.patience = match patience {
-            Patience::Full => self.attempt_timeout * 11 / 20,
+            Patience::Full => first_contact_takes(self.attempt_timeout / 2),
             Patience::Short => silent::PATIENCE,
         };
         self.observe(memory).await

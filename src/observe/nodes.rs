@@ -18,7 +18,7 @@ use super::{API_PORT, Observer};
 use crate::model::Fact;
 use crate::model::{Role, Shared};
 use crate::snapshot::{
-    EtcdMember, Gap, GapKind, KubeNode, Node, Observed, Part, ServingCertificate, Snapshot, TalosNode,
+    EtcdMember, Gap, GapKind, KubeNode, Node, Observed, Part, ServingCertificate, Snapshot, TalosNode, own_role,
 };
 
 /// A node and what it says.
@@ -283,7 +283,7 @@ impl Observer<'_> {
         for Answered { candidate, talos, own_addresses } in asked {
             let own_name = talos.nodename.clone().ok().flatten();
             let name = candidate.name.clone().or(own_name).unwrap_or_else(|| population::label(&candidate));
-            let own_role = talos.machine_type.iter().flatten().map(|it| it.role()).find(|role| *role != Role::Unknown);
+            let own_role = Some(own_role(&talos.machine_type)).filter(|role| *role != Role::Unknown);
             let address = match &talos.contact {
                 Ok(contact) => contact.address.clone(),
                 Err(_) => candidate.addresses.first().unwrap_or(&name).clone(),

@@ -45,7 +45,7 @@ fn completed(
 ) -> (Vec<String>, Vec<String>) {
     let of_role = |role: Role| -> Vec<String> {
         let there = population.iter().filter(|candidate| candidate.role == Some(role) && candidate.is_talos);
-        there.filter_map(|candidate| candidate.addresses.iter().find(|it| is_address(it)).cloned()).collect()
+        there.filter_map(address).cloned().collect()
     };
     match (control_planes.is_empty(), workers.is_empty()) {
         (false, true) => (control_planes, of_role(Role::Worker)),
@@ -54,25 +54,29 @@ fn completed(
     }
 }
 
+/// Talos accepts no names.
+fn address(candidate: &Candidate) -> Option<&String> {
+    candidate.addresses.iter().find(|it| is_address(it))
+}
+
 fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
 /// The nodes that the user named, as addresses. To leave one out would have another cluster checked than was asked for.
 fn addresses(nodes: &[String], population: &[Candidate]) -> Observed<Vec<String>> {
-    let address = |node: &String| {
+    let resolved = |node: &String| {
         if is_address(node) {
             return Ok(node.clone());
         }
         let named =
             |candidate: &&Candidate| candidate.name.as_ref().is_some_and(|name| name.eq_ignore_ascii_case(node));
-        let known =
-            population.iter().find(named).and_then(|candidate| candidate.addresses.iter().find(|it| is_address(it)));
+        let known = population.iter().find(named).and_then(address);
         let unknown =
             || Gap::new(GapKind::NotAsked, format!("no address of `{node}` is known, and Talos accepts no names"));
         known.cloned().ok_or_else(unknown)
     };
-    nodes.iter().map(address).collect()
+    nodes.iter().map(resolved).collect()
 }
 
 #[cfg(test)]

@@ -28,14 +28,14 @@ pub(super) struct Silent {
 }
 
 struct Silence {
-    /// What is known of it, as long as no greeting has ended.
+    /// What is said of it until a greeting has ended.
     gap: Gap,
     /// Those that are under way.
     greetings: Vec<Greeting>,
 }
 
 impl Silent {
-    /// After a round. Greetings of who was silent before and still is are kept.
+    /// Called after a round. Keeps the greetings of machines that were silent before and still are.
     pub(super) fn remember(&mut self, nodes: &[Node]) {
         let machines = self.machines.get_mut();
         let mut before = std::mem::take(machines);
@@ -65,7 +65,7 @@ impl Silent {
                 (silence.gap.clone(), silence.greetings.clone())
             }
         };
-        // Of those that fail the last one counts, which is the newest: the others began earlier, and have no longer time.
+        // If all fail, the last failure counts.
         timeout_at(until, select_ok(greetings)).await.map_or(Err(gap), |ended| ended.map(|((), _)| ()))
     }
 }

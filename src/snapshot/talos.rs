@@ -208,6 +208,11 @@ pub(crate) struct TalosNode {
     pub(crate) cluster_id: Observed<Option<String>>,
 }
 
+/// The role of a machine by its own word; unknown if it has not told.
+pub(crate) fn own_role(machine_type: &Observed<Option<MachineType>>) -> Role {
+    machine_type.iter().flatten().next().map_or(Role::Unknown, |it| it.role())
+}
+
 impl TalosNode {
     /// Id of the schematic by which the Image Factory has made what it runs: the version of an extension that has no content.
     pub(crate) fn schematic(&self) -> Option<&str> {

@@ -46,7 +46,7 @@ const MUCH: u64 = 1000;
 /// How much longer than Talos a member may take.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Only a second sample tells.
+/// Whether it takes a second sample to tell.
 fn is_in_doubt(status: &EtcdStatus) -> bool {
     let is_far_behind = behind(status.progress()) >= MUCH;
     is_far_behind || (status.earlier.is_none() && is_slow(status))
@@ -115,14 +115,18 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
         }
     };
     let problem = problem.hint(Hint::likely("its disk is too slow, or it is short of CPU"));
-    Outcome::problem(problem.hint(look(view.node, "{talosctl} -n {} logs etcd", "{etcdctl} endpoint status")))
+    Outcome::problem(problem.hint(show(view)))
 }
 
 fn slow(view: &View<'_>, status: &EtcdStatus) -> Outcome {
     let observed = format!("{} longer in both samples", human(status.slower));
     let problem = Problem::warn(Reason::EtcdSlow, "an answer at most 1s later than that of Talos", observed);
     let problem = problem.hint(Hint::likely("a disk that is too slow, or a machine that is short of CPU"));
-    Outcome::problem(problem.hint(look(view.node, "{talosctl} -n {} logs etcd", "{etcdctl} endpoint status")))
+    Outcome::problem(problem.hint(show(view)))
+}
+
+fn show(view: &View<'_>) -> Hint {
+    look(view.node, "{talosctl} -n {} logs etcd", "{etcdctl} endpoint status")
 }
 
 /// Whether a member is applying entries, and has reached the log index of the first sample or at least not fallen further behind.

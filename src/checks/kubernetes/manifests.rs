@@ -11,7 +11,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{listed, talos_fact};
 use crate::checks::scope::control_planes;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{BootstrapManifests, GapKind, KubeNode};
+use crate::snapshot::{BootstrapManifests, GapKind, KubeNode, Node};
 use crate::text::some;
 
 pub(in crate::checks) const MANIFESTS: Check = Check {
@@ -84,22 +84,18 @@ fn manifests(cluster: &Assessment<'_>) -> Verdict {
     let extra = extra.into_iter().filter(|name| !applied.contains(name));
     let missing: Vec<&str> = missing.chain(extra).collect();
     let mut verdict = Verdict::default();
-    let mut unread_extra = nodes.iter().filter_map(|node| node.talos.extra_manifests.as_ref().err());
-    if let Some(gap) = unread_extra.find(|gap| gap.kind != GapKind::NotAsked) {
+    let mut gaps = nodes.iter().filter_map(|node| node.talos.extra_manifests.as_ref().err());
+    if let Some(gap) = gaps.find(|gap| gap.kind != GapKind::NotAsked) {
         verdict.leave_out(format!("extra and inline manifests: {}", gap.text));
     }
     if !applied.is_empty() && missing.is_empty() {
         verdict.ok(Target::cluster());
     } else if unread.is_empty() {
-        let look = nodes.first().map(|node| node.address.as_str()).unwrap_or_default();
         let problem = if applied.is_empty() { none_applied(cluster, objects) } else { Ok(some_missing(&missing)) };
-        let outcome = problem.map_or_else(
-            |unread| unread,
-            |problem| {
-                let problem = problem.hint(Hint::run("{talosctl} -n {} get manifeststatuses -o yaml", [look]));
-                Outcome::problem(problem.hint(Hint::run("{talosctl} -n {} logs controller-runtime", [look])))
-            },
-        );
+        let outcome = match problem {
+            Ok(problem) => Outcome::problem(with_next_steps(problem, &nodes)),
+            Err(unread) => unread,
+        };
         verdict.push(Target::cluster(), outcome);
     } else {
         // What the others lack may be in the answer that is missing.
@@ -120,6 +116,13 @@ fn none_applied(cluster: &Assessment<'_>, objects: &[KubeNode]) -> Result<Proble
     } else {
         Problem { severity: Severity::Warn, ..problem }
     })
+}
+
+fn with_next_steps(problem: Problem, control_planes: &[&Node]) -> Problem {
+    let commands = ["{talosctl} -n {} get manifeststatuses -o yaml", "{talosctl} -n {} logs controller-runtime"];
+    let hints =
+        control_planes.iter().take(1).flat_map(|node| commands.map(|it| Hint::run(it, [node.address.as_str()])));
+    hints.fold(problem, Problem::hint)
 }
 
 fn some_missing(missing: &[&str]) -> Problem {

@@ -108,7 +108,7 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// So many control planes are there for the API to outlive one of them.
+/// Control planes with which the API is expected to survive the loss of one.
 const SEVERAL: usize = 3;
 
 /// The API goes with this machine: the endpoint in use is one of its own addresses. A virtual IP moves to another machine, and is not any

@@ -142,7 +142,8 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         .iter()
         .any(|server| matches!(server, Server::Ready) || (!is_seen && matches!(server, Server::AliveBy(..))))
     {
-        return endpoint_without(cluster, node);
+        // Clients that use it cannot reach the other API servers, which work.
+        return on_machine(cluster, node).map(Outcome::problem);
     }
     let expected = "an API server that works on another control plane";
     let is_wrong = |server: &Server<'_>| match server {
@@ -164,11 +165,6 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         .hint(hint)
         .on(elsewhere.map(|other| other.name.as_str()));
     Some(unless_by_design(others.is_empty(), problem))
-}
-
-/// Warning if the API endpoint is the machine's own address: clients that use it cannot reach the other API servers, which work.
-fn endpoint_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
-    on_machine(cluster, node).map(Outcome::problem)
 }
 
 /// The endpoints of the cluster's DNS, and all that shows which of them serve.

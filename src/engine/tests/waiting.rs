@@ -22,7 +22,7 @@ impl Healing {
     async fn starts(self) -> (End, Duration, Vec<Duration>) {
         let started = Instant::now();
         let pace = Pace { interval: self.interval, ..pace(Some(self.wait)) };
-        let mut observer = Healed { started, begun: 0, starts: Vec::new(), of: self };
+        let mut observer = Healed { started, starts: Vec::new(), of: self };
         let end = run(&pace, &mut observer, |_| {}).await;
         (end, started.elapsed(), observer.starts)
     }
@@ -30,7 +30,6 @@ impl Healing {
 
 struct Healed {
     started: Instant,
-    begun: usize,
     /// When each began, after the start.
     starts: Vec<Duration>,
     of: Healing,
@@ -44,8 +43,7 @@ impl Observe for Healed {
 
     async fn round(&mut self, _: &Memory, _: Patience) -> Snapshot {
         let is_well = self.started.elapsed() >= self.of.heals_after;
-        let sick = self.of.sick[self.begun % self.of.sick.len()];
-        self.begun += 1;
+        let sick = self.of.sick[self.starts.len() % self.of.sick.len()];
         self.starts.push(self.started.elapsed());
         tokio::time::sleep(if is_well { self.of.well } else { sick }).await;
         SCRIPT.set([if is_well { Said::Fine } else { Said::Bad }].into());

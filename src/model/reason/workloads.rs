@@ -352,14 +352,14 @@ pub(super) const DAEMONSET_INCOMPLETE: Text = Text {
 };
 
 pub(super) const MANIFESTS_NOT_APPLIED: Text = Text {
-    explanation: "A control plane applies the bootstrap manifests as soon as the API works: RBAC for kubelets that join, kube-proxy, flannel, CoreDNS. `ManifestStatuses` of no control plane names the ones that are listed. Either the cluster was bootstrapped a moment ago, or the API server refuses a manifest, which holds up all of them, or the control planes do not reach the API.",
+    explanation: "A control plane applies the bootstrap manifests as soon as the API works: RBAC for kubelets that join, kube-proxy, flannel, CoreDNS. No control plane has the missing ones in its `ManifestStatuses`. Either the cluster was bootstrapped a moment ago, or the API server refuses a manifest, which holds up all of them, or the control planes do not reach the API.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("talosctl -n CP get manifeststatus -o yaml"),
         Look("talosctl -n CP get manifests"),
         Look("talosctl -n CP logs controller-runtime"),
         Do(
-            "Look there for the name of a manifest and the error of the API server. Correct that manifest in `cluster.inlineManifests` or `cluster.extraManifests`, or remove what the API server has against it, such as a webhook that does not answer. Talos then tries again by itself.",
+            "Look there for the name of a manifest and the error of the API server. Correct that manifest in `cluster.inlineManifests` or `cluster.extraManifests`, or repair what makes the API server refuse it, such as a webhook that does not answer. Talos then tries again by itself.",
         ),
     ],
 };

@@ -42,7 +42,7 @@ use crate::snapshot::{Gap, GapKind, Observed};
 pub(crate) use self::call::Lane;
 pub(crate) use self::endpoint::EndpointAnswer;
 pub(crate) use self::machine_id::machine_id;
-pub(crate) use self::node::NodeAsk;
+pub(crate) use self::node::{NodeAsk, first_contact_takes};
 pub(crate) use self::server::ServerAsk;
 pub(crate) use super::dial::http2::EndpointAddress;
 

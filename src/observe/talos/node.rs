@@ -10,19 +10,21 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::call::{Lane, Route};
-use super::specs::Nodename;
+use super::specs::{Nodename, OF_USERS};
 use super::{APID, EndpointAddress, TalosClient, maintenance, refusal};
 use crate::model::{Fact, MachineType, Role};
 use crate::observe::dial::stagger::staggered;
 use crate::observe::fill;
-use crate::snapshot::{Contact, EtcdStatus, Gap, GapKind, Observed, Service, TalosNode, Version};
+use crate::snapshot::{Contact, EtcdStatus, Gap, GapKind, Observed, Service, TalosNode, Version, own_role};
 
 /// How long one endpoint, and one address, may say nothing before the next is asked beside it.
 const NEXT_ENDPOINT: Duration = Duration::from_secs(1);
 const NEXT_ADDRESS: Duration = Duration::from_secs(2);
 
-/// How the names of a user's manifests begin.
-const OF_USERS: &str = "99-";
+/// For how long a machine may say nothing, however many ways there are to it: little more than a call takes.
+pub(crate) fn first_contact_takes(call: Duration) -> Duration {
+    call * 11 / 10
+}
 
 /// One node to ask.
 #[derive(Clone, Debug)]
@@ -78,7 +80,7 @@ impl TalosClient {
         }
     }
 
-    /// Whether the node answers at all, asked with no haste: for one that was silent. Done by `until` at the latest.
+    /// Whether the node answers at all, without hurry: for one that was silent. Done by `until` at the latest.
     pub(crate) async fn greet(&self, ask: &NodeAsk<'_>, working: &[usize], until: Instant) -> Observed<()> {
         self.first_contact(ask, working, until).await.map(drop)
     }
@@ -102,9 +104,9 @@ impl TalosClient {
             let gap = Gap::new(GapKind::NotAsked, "another node answers in its place");
             return TalosNode { contact: Ok(contact), ..TalosNode::unasked(&gap) };
         }
-        let role = match first.machine_type.as_ref().map(|found| found.map(MachineType::role)) {
-            Ok(Some(Role::Unknown) | None) | Err(_) => ask.role,
-            Ok(Some(role)) => role,
+        let role = match own_role(&first.machine_type) {
+            Role::Unknown => ask.role,
+            role => role,
         };
         let not_through = self.not_through(&first.before, &to);
         let (node, not_through) = match ahead {
@@ -136,8 +138,7 @@ impl TalosClient {
         working: &[usize],
         until: Instant,
     ) -> (Observed<First<'a>>, Option<Prefetched<'a>>) {
-        // However many ways there are to it, a machine that is silent holds up the round for little more than a call.
-        let hears_by = until.min(Instant::now() + self.caller.timeout() * 11 / 10);
+        let hears_by = until.min(Instant::now() + first_contact_takes(self.caller.timeout()));
         let contact = Box::pin(self.first_contact(ask, working, hears_by));
         let likely = self.preferred(ask.name, working).first().copied().zip(ask.addresses.first().map(String::as_str));
         let likely = likely.filter(|_| ask.role == Role::ControlPlane);
@@ -156,7 +157,7 @@ impl TalosClient {
         }
     }
 
-    /// What a machine of this role says of itself, beside who it is. Its etcd is as yet slower than an answer that takes no time.
+    /// What a machine of this role says of itself, beside who it is. What its etcd is `slower` by is as yet all the time that it took.
     async fn facts(&self, to: &Route<'_>, role: Role, facts: &BTreeSet<Fact>) -> TalosNode {
         let wants = |fact: Fact| facts.contains(&fact);
         let of_control_plane = |fact: Fact| wants(fact) && role == Role::ControlPlane;

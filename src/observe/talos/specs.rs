@@ -40,6 +40,9 @@ const EXTENSION_STATUSES: Type = Type { namespace: "runtime", name: "ExtensionSt
 const KUBELET_SPECS: Type = Type { namespace: "k8s", name: "KubeletSpecs.kubernetes.talos.dev" };
 const ETCD_MEMBERS: Type = Type { namespace: "etcd", name: "EtcdMembers.etcd.talos.dev" };
 
+/// How Talos begins the names of a user's own manifests.
+pub(super) const OF_USERS: &str = "99-";
+
 /// What its kubelet registers as.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]

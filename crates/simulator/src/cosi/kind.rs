@@ -16,6 +16,7 @@ pub const ETCD_SPECS: &str = "EtcdSpecs.etcd.talos.dev";
 
 pub const API_SERVER_CONFIGS: &str = "APIServerConfigs.kubernetes.talos.dev";
 pub const BOOTSTRAP_MANIFESTS_CONFIGS: &str = "BootstrapManifestsConfigs.kubernetes.talos.dev";
+pub const EXTRA_MANIFESTS_CONFIGS: &str = "ExtraManifestsConfigs.kubernetes.talos.dev";
 pub const CONFIG_STATUSES: &str = "ConfigStatuses.kubernetes.talos.dev";
 pub const CONTROLLER_MANAGER_CONFIGS: &str = "ControllerManagerConfigs.kubernetes.talos.dev";
 pub const ENDPOINTS: &str = "Endpoints.kubernetes.talos.dev";
@@ -25,7 +26,6 @@ pub const KUBELET_STATUSES: &str = "KubeletStatuses.kubernetes.talos.dev";
 pub const KUBE_PRISM_ENDPOINTS: &str = "KubePrismEndpoints.kubernetes.talos.dev";
 pub const KUBE_PRISM_STATUSES: &str = "KubePrismStatuses.kubernetes.talos.dev";
 pub const KUBE_SPAN_PEER_STATUSES: &str = "KubeSpanPeerStatuses.kubespan.talos.dev";
-pub const EXTRA_MANIFESTS_CONFIGS: &str = "ExtraManifestsConfigs.kubernetes.talos.dev";
 pub const MANIFEST_STATUSES: &str = "ManifestStatuses.kubernetes.talos.dev";
 pub const NODE_STATUSES: &str = "NodeStatuses.kubernetes.talos.dev";
 pub const NODENAMES: &str = "Nodenames.kubernetes.talos.dev";

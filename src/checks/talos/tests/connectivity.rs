@@ -1,7 +1,6 @@
 use jiff::SignedDuration;
 
-use crate::model::{CheckId, Hint, Status};
-use crate::model::{MachineType, Role};
+use crate::model::{CheckId, Hint, MachineType, Role, Status};
 use crate::snapshot::{Certificate, Gap, GapKind, Snapshot, Sources, TalosNode};
 use crate::testing::fixture::{ago, gap, healthy, now};
 use crate::testing::judged::{failing, judge, lines, observed, status, wrong};
