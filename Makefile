@@ -14,6 +14,10 @@ DIST_TOOLS ?= $(E2E_CACHE)/dist
 DIST ?= $(BUILT)/dist
 # Of dist/build: `--profile demo --target x86_64-unknown-linux-musl` to try a change of the scripts.
 DIST_OPTIONS ?=
+# Where `make install` puts the program, and how it is built: `demo` takes a fraction of the time, and is slow.
+PREFIX ?= /usr/local
+PROFILE ?= release
+SHARED := man/man1 bash-completion/completions zsh/site-functions fish/vendor_completions.d
 # How many seconds `make fuzz` spends on each parser.
 FUZZ ?= 60
 # Which clusters `make chaos` makes, and how many.
@@ -115,6 +119,16 @@ release: setup ## Build the static binary and verify that it is static
 	@tools/setup musl
 	$(CARGO) build --locked --release --target $(TARGET)
 	@tools/static $(BINARY)
+
+.PHONY: install
+install: setup ## Build and install the program, its completions and its manual page below PREFIX
+	$(CARGO) build --locked --profile $(PROFILE) --package cluster-health
+	install -d $(addprefix "$(DESTDIR)$(PREFIX)"/,bin $(SHARED:%=share/%))
+	install -m 755 "$(BUILT)/$(PROFILE)/cluster-health" "$(DESTDIR)$(PREFIX)/bin"
+	install -m 644 man/cluster-health.1 "$(DESTDIR)$(PREFIX)/share/man/man1"
+	install -m 644 completions/cluster-health.bash "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/cluster-health"
+	install -m 644 completions/_cluster-health "$(DESTDIR)$(PREFIX)/share/zsh/site-functions"
+	install -m 644 completions/cluster-health.fish "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d"
 
 .PHONY: dist
 dist: setup ## Make a release for Linux: archives, packages, image, bills of materials, digests (static, x86_64 and aarch64)
