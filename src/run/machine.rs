@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context as _;
 #[cfg(target_os = "linux")]
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -23,11 +24,11 @@ const BLOCKING: usize = 96;
 const PIPES: usize = 12;
 
 /// Sees to it that what follows cannot fail halfway for want of threads or descriptors, and that no memory is written to the disk.
-pub(super) fn prepare() -> Result<(), String> {
+pub(super) fn prepare() -> anyhow::Result<()> {
     without_core_dumps();
     more_descriptors();
-    enough_descriptors().map_err(|error| format!("could not start: too few file descriptors: {error}"))?;
-    enough_threads().map_err(|error| format!("could not start: too few threads: {error}"))
+    enough_descriptors().context("could not start: too few file descriptors")?;
+    enough_threads().context("could not start: too few threads")
 }
 
 /// It holds credentials. Where this is refused, a run is no less useful.
@@ -67,7 +68,7 @@ fn workers() -> usize {
 }
 
 /// Every setting that a variable could change is given.
-pub(super) fn runtime() -> Result<Runtime, String> {
+pub(super) fn runtime() -> anyhow::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(workers())
         .max_blocking_threads(BLOCKING)
@@ -76,5 +77,5 @@ pub(super) fn runtime() -> Result<Runtime, String> {
         .thread_keep_alive(Duration::from_secs(3600))
         .enable_all()
         .build()
-        .map_err(|error| format!("could not start: {error}"))
+        .context("could not start")
 }

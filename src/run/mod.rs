@@ -75,7 +75,7 @@ pub(crate) fn run(plan: &Plan) -> Exit {
         let runtime = match machine::runtime() {
             Ok(runtime) => runtime,
             Err(error) => {
-                complain(&error, None);
+                complain(&format!("{error:#}"), None);
                 return Exit::Internal;
             }
         };
@@ -87,7 +87,7 @@ pub(crate) fn run(plan: &Plan) -> Exit {
     };
     let ended = machine::prepare().and_then(|()| watch::watched(plan.pace.net(), &told, shown, run));
     shown(ended.unwrap_or_else(|error| {
-        complain(&error, None);
+        complain(&format!("{error:#}"), None);
         Exit::Internal
     }))
 }
@@ -147,7 +147,7 @@ impl Run<'_> {
                 return Exit::Usage;
             }
             Some(Unbegun::Outputs(Refused::Unwritable(error))) => {
-                complain(&error, Some("nothing was checked"));
+                complain(&format!("{error:#}"), Some("nothing was checked"));
                 return Exit::ReportNotWritten;
             }
             Some(Unbegun::Configuration(error)) => Some(error),
@@ -178,7 +178,7 @@ impl Run<'_> {
                 }
             })
         };
-        let unwritten_file = told.finish_files(&report).err();
+        let unwritten_file = told.finish_files(&report).err().map(|error| format!("{error:#}"));
         if let Some(error) = &unwritten_file {
             report = unwritten(error);
         }
@@ -212,7 +212,7 @@ impl Run<'_> {
         // Nobody has asked for the summary: it only repeats what the log has.
         let in_log = *plan.output.format == format::TEXT && !is_file(&io::stdout());
         if let Err(error) = ci.conclude(report, in_log, summary, io::stderr().lock()) {
-            complain(&error, None);
+            complain(&format!("{error:#}"), None);
         }
     }
 

@@ -6,6 +6,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
+
 use super::streams::{identity, is_at, is_file, is_pipe, metadata};
 use super::termination::{self, Message};
 use crate::config::{Environment, file};
@@ -31,7 +33,7 @@ pub(super) struct Names<'a> {
 pub(super) enum Refused {
     /// They cannot be told apart, or are read: what was typed is wrong.
     Usage(String),
-    Unwritable(String),
+    Unwritable(anyhow::Error),
 }
 
 /// The open files.
@@ -139,7 +141,7 @@ impl Outputs {
     }
 
     /// The last word in each of them. The error is the first.
-    pub(super) fn finish(self, report: &Report) -> Result<(), String> {
+    pub(super) fn finish(self, report: &Report) -> anyhow::Result<()> {
         let trace = self.trace.map_or(Ok(()), |trace| trace.finish(spans()?));
         let written = self.reports.finish(report).and(trace);
         if let Some(message) = self.message {
@@ -150,9 +152,9 @@ impl Outputs {
 }
 
 /// `--trace`, as far as it goes by now.
-fn spans() -> Result<Vec<u8>, String> {
+fn spans() -> anyhow::Result<Vec<u8>> {
     let mut document = Vec::new();
-    observe::trace::write(&mut document).map_err(|error| format!("could not write the trace: {error}"))?;
+    observe::trace::write(&mut document).context("could not write the trace")?;
     Ok(document)
 }
 

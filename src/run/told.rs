@@ -110,11 +110,13 @@ impl<'a> Told<'a> {
         report
     }
 
-    pub(super) fn finish_files(&self, report: &Report) -> Result<(), String> {
+    pub(super) fn finish_files(&self, report: &Report) -> anyhow::Result<()> {
         let mut files = lock(&self.files);
         // Of a run that has ended before it knew what it reads.
-        let opened = files.open(report, self.plan);
-        opened.map_err(|(Refused::Usage(error) | Refused::Unwritable(error))| error)?;
+        files.open(report, self.plan).map_err(|refused| match refused {
+            Refused::Usage(error) => anyhow::Error::msg(error),
+            Refused::Unwritable(error) => error,
+        })?;
         if let Reports::Open(outputs) = std::mem::replace(&mut *files, Reports::Done) {
             outputs.finish(report)?;
         }

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::{oneshot, watch};
@@ -44,11 +45,11 @@ pub(super) fn watched(
     told: &Told<'_>,
     leave: impl Fn(Exit) -> Exit,
     run: impl FnOnce(Signaled) -> Exit + Send,
-) -> Result<Exit, String> {
-    let failed = |error: io::Error| format!("could not start: {error}");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+) -> anyhow::Result<Exit> {
+    const FAILED: &str = "could not start";
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context(FAILED)?;
     let context = runtime.enter();
-    let mut signals = Signals::listen().map_err(|error| format!("could not listen for signals: {error}"))?;
+    let mut signals = Signals::listen().context("could not listen for signals")?;
     drop(context);
     let (signal, signaled) = watch::channel(None);
     let (done, mut ended) = oneshot::channel();
@@ -59,7 +60,7 @@ pub(super) fn watched(
             // Nobody waits any more if this fails.
             let _ = done.send(exit);
         };
-        thread::Builder::new().name("run".to_owned()).stack_size(STACK).spawn_scoped(scope, run).map_err(failed)?;
+        thread::Builder::new().name("run".to_owned()).stack_size(STACK).spawn_scoped(scope, run).context(FAILED)?;
         runtime.block_on(async {
             let mut gone_by = net + AFTER_DEADLINE;
             let mut ending = Ending::Engine(End::Deadline);

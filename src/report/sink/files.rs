@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
@@ -259,21 +260,21 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    pub(crate) fn open(path: &Path, is_read: IsRead) -> Result<Self, String> {
-        let place = Place::of(path).map_err(|error| failure(path, &error))?;
+    pub(crate) fn open(path: &Path, is_read: IsRead) -> anyhow::Result<Self> {
+        let place = Place::of(path).with_context(|| failure(path))?;
         Ok(Self { shown: path.to_owned(), place, is_read })
     }
 
     /// Pipes, terminals and devices have nothing before the last document.
-    pub(crate) fn write(&self, document: &[u8]) -> Result<(), String> {
+    pub(crate) fn write(&self, document: &[u8]) -> anyhow::Result<()> {
         let Place::Regular(path) = &self.place else { return Ok(()) };
         let written = replace(path, false, self.is_read, |file| file.write_all(document));
-        written.map(drop).map_err(|error| failure(&self.shown, &error))
+        written.map(drop).with_context(|| failure(&self.shown))
     }
 
-    pub(crate) fn finish(self, document: Vec<u8>) -> Result<(), String> {
+    pub(crate) fn finish(self, document: Vec<u8>) -> anyhow::Result<()> {
         if let Place::Special(special) = self.place {
-            return special.write(document).map_err(|error| failure(&self.shown, &error));
+            return special.write(document).with_context(|| failure(&self.shown));
         }
         self.write(&document)
     }
@@ -284,11 +285,11 @@ impl Files {
     /// be written. The error names the file.
     ///
     /// `private`: they are for their owner's eyes only. Otherwise they follow the umask.
-    pub(crate) fn create(wanted: &[Wanted], report: &Report, private: bool, is_read: IsRead) -> Result<Self, String> {
+    pub(crate) fn create(wanted: &[Wanted], report: &Report, private: bool, is_read: IsRead) -> anyhow::Result<Self> {
         let mut files = Vec::new();
         for Wanted { format, path } in wanted {
-            let mut open = Open::new(format, path).map_err(|error| failure(path, &error))?;
-            open.checkpoint(report, private, is_read).map_err(|error| failure(path, &error))?;
+            let mut open = Open::new(format, path).with_context(|| failure(path))?;
+            open.checkpoint(report, private, is_read).with_context(|| failure(path))?;
             files.push(open);
         }
         Ok(Self { all: files, private, is_read })
@@ -303,18 +304,18 @@ impl Files {
     }
 
     /// Writes the last report. The error names the first file that does not have it.
-    pub(crate) fn finish(self, report: &Report) -> Result<(), String> {
+    pub(crate) fn finish(self, report: &Report) -> anyhow::Result<()> {
         let mut first = Ok(());
         for open in self.all {
             let shown = open.shown.clone();
-            first = first.and(open.last(report, self.private, self.is_read).map_err(|error| failure(&shown, &error)));
+            first = first.and(open.last(report, self.private, self.is_read).with_context(|| failure(&shown)));
         }
         first
     }
 }
 
-fn failure(path: &Path, error: &io::Error) -> String {
-    format!("could not write `{}`: {error}", path.display())
+fn failure(path: &Path) -> String {
+    format!("could not write `{}`", path.display())
 }
 
 impl Open {
@@ -576,7 +577,7 @@ mod tests {
         vec![Wanted { format: &format::JSON, path: path.to_owned() }]
     }
 
-    fn create(wanted: &[Wanted], report: &Report, private: bool) -> Result<Files, String> {
+    fn create(wanted: &[Wanted], report: &Report, private: bool) -> anyhow::Result<Files> {
         Files::create(wanted, report, private, |_| false)
     }
 
@@ -645,7 +646,7 @@ mod tests {
         fs::write(&file, "").unwrap();
         for path in [dir.path().to_owned(), file.join("below")] {
             let error = create(&wanted(&path), &fixture::healthy(), false).unwrap_err();
-            assert!(error.contains("could not write"), "{error}");
+            assert!(error.to_string().contains("could not write"), "{error}");
         }
     }
 
@@ -662,7 +663,7 @@ mod tests {
 
         let files = create(&wanted(&path), &fixture::nothing_judged(), false).unwrap();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
-        assert!(files.finish(&fixture::healthy()).unwrap_err().contains("could not write"));
+        assert!(files.finish(&fixture::healthy()).unwrap_err().to_string().contains("could not write"));
     }
 
     /// A reader can follow it, and what a day-long run writes in all is what there is to tell.

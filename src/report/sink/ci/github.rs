@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
+
 use crate::model::{Exit, Severity};
 use crate::report::Report;
 use crate::report::format::MARKDOWN;
@@ -124,9 +126,9 @@ impl Summary {
         (!is_input).then(|| Self { shown: path.to_owned(), file })
     }
 
-    pub(super) fn append(self, report: &Report) -> Result<(), String> {
+    pub(super) fn append(self, report: &Report) -> anyhow::Result<()> {
         let written = self.file.and_then(|file| append(report, file));
-        written.map_err(|error| format!("could not write the step summary `{}`: {error}", self.shown.display()))
+        written.with_context(|| format!("could not write the step summary `{}`", self.shown.display()))
     }
 }
 
@@ -255,6 +257,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), format!("\n{whole}"));
         for no_file in [folder.path(), Path::new("/dev/full"), Path::new("/proc/no/such"), &path.join("below")] {
             let error = Summary::open(no_file, |_| false).unwrap().append(&report).unwrap_err();
+            let error = format!("{error:#}");
             assert!(error.contains(&format!("step summary `{}`: ", no_file.display())), "{error}");
         }
     }

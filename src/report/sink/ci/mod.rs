@@ -57,7 +57,7 @@ impl Ci {
         in_log: bool,
         summary: Option<Summary>,
         mut out: impl Write,
-    ) -> Result<(), String> {
+    ) -> anyhow::Result<()> {
         match self {
             Self::Github => {
                 let _ = github::annotate(report, &mut out);
