@@ -93,7 +93,8 @@ pub(crate) struct Observer<'a> {
     /// Host of the Kubernetes endpoint as of this round: perhaps a virtual IP.
     kubernetes_host: Option<String>,
     silent: Silent,
-    /// For how long a silent machine is waited for in this round.
+    /// When this round began, and for how long it waits for a silent machine.
+    began: Instant,
     patience: Duration,
     budget: Arc<Budget>,
     tell: &'a dyn Fn(&ServerProgress),
@@ -136,6 +137,7 @@ impl<'a> Observer<'a> {
             handshakes: Handshakes::default(),
             kubernetes_host: None,
             silent: Silent::default(),
+            began: Instant::now(),
             patience: Duration::ZERO,
             budget,
             tell,
@@ -246,8 +248,8 @@ impl Observer<'_> {
         let _round = trace::round(if self.repeated.is_none() { "round" } else { "recheck" });
         self.budget.renew();
         self.awaited.begin();
-        let asked = Instant::now();
-        let until = asked + self.attempt_timeout;
+        self.began = Instant::now();
+        let until = self.began + self.attempt_timeout;
         let taken = clock::now();
         self.kubernetes_host = self.kubernetes.get_mut().as_ref().and_then(KubernetesSide::host);
         let asking = self.ask_endpoints(until);
@@ -275,7 +277,7 @@ impl Observer<'_> {
         let Seen { known, all, nodes, kubernetes, external_etcd } = seen;
         if let Some(kubernetes) = &kubernetes {
             let Kubernetes { credentials, node_leases, system_leases, .. } = kubernetes;
-            self.known_leases.remember(credentials, asked, node_leases, system_leases);
+            self.known_leases.remember(credentials, self.began, node_leases, system_leases);
         }
         self.silent.remember(&nodes);
         let talos = self.talos.as_ref().map(|side| self.talos_facts(side, &known, &all, server));

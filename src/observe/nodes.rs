@@ -173,7 +173,9 @@ impl Observer<'_> {
         let ask =
             NodeAsk { name: &name, addresses: &candidate.addresses, expected: &expected, role, lane: Lane::Normal };
         let asked = Box::pin(async {
-            let waits_until = until.min(Instant::now() + self.patience);
+            // It takes endpoints a while to answer where one of them is the silent machine.
+            let patient_until = (self.began + self.patience).max(Instant::now() + self.patience / 2);
+            let waits_until = until.min(patient_until);
             match self.silent.has_answered(&name, || self.greeting(client, &ask, working), waits_until).await {
                 Ok(()) => client.node(&ask, &self.facts, working, until).await,
                 Err(gap) => TalosNode::unasked(&gap),
