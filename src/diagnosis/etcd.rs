@@ -196,6 +196,7 @@ Repair the network in both directions. If that does not help, remove the member,
         Look("talosctl -n CP etcd members"),
         Look("talosctl -n NODE logs etcd"),
         Do("Check port 2380 between all control planes."),
+        Look("talosctl -n CP etcd snapshot db.snapshot"),
         Do(
             "If that does not help, remove the member that is listed as a learner, and no other, and wipe its machine, which then joins again:",
         ),
@@ -233,6 +234,7 @@ replacement.",
     source: ETCD_RECONFIGURATION,
     remedy: &[
         Look("talosctl -n CP etcd members"),
+        Look("talosctl -n CP etcd snapshot db.snapshot"),
         Do(
             "Only if its machine is permanently gone, and no control plane that answers has this ID. If the machine is only powered off, power it on instead: once removed, it cannot rejoin without being wiped.",
         ),
@@ -280,6 +282,7 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
     remedy: &[
         Look("talosctl -n CP etcd members"),
         Look("talosctl -n NODE logs etcd"),
+        Look("talosctl -n CP etcd snapshot db.snapshot"),
         Do(
             "Only while the others have a quorum without it. Everything that exists only on this machine's disk is lost, including its etcd data:",
         ),

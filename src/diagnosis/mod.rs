@@ -180,6 +180,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &nodes::SCALED_DOWN,
     &nodes::UNTRUSTED,
     &nodes::NOT_JOINED,
+    &nodes::REFUSES,
     &nodes::DOWN,
     &nodes::HANGS,
     &nodes::CUT_OFF,

@@ -139,11 +139,47 @@ Until this is resolved, Talos cannot query the machine, and it may not even be t
     },
 };
 
+pub(super) const REFUSES: Cause = Cause {
+    id: "talos-api-refused",
+    title: "a machine refuses connections to its Talos API",
+    impact: "Talos cannot query or manage the machine; its pods may be running",
+    explain: "A refusal is an answer: the machine, or a firewall in front of it, is on. Nothing listens on port 50000 there. The \
+machine is booting, its apid does not run, or it has no certificate: a worker requests one from trustd on the control planes \
+(port 50001). Or another machine has this address now, or a firewall rejects connections.\n\n\
+Everything that only Talos knows about the machine could not be determined. What Kubernetes reports of its kubelet and pods is \
+checked as usual.",
+    source: TALOS_TROUBLESHOOTING,
+    remedy: &[
+        Look("kubectl describe node NODENAME"),
+        Look("talosctl -n NODE version"),
+        Do(
+            "A machine that boots listens within a minute or two. If it does not, look at its console for what apid waits for.",
+        ),
+        Do("If apid waits for its certificate, look at trustd on a control plane:"),
+        Look("talosctl -n CP logs trustd"),
+    ],
+    recognize: |symptoms| {
+        let what = "refuse connections to their Talos API";
+        lost(REFUSES.id, what, symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
+            let refused = |node: &&Node| node.talos.contact.as_ref().is_err_and(Gap::is_refused_connection);
+            symptoms.node(sign.target).filter(refused)?;
+            if lives(symptoms, sign.target) {
+                return None;
+            }
+            let unheard = symptoms.about(sign.target).any(|it| it.check == CheckId::K8sNodesReady);
+            let also = if unheard { "; its kubelet has stopped reporting to Kubernetes" } else { "" };
+            let role = role(symptoms, sign.target);
+            let what = "refuses connections to its Talos API (port 50000), so it is on, or a firewall in front of it";
+            Some(format!("{role}{} {what}{also}", sign.target))
+        })
+    },
+};
+
 pub(super) const DOWN: Cause = Cause {
     id: "node-down",
     title: "a machine is down or cut off",
     impact: "if the machine is down, so are its pods, until Kubernetes replaces them, not before 5 minutes have passed",
-    explain: "A working endpoint cannot reach the machine, and nothing shows that it is alive. It is powered off, has crashed, \
+    explain: "A working endpoint cannot reach the machine, which refuses nothing, and nothing shows that it is alive. It is powered off, has crashed, \
 hangs, lost its network, or has a new address. Kubernetes takes about 50 seconds to notice; if it keeps reporting the node as \
 Ready, only the Talos API is filtered. The pods on it are down and, if it is a control plane, so are its etcd member and its \
 API server.\n\n\
@@ -158,6 +194,7 @@ etcd member first.",
             "Only if the machine is permanently lost. If it was a control plane, remove its etcd member first, by its ID; then its Node:",
         ),
         Look("talosctl -n CP etcd members"),
+        Look("talosctl -n CP etcd snapshot db.snapshot"),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("kubectl delete node NODENAME"),
     ],

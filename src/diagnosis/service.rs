@@ -1,5 +1,6 @@
 //! What a service says, as far as a headline can quote it: one line, and the part that tells the error.
 
+use crate::model::log_line;
 use crate::snapshot::Service;
 use crate::text::excerpt::{self, is_short};
 
@@ -38,19 +39,8 @@ fn end_of(event: &str) -> String {
     let end = event.split_once(RESTARTS).map_or(event, |(_, end)| end);
     let Some((end, log)) = end.split_once(" (last log \"") else { return end.to_owned() };
     match telling_line(log.trim_end_matches("\")")) {
-        Some(line) => format!("{end} ({})", without_header(&line)),
+        Some(line) => format!("{end} ({})", log_line::message(&line)),
         None => end.to_owned(),
-    }
-}
-
-/// A line of Kubernetes' log (`E1124 02:43:05.134991 2649 run.go:72] "command failed" err="unknown flag: --x"`) as its message and error.
-fn without_header(line: &str) -> String {
-    let is_header =
-        |header: &str| header.starts_with(['I', 'W', 'E', 'F']) && header[1..].starts_with(char::is_numeric);
-    let Some((_, said)) = line.split_once("] ").filter(|(header, _)| is_header(header)) else { return line.to_owned() };
-    match said.strip_prefix('"').and_then(|said| said.split_once("\" err=\"")) {
-        Some((message, error)) => format!("{message}: {}", error.trim_end_matches('"')),
-        None => said.to_owned(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Logs that may tell why something is wrong: for people, after the judgment. No verdict ever depends on them.
 
 use crate::assess::etcd::member_trouble;
-use crate::checks::must_run;
+use crate::checks::{Check, must_run};
+use crate::model::{Kind, Reason, Role, Target, Verdict};
 use crate::snapshot::logs::{Log, Source};
 use crate::snapshot::{ContainerState, Node, Service, Snapshot};
 
@@ -9,13 +10,42 @@ use crate::snapshot::{ContainerState, Node, Service, Snapshot};
 pub(crate) const LOGS: usize = 8;
 
 /// What is worth reading after a round that was not fine: services and static pods that do not run as they should, on nodes that
-/// answer. etcd and the kubelet first, since others fail for want of them; at most [`LOGS`].
-pub(crate) fn wanted(snapshot: &Snapshot) -> Vec<Log> {
+/// answer, and whoever should have made what is not there. etcd and the kubelet first, since others fail for want of them; at most
+/// [`LOGS`].
+pub(crate) fn wanted(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Vec<Log> {
     let nodes = || snapshot.nodes.iter().filter(|node| !node.out_of_scope && !node.leaving);
     let mut logs: Vec<Log> = nodes().flat_map(services).chain(nodes().flat_map(containers)).collect();
+    let problems = verdicts.iter().flat_map(|(_, verdict)| verdict.problems());
+    for log in problems.flat_map(|(target, problem)| makers(snapshot, target, problem.reason)) {
+        if !logs.contains(&log) {
+            logs.push(log);
+        }
+    }
     logs.sort_by_key(|log| !matches!(&log.of, Source::Service(id) if id == "etcd" || id == "kubelet"));
     logs.truncate(LOGS);
     logs
+}
+
+/// Logs of those who make what is missing: the kubelet makes pods of manifests, Talos' controllers write and apply manifests, on each
+/// control plane or on whichever comes first.
+fn makers(snapshot: &Snapshot, target: &Target, reason: Reason) -> Vec<Log> {
+    let of = |sources: &[Source], node: &str| {
+        let log = |of: &Source| Log { node: node.to_owned(), of: of.clone() };
+        sources.iter().map(log).collect::<Vec<_>>()
+    };
+    let machine = target.node.as_deref().unwrap_or(&target.name);
+    let kubelet = || Source::Service("kubelet".to_owned());
+    match reason {
+        Reason::StaticPodMissing => of(&[kubelet(), Source::Controllers], machine),
+        Reason::StaticPodNotRendered => of(&[Source::Controllers], machine),
+        Reason::NodeNotReady if target.kind == Kind::Node => of(&[kubelet()], machine),
+        Reason::ManifestsNotApplied => {
+            let answers = |node: &&Node| node.role == Role::ControlPlane && node.talos.contact.is_ok();
+            let control_planes = snapshot.nodes.iter().filter(answers);
+            control_planes.flat_map(|node| of(&[Source::Controllers], &node.name)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 fn services(node: &Node) -> impl Iterator<Item = Log> {
@@ -69,12 +99,12 @@ mod tests {
     }
 
     fn shown(snapshot: &Snapshot) -> Vec<String> {
-        wanted(snapshot).iter().map(|log| format!("{}: {}", log.node, log.of)).collect()
+        wanted(snapshot, &fixture::verdicts(snapshot)).iter().map(|log| format!("{}: {}", log.node, log.of)).collect()
     }
 
     #[test]
     fn nothing_is_read_of_a_healthy_cluster() {
-        assert_eq!(wanted(&fixture::healthy()), []);
+        assert_eq!(shown(&fixture::healthy()), [""; 0]);
     }
 
     #[test]
@@ -103,7 +133,7 @@ mod tests {
             ]
         );
         snapshot.nodes[0].out_of_scope = true;
-        assert_eq!(wanted(&snapshot), []);
+        assert_eq!(shown(&snapshot), [""; 0]);
     }
 
     /// Whatever a check says is wrong with a service, its log may tell why: one that was stopped has ended without an error.
@@ -151,10 +181,20 @@ mod tests {
     }
 
     #[test]
+    fn who_should_have_made_what_is_missing_is_read() {
+        let mut snapshot = fixture::healthy();
+        snapshot.talos_of("cp-2").static_pods.as_mut().unwrap().push("default-own".to_owned());
+        assert_eq!(shown(&snapshot), ["cp-2: service kubelet", "cp-2: controller-runtime"]);
+        let mut snapshot = fixture::healthy();
+        snapshot.talos_of("cp-2").static_pods.as_mut().unwrap().retain(|id| !id.contains("kube-scheduler"));
+        assert!(shown(&snapshot).contains(&"cp-2: controller-runtime".to_owned()), "{:?}", shown(&snapshot));
+    }
+
+    #[test]
     fn it_is_bounded() {
         let mut snapshot = fixture::healthy();
         snapshot.nodes[0].talos.services =
             Ok((0..LOGS + 5).map(|n| service(&format!("ext-{n}"), "Failed", None)).collect());
-        assert_eq!(wanted(&snapshot).len(), LOGS);
+        assert_eq!(shown(&snapshot).len(), LOGS);
     }
 }

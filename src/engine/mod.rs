@@ -132,7 +132,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
                 tell(Event::StabilityLost { after: since.elapsed(), because: round.roots(bad) });
             }
             if pace.logs && is_news {
-                tell(Event::Logs(&logs(pace, observer, &round.snapshot).await));
+                tell(Event::Logs(&logs(pace, observer, &round).await));
             }
             if pace.deadline.is_none() {
                 return End::OnePass;
@@ -243,9 +243,9 @@ impl Pace {
 }
 
 /// Between two rounds, or at the end: whoever waits for the verdict waits for one call more at most.
-async fn logs(pace: &Pace, observer: &impl Observe, snapshot: &Snapshot) -> Vec<Tail> {
+async fn logs(pace: &Pace, observer: &impl Observe, round: &Round) -> Vec<Tail> {
     let until = (Instant::now() + pace.attempt_timeout / 2).min(pace.net());
-    observer.logs(logs::wanted(snapshot), snapshot, until).await
+    observer.logs(logs::wanted(&round.snapshot, &round.verdicts), &round.snapshot, until).await
 }
 
 /// A credentials check that fails before anybody was asked ends the run: that is configuration, not health. What nobody was asked

@@ -4,6 +4,7 @@
 mod exit;
 mod fact;
 mod id;
+pub(crate) mod log_line;
 mod page;
 pub(crate) mod reason;
 mod role;

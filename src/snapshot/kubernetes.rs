@@ -1,6 +1,7 @@
 //! What Kubernetes tells.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ pub(crate) struct Kubernetes {
     pub(crate) may_still_find: bool,
     /// `/readyz?verbose` of the cluster endpoint.
     pub(crate) endpoint: Observed<Readyz>,
+    /// Whether each address takes connections, if the name of the endpoint has several and is reached without a proxy; else empty.
+    pub(crate) endpoint_addresses: Vec<(SocketAddr, Observed<()>)>,
     /// `/readyz?verbose` of each control plane's own API server, by node name.
     pub(crate) servers: BTreeMap<String, Observed<Readyz>>,
     pub(crate) nodes: Observed<Vec<KubeNode>>,

@@ -20,6 +20,8 @@ pub(crate) struct Log {
 pub(crate) enum Source {
     /// A Talos service.
     Service(String),
+    /// The controllers of Talos, which render static pods and apply manifests.
+    Controllers,
     /// A container of a static pod, which is in `kube-system`.
     Container { pod: String, container: String },
 }
@@ -28,6 +30,7 @@ impl Source {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Service(id) => id,
+            Self::Controllers => "controller-runtime",
             Self::Container { container, .. } => container,
         }
     }
@@ -37,6 +40,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Service(id) => write!(f, "service {id}"),
+            Self::Controllers => f.write_str(self.name()),
             Self::Container { pod, container } => write!(f, "container {container} of {pod}"),
         }
     }

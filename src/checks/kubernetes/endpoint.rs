@@ -1,11 +1,13 @@
 //! The way into Kubernetes: the credentials, and the endpoint that everybody uses.
 
+use std::net::SocketAddr;
+
 use crate::assess::Assessment;
 use crate::assess::servers::is_ready;
 use crate::checks::Check;
 use crate::checks::gaps::{self, Protocol, ask_server, ca_problem, certificate_problems, kubernetes_side};
 use crate::model::{CheckId, Fact, Hint, Kind, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Gap, GapKind, Kubernetes};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Observed};
 use crate::text::{has_port, host};
 
 pub(in crate::checks) const CREDENTIALS: Check = Check {
@@ -54,6 +56,8 @@ A name that does not resolve, no route, no connection in time, a proxy that refu
 of the network of this runner as of the cluster. If nothing else of the cluster answered in the same round either, neither Talos nor \
 an API server nor etcd, they are an error (exit code 69) and not a failure. A refused or reset connection, silence, and 5xx come \
 from the other side and always fail.\n\n\
+A name with several addresses leads now to one and now to another, so each has to take connections. One that does not, while \
+others do, is a warning: whoever is led to it waits, and then tries the next.\n\n\
 Look at the API servers first (k8s.api.servers). If they are healthy, look at what is in front of them: which node holds the \
 virtual IP, which backends the load balancer sees, what the name resolves to.",
     severity: Severity::Fail,
@@ -70,6 +74,7 @@ virtual IP, which backends the load balancer sees, what the name resolves to.",
         Reason::ApiNotReady,
         Reason::ApiFrozen,
         Reason::EndpointDownServersReady,
+        Reason::EndpointAddressDead,
     ],
     requires: &[CheckId::K8sCredentials],
     after: &[],
@@ -141,6 +146,9 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
     let problem = match &kubernetes.endpoint {
         Ok(readyz) if is_ready(readyz) => {
             verdict.pass(target, "Kubernetes API server is reachable");
+            for (address, gap) in dead_addresses(&kubernetes.endpoint_addresses) {
+                verdict.problem(Target::new(Kind::Endpoint, address.to_string()), dead(gap));
+            }
             return verdict;
         }
         Ok(readyz) => gaps::readyz(cluster, readyz),
@@ -160,6 +168,18 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
     };
     verdict.problem(target, if refused { problem } else { problem.hint(look) });
     verdict
+}
+
+/// Addresses of the endpoint's name that take no connection, while others of their family do: a runner without IPv6 reaches none of that.
+fn dead_addresses(addresses: &[(SocketAddr, Observed<()>)]) -> impl Iterator<Item = (SocketAddr, &Gap)> {
+    let is_reached = |is_ipv4: bool| addresses.iter().any(|(other, it)| other.is_ipv4() == is_ipv4 && it.is_ok());
+    let dead = addresses.iter().filter_map(|(address, taken)| Some((*address, taken.as_ref().err()?)));
+    dead.filter(move |(address, _)| is_reached(address.is_ipv4()))
+}
+
+fn dead(gap: &Gap) -> Problem {
+    let expected = "connections, as to the other addresses of the endpoint's name";
+    Problem::warn(Reason::EndpointAddressDead, expected, &*gap.text)
 }
 
 /// A hint for a server without a port, where no API server answers at 443.

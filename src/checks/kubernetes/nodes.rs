@@ -365,7 +365,11 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
         let severity = if is_narrowed(cluster) { Severity::Fail } else { Severity::Warn };
         return Outcome::problem(Problem { reason: Reason::NotTalosNotReady, severity, ..problem });
     }
-    Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])))
+    let problem = problem.hint(Hint::run("{kubectl} describe node {}", [&object.name]));
+    Outcome::problem(match contact(node) {
+        Some(_) => problem.hint(Hint::run("{talosctl} -n {} logs kubelet", [&node.address])),
+        None => problem,
+    })
 }
 
 /// Warning for a node that was Ready in the previous round and is Ready again, but was not in between.

@@ -261,6 +261,11 @@ impl<'a> Graph<'a> {
             Id::EtcdTolerance => Part::Tolerance,
             Id::K8sCredentials => Part::KubernetesCredentials,
             Id::K8sApiEndpoint if is_about_access(reason) => Part::KubernetesAccess,
+            // Of a machine, the API server there; else only the record of the name.
+            Id::K8sApiEndpoint if reason == Reason::EndpointAddressDead => match machine {
+                Some(Machine::Known(_)) => Part::ApiServer,
+                _ => Part::Property,
+            },
             Id::K8sApiEndpoint => Part::ApiEndpoint,
             Id::K8sApiServers if target.kind == Kind::Cluster || reason == Reason::EndpointOnMachine => Part::Property,
             Id::K8sApiServers if is_about_access(reason) => Part::ServerAccess,

@@ -576,6 +576,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::QuorumAtRisk
         | R::LastApiServer
         | R::EndpointOnMachine
+        | R::EndpointAddressDead
         | R::LastDnsEndpoint
         | R::UnmanagedPod
         | R::LastReplica

@@ -37,10 +37,15 @@ pub(super) fn joins_etcd(snapshot: &mut Snapshot, node: &str) {
     }
 }
 
-/// Nothing listens on w-1, and its kubelet has never registered it.
-pub(super) fn not_joined(snapshot: &mut Snapshot) {
+/// Nothing listens on w-1.
+fn refused(snapshot: &mut Snapshot) {
     let why = "dial tcp 10.0.0.4:50000: connect: connection refused";
     snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why)).into();
+}
+
+/// Nothing listens on w-1, and its kubelet has never registered it.
+pub(super) fn not_joined(snapshot: &mut Snapshot) {
+    refused(snapshot);
     let sources = &mut snapshot.node_mut("w-1").sources;
     (sources.kubernetes, sources.flags) = (false, true);
     snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
@@ -492,6 +497,14 @@ pub(super) const CASES: &[Case] = &[
             snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why)).into();
         },
         needs: &[|snapshot| unreached(snapshot, GapKind::NodeUnreachable)],
+    },
+    Case {
+        cause: "talos-api-refused",
+        trouble: refused,
+        needs: &[
+            |snapshot| unreached(snapshot, GapKind::NodeUnreachable),
+            |snapshot| snapshot.node_mut("w-1").talos.contact = Err(Gap::not_asked()),
+        ],
     },
     Case {
         cause: "node-down",

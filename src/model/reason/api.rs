@@ -52,6 +52,16 @@ pub(super) const ENDPOINT_DOWN_SERVERS_READY: Text = Text {
     ],
 };
 
+pub(super) const ENDPOINT_ADDRESS_DEAD: Text = Text {
+    explanation: "The name of the Kubernetes endpoint has several addresses, and this one takes no connections from here. Kubelets and users that are led to it wait and try the next, or fail if they try one only. Either the API server at this address is down, or a control plane was removed and its address is still in the DNS records.",
+    source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
+    remedy: &[
+        Look("getent ahosts ENDPOINT"),
+        Look("nc -vz NODE 6443"),
+        Do("Bring that API server back. If the control plane was removed, remove its address from the DNS records."),
+    ],
+};
+
 pub(super) const UNAUTHORIZED: Text = Text {
     explanation: "The API server does not accept the credentials: the client certificate or token has expired, was revoked, or belongs to another cluster.",
     source: KUBERNETES_AUTHENTICATION,

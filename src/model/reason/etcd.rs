@@ -7,8 +7,8 @@ use super::sources::{
     TALOS_ETCD, TALOS_TROUBLESHOOTING_ETCD, TALOS_UPGRADE,
 };
 use super::steps::{
-    DEFRAGMENT, ETCD_LOGS, ETCD_MEMBERS, ETCD_SERVICE, ETCD_SNAPSHOT, ETCD_STATUS, NODE_DMESG, ONLY_WITH_QUORUM,
-    REMOVE_MEMBER, WIPE,
+    ADD_BEFORE_REMOVING, DEFRAGMENT, ETCD_LOGS, ETCD_MEMBERS, ETCD_SERVICE, ETCD_SNAPSHOT, ETCD_STATUS, NODE_DMESG,
+    ONLY_WITH_QUORUM, REMOVE_MEMBER, WIPE,
 };
 
 pub(super) const NEVER_BOOTSTRAPPED: Text = Text {
@@ -140,6 +140,7 @@ pub(super) const STALE_MEMBER: Text = Text {
         Do(
             "If the machine is only powered off, power it on: once its member is removed, it cannot rejoin without being wiped.",
         ),
+        ETCD_SNAPSHOT,
         Do("Only if the machine is permanently gone, and no control plane that answers has this ID:"),
         REMOVE_MEMBER,
     ],
@@ -167,6 +168,7 @@ pub(super) const MEMBER_JOINING: Text = Text {
     remedy: &[
         ETCD_MEMBERS,
         ETCD_SERVICE,
+        ETCD_SNAPSHOT,
         Do("Wait up to 5 minutes. Only if the machine will never come up, remove this member, and no other:"),
         REMOVE_MEMBER,
     ],
@@ -179,6 +181,7 @@ pub(super) const LEARNER: Text = Text {
         ETCD_STATUS,
         ETCD_LOGS,
         ETCD_MEMBERS,
+        ETCD_SNAPSHOT,
         Do(
             "Check port 2380 in both directions. If it never catches up, remove the member that is listed as a learner, and no other, and wipe its machine, which then joins again:",
         ),
@@ -303,7 +306,7 @@ pub(super) const EVEN_MEMBERS: Text = Text {
 pub(super) const TWO_MEMBERS: Text = Text {
     explanation: "With two voters both must be up, so the failure of either stops etcd: that is worse than a single voter. It is normal for a moment while a cluster grows from one to three.",
     source: TALOS_CONTROL_PLANE,
-    remedy: &[ETCD_MEMBERS, Do("Add a third control plane.")],
+    remedy: &[ETCD_MEMBERS, ETCD_SNAPSHOT, Do("Add a third control plane."), ADD_BEFORE_REMOVING],
 };
 
 pub(super) const NO_TOLERANCE: Text = Text {
@@ -312,6 +315,7 @@ pub(super) const NO_TOLERANCE: Text = Text {
     remedy: &[
         ETCD_STATUS,
         ETCD_MEMBERS,
+        ETCD_SNAPSHOT,
         Do(
             "Bring the missing control plane back. Only if it is permanently gone, remove its member before you add another:",
         ),
@@ -322,7 +326,7 @@ pub(super) const NO_TOLERANCE: Text = Text {
 pub(super) const MARGIN_UNMET: Text = Text {
     explanation: "etcd survives fewer failures than `--require-quorum-margin` requires. Either a voter is down, or there are too few control planes: three survive one failure, five survive two.",
     source: TALOS_CONTROL_PLANE,
-    remedy: &[ETCD_STATUS, ETCD_MEMBERS],
+    remedy: &[ETCD_STATUS, ETCD_MEMBERS, ADD_BEFORE_REMOVING],
 };
 
 pub(super) const PEER_ADDRESS: Text = Text {

@@ -161,6 +161,7 @@ reasons! {
     ApiNotReady "api-not-ready" "the Kubernetes API server reports not ready" api::API_NOT_READY;
     ApiFrozen "api-frozen" "the API server accepts connections and does not answer" api::API_FROZEN;
     EndpointDownServersReady "endpoint-down-servers-ready" "all API servers are ready, but their common endpoint is not" api::ENDPOINT_DOWN_SERVERS_READY;
+    EndpointAddressDead "endpoint-address-dead" "an address of the endpoint's name takes no connections" api::ENDPOINT_ADDRESS_DEAD;
     Unauthorized "unauthorized" "Kubernetes does not accept the credentials" api::UNAUTHORIZED;
     Forbidden "forbidden" "Kubernetes does not allow the request" api::FORBIDDEN;
     ForbiddenOrStarting "forbidden-or-starting" "Kubernetes does not allow the request, or the API server is still starting" api::FORBIDDEN_OR_STARTING;
@@ -271,7 +272,8 @@ impl Reason {
     }
 }
 
-/// What can cost data, quorum or a machine stands behind words that say when it may be done. For the tests of all remedies.
+/// What can cost data, quorum or a machine stands behind words that say when it may be done, and what takes a member of etcd away
+/// behind a snapshot of it. For the tests of all remedies.
 #[cfg(test)]
 pub(crate) fn dares_without_a_word(remedy: &[Step]) -> Option<&'static str> {
     const DARING: [&str; 9] = [
@@ -285,16 +287,24 @@ pub(crate) fn dares_without_a_word(remedy: &[Step]) -> Option<&'static str> {
         " upgrade",
         "rotate-ca",
     ];
+    const TAKES_A_MEMBER: [&str; 2] = [" remove-member ", " reset --system-labels-to-wipe=EPHEMERAL"];
+    let has_any = |command: &str, parts: &[&str]| parts.iter().any(|part| command.contains(part));
     let mut condition = None;
+    let mut has_snapshot = false;
     remedy.iter().find_map(|step| match step {
         Step::Do(words) => {
             let lower = words.to_ascii_lowercase();
             condition = ["only", "never", "if ", "once "].iter().any(|word| lower.contains(word)).then_some(());
             None
         }
-        Step::Look(_) => None,
+        Step::Look(command) => {
+            has_snapshot |= command.contains(" etcd snapshot ");
+            None
+        }
         Step::Change(command) => {
-            (condition.is_none() && DARING.iter().any(|part| command.contains(part))).then_some(*command)
+            let lacks_words = condition.is_none() && has_any(command, &DARING);
+            let lacks_snapshot = !has_snapshot && has_any(command, &TAKES_A_MEMBER);
+            (lacks_words || lacks_snapshot).then_some(*command)
         }
     })
 }

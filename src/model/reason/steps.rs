@@ -21,6 +21,10 @@ pub(super) const WIPE: Step =
 pub(super) const DEFRAGMENT: Step = Do(
     "Defragment one member at a time, the leader last, and only while all voters are up: a member does not respond while it is defragmented. With one or two voters etcd, and Kubernetes with it, is unavailable for those seconds. After each, check that it is healthy again:",
 );
+/// To take out a member that works is another order than to take out one that is lost.
+pub(super) const ADD_BEFORE_REMOVING: Step = Do(
+    "To replace a control plane that works, add the new one first, wait until its member votes, and only then remove the old one. One that is lost is removed before the new one is added.",
+);
 /// Before a member is taken out or its data is wiped.
 pub(super) const ONLY_WITH_QUORUM: Step = Do(
     "Only with a snapshot at hand, never with a single control plane, and only while the other members have a quorum. `etcd status` has to show a leader, and more than half of the voters have to answer without this one.",

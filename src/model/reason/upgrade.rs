@@ -114,6 +114,10 @@ pub(super) const QUORUM_AT_RISK: Text = Text {
     remedy: &[
         Look("talosctl -n NODE etcd status"),
         Look("talosctl -n NODE etcd members"),
+        Do(
+            "Take a snapshot before anything else; with a single control plane it is the only way back if the machine does not return:",
+        ),
+        Look("talosctl -n CP etcd snapshot etcd.snapshot"),
         Do("Bring the other members back first; two voters tolerate no loss at all, so add a third."),
     ],
 };

@@ -548,7 +548,12 @@ pub(super) const APISERVICE_UNAVAILABLE: Text = Text {
 pub(super) const STATIC_POD_MISSING: Text = Text {
     explanation: "The kubelet does not report a static pod that Talos has rendered. The kubelet is down, has not processed it yet, or rejects its definition.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
-    remedy: &[Look("talosctl -n NODE get staticpods"), Look("talosctl -n NODE get staticpodstatus"), KUBELET_LOGS],
+    remedy: &[
+        KUBELET_LOGS,
+        Look("talosctl -n NODE logs controller-runtime"),
+        Look("talosctl -n NODE get staticpods"),
+        Look("talosctl -n NODE get staticpodstatus"),
+    ],
 };
 
 pub(super) const STATIC_POD_NOT_RENDERED: Text = Text {

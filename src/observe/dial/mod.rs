@@ -8,12 +8,15 @@ pub(super) mod stagger;
 pub(super) mod tls;
 mod unverified;
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -64,6 +67,32 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, Gap> {
     })
 }
 
+/// For how long an address may say nothing to a connection: long enough for a packet to be lost and sent again.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(2);
+
+/// Whether each of a name's addresses takes connections; nothing of a name that has one, or none.
+pub(super) async fn each_address(host: &str, port: u16) -> Vec<(SocketAddr, Result<(), Gap>)> {
+    if host.parse::<IpAddr>().is_ok() {
+        return Vec::new();
+    }
+    let addresses = timeout(CONNECTS_WITHIN, names::addresses(host, port)).await;
+    let addresses = addresses.ok().and_then(Result::ok).unwrap_or_default();
+    if addresses.len() > 1 { take_connections(addresses).await } else { Vec::new() }
+}
+
+async fn take_connections(addresses: Vec<SocketAddr>) -> Vec<(SocketAddr, Result<(), Gap>)> {
+    join_all(addresses.into_iter().map(|address| async move {
+        let span = Span::to("TCP", &address.ip().to_string(), address.port());
+        let connected = match timeout(CONNECTS_WITHIN, TcpStream::connect(address)).await {
+            Ok(connected) => connected.map(drop).map_err(|error| cause::of_io(&error)),
+            Err(_) => Err(cause::no_connection(CONNECTS_WITHIN)),
+        };
+        span.end(&connected);
+        (address, connected)
+    }))
+    .await
+}
+
 /// Verified TLS on `stream`, whose peer has to be `name`.
 pub(super) async fn secure(
     tls: Arc<ClientConfig>,
@@ -80,4 +109,22 @@ pub(super) async fn secure(
 /// The name that a certificate has to hold for a peer that is dialed as `host`, a name or an address without brackets.
 pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, Gap> {
     ServerName::try_from(host.to_owned()).map_err(|_| cause::no_name(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_address_of_a_name_is_tried() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let alive = listener.local_addr().unwrap();
+        let dead = SocketAddr::from(([127, 0, 0, 2], alive.port()));
+        let refused = Gap::new(GapKind::ConnectionRefused, "connection refused");
+        let tried = take_connections(vec![alive, dead]).await;
+        assert_eq!(tried, [(alive, Ok(())), (dead, Err(refused))]);
+        assert_eq!(each_address("127.0.0.1", alive.port()).await, [], "an address is no name");
+    }
 }

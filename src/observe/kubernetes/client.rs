@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,10 +31,10 @@ use super::gaps;
 use super::intake::{Intake, Keep};
 use super::peer::{Peer, PeerVerifier};
 use super::whom::{Place, Target, Trusted};
-use crate::config::proxy::Routes;
+use crate::config::proxy::{Proxy, Routes};
 use crate::config::{certificate, kubeconfig};
 use crate::observe::budget::Budget;
-use crate::observe::dial::{cause, server_name};
+use crate::observe::dial::{cause, each_address, server_name};
 #[cfg(feature = "record")]
 use crate::observe::record::kubernetes as record;
 use crate::observe::trace::{Bytes, Span};
@@ -160,6 +161,16 @@ impl Transport {
         let opened = Mutex::default();
         let (was_refused, budget) = (AtomicBool::default(), Arc::default());
         Ok(Self { dialer, machines, headers, auth, was_refused, timeout, long, opened, budget })
+    }
+
+    /// Whether each address of the server's name takes connections: behind a name with several, one that is dead shows only when it is
+    /// that one's turn.
+    pub(super) async fn each_address(&self, of: &Place) -> Vec<(SocketAddr, Observed<()>)> {
+        let server = dial::endpoint(&of.server);
+        match self.dialer.way(&server) {
+            Ok(Proxy::Direct) => each_address(&server.host, server.port).await,
+            _ => Vec::new(),
+        }
     }
 
     /// Made anew, it would have other credentials. A client certificate is part of all that it has prepared.

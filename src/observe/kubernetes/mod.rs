@@ -226,6 +226,9 @@ impl KubeClient {
         let elsewhere = elsewhere.map(Rc::new).boxed_local().shared();
         let mirrors = elsewhere.clone().map(|it| it.mirrors());
         let namespaces = elsewhere.clone().map(|it| it.namespaces());
+        let addresses = async {
+            if wants(Fact::EndpointReadyz) { self.transport.each_address(self.lists.place()).await } else { Vec::new() }
+        };
         let dns = self.endpoints(SYSTEM, "kube-dns");
         let api = Box::pin(self.api_endpoints());
         let (workloads, starting);
@@ -234,6 +237,7 @@ impl KubeClient {
             (seen.validating_webhooks, seen.mutating_webhooks, seen.conversions, seen.webhook_endpoints),
             workloads,
             starting,
+            seen.endpoint_addresses,
             ..,
         ) = tokio::join!(
             Box::pin(self.leases_of(facts, known, mirrors)),
@@ -241,6 +245,7 @@ impl KubeClient {
             Box::pin(self.webhooks(facts)),
             Box::pin(self.workloads(facts, namespaces, asks_talos)),
             Box::pin(self.starting(facts)),
+            Box::pin(addresses),
             fill(&mut seen.endpoint, wants(Fact::EndpointReadyz), self.endpoint()),
             fill(&mut seen.nodes, wants(Fact::KubeNodes), self.nodes()),
             fill(&mut seen.pods, wants(Fact::Pods), self.aged::<_, core::Pod>(SYSTEM)),
@@ -824,6 +829,7 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         passed_over,
         may_still_find: false,
         endpoint: gap(),
+        endpoint_addresses: Vec::new(),
         servers: BTreeMap::new(),
         nodes: gap(),
         node_leases: gap(),

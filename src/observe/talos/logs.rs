@@ -8,12 +8,17 @@ use tonic::Request;
 use super::TalosClient;
 use super::call::{Caller, LIST, Lane, Route};
 use super::machine::{bytes, client, malformed, only};
+use crate::model::log_line;
 use crate::observe::dial::cause::clean;
 use crate::snapshot::logs::{LINES, Source};
 use crate::snapshot::{Contact, Gap, GapKind, Observed};
 
 /// Longest answer that we take, in bytes.
 const LARGEST: usize = 256 << 10;
+/// Lines of a log that are read: what tells why may be followed by much that does not.
+const LINES_READ: i32 = 200;
+/// Of these the telling ones that are kept beside the last [`LINES`].
+const TELLING: usize = 5;
 /// Lines of machined's log in which an installer is looked for: whoever upgrades looks soon after.
 const LINES_OF_INSTALLERS: i32 = 1000;
 /// Where containers of pods are.
@@ -27,6 +32,7 @@ impl TalosClient {
         let to = Route { link, node: Some(&contact.address), lane: Lane::Normal, until };
         let request = match of {
             Source::Service(id) => request("system", id.clone(), ContainerDriver::Containerd),
+            Source::Controllers => request("system", of.name().to_owned(), ContainerDriver::Containerd),
             Source::Container { pod, container } => {
                 let all = self.caller.containers(&to).await?;
                 let id = running_or_first(&all, pod, container);
@@ -39,8 +45,7 @@ impl TalosClient {
 }
 
 fn request(namespace: &str, id: String, driver: ContainerDriver) -> LogsRequest {
-    let tail_lines = i32::try_from(LINES).unwrap_or_default();
-    LogsRequest { namespace: namespace.to_owned(), id, driver: driver.into(), follow: false, tail_lines }
+    LogsRequest { namespace: namespace.to_owned(), id, driver: driver.into(), follow: false, tail_lines: LINES_READ }
 }
 
 /// Several of one name are the same container, started again and again: the one that runs. Else Talos tells nothing of their age, and
@@ -102,14 +107,23 @@ fn image(line: &str) -> Option<&str> {
     rest.split(['"', ',', ' ']).next().filter(|image| !image.is_empty())
 }
 
-/// The last lines. What is no UTF-8 is replaced; what is no line ends with the next one.
+/// The last lines, and before them those that tell why something failed, each once. What is no UTF-8 is replaced; what is no line ends
+/// with the next one.
 fn lines(bytes: &[u8]) -> Observed<Vec<String>> {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<String> = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
     if lines.is_empty() {
         return Err(malformed("the log is empty"));
     }
-    Ok(lines[lines.len().saturating_sub(LINES)..].to_vec())
+    let (before, last) = lines.split_at(lines.len().saturating_sub(LINES));
+    let mut telling: Vec<&String> = Vec::new();
+    for line in before.iter().rev().filter(|line| log_line::is_telling(line)) {
+        let is_known = |other: &&String| log_line::message(other) == log_line::message(line);
+        if telling.len() < TELLING && !telling.iter().any(is_known) && !last.iter().any(|it| is_known(&it)) {
+            telling.push(line);
+        }
+    }
+    Ok(telling.into_iter().rev().chain(last).cloned().collect())
 }
 
 #[cfg(test)]
@@ -163,6 +177,12 @@ mod tests {
         let shown = lines(text.as_bytes()).unwrap();
         assert_eq!((shown.len(), shown[0].as_str()), (LINES, "line 2"));
         assert_eq!(lines(b"a\xffb\nend").unwrap(), ["a\u{fffd}b", "end"]);
+        // What the kubelet says again and again is kept once, and the last of many.
+        let rejected = |n: usize| format!(r#"{{"ts":{n},"msg":"Could not process manifest file","err":"e{}"}}"#, n % 8);
+        let text: Vec<String> = (0..40).map(rejected).chain((0..LINES).map(|n| format!("line {n}"))).collect();
+        let shown = lines(text.join("\n").as_bytes()).unwrap();
+        assert_eq!(shown.len(), LINES + TELLING);
+        assert_eq!((&shown[0], &shown[TELLING - 1], shown[TELLING].as_str()), (&rejected(35), &rejected(39), "line 0"));
         assert!(lines(b"\n \n").is_err());
     }
 }

@@ -10,8 +10,8 @@ use serde::{Serialize, Serializer};
 
 use crate::diagnosis;
 use crate::model::{CheckId, Finding, Outcome, Problem, Status, Target};
-use crate::report::view::hints;
 use crate::report::view::wording::skip_reason;
+use crate::report::view::{grid, hints};
 use crate::report::{CheckReport, NodeInfo, Readiness, Report, Selection};
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::{clean, log_lines};
@@ -252,6 +252,8 @@ struct Node {
     role: &'static str,
     /// Being removed: listed, not checked.
     leaving: bool,
+    /// The worst that any check found of this machine, its etcd member and its pods; null where no check said anything.
+    status: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -431,7 +433,7 @@ pub(super) fn document(report: &Report) -> Document<'_> {
             kube_context: sources.kube_context.as_deref().map(clean),
             server: sources.server.as_deref().map(clean),
             node_sources: sources.named_by.clone(),
-            nodes: Many::of(|| sources.nodes.iter().map(node)),
+            nodes: Many::of(|| sources.nodes.iter().zip(grid::worst_of_nodes(report)).map(node)),
             talos_versions: cleaned(&sources.talos_versions),
             passed_over: sources
                 .passed_over
@@ -454,8 +456,14 @@ pub(super) fn document(report: &Report) -> Document<'_> {
     }
 }
 
-fn node(node: &NodeInfo) -> Node {
-    Node { name: clean(&node.name), address: clean(&node.address), role: node.role.name(), leaving: node.leaving }
+fn node((node, worst): (&NodeInfo, Option<Status>)) -> Node {
+    Node {
+        name: clean(&node.name),
+        address: clean(&node.address),
+        role: node.role.name(),
+        leaving: node.leaving,
+        status: worst.map(Status::name),
+    }
 }
 
 fn log_entry(tail: &Tail) -> LogEntry {

@@ -12,9 +12,9 @@ use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, field, label, shown, wrap};
 use super::{diagnoses, groups};
 use crate::diagnosis::{self, Diagnosis};
-use crate::model::{CheckId, Exit, Kind, Severity, Target};
+use crate::model::{CheckId, Exit, Kind, Severity, Target, log_line};
 use crate::report::Report;
-use crate::snapshot::logs::Tail;
+use crate::snapshot::logs::{Source, Tail};
 use crate::text::sanitize::{brief, clean, ends, log_lines};
 use crate::text::{excerpt, some};
 
@@ -40,7 +40,7 @@ pub(crate) struct Cause {
     pub(crate) headline: String,
     /// Labels and lines.
     evidence: Vec<(&'static str, String)>,
-    /// The last line of its log, with `--evidence logs`.
+    /// The line of a log that tells why, with `--evidence logs`.
     log: Option<String>,
     hints: Vec<Rendered>,
     is_permanent: bool,
@@ -126,7 +126,7 @@ impl Cause {
             id: those[0].id,
             headline: headline(those),
             evidence: labeled("seen", told.into_iter().chain(left)),
-            log: machine(those[0]).and_then(|target| last_log_line(report.report, target, &those[0].headline)),
+            log: machine(those[0]).and_then(|target| telling_log_line(report.report, target, &those[0].headline)),
             hints: those.iter().flat_map(|it| diagnoses::next(it, report)).collect(),
             is_permanent: false,
             shows: those.iter().flat_map(|it| &it.explains).map(|it| it.check).collect(),
@@ -169,7 +169,7 @@ impl Cause {
             severity: block.severity,
             id: id.name(),
             evidence,
-            log: last_log_line(report.report, first, &headline),
+            log: telling_log_line(report.report, first, &headline),
             headline,
             hints: block.hints(report),
             is_permanent: block.is_permanent(),
@@ -242,15 +242,37 @@ impl Cause {
     }
 }
 
-/// `etcd: …`, of the service or container on this machine that the headline names first.
-fn last_log_line(report: &Report, target: &Target, headline: &str) -> Option<String> {
-    let is_of_machine = |tail: &&Tail| tail.log.node == target.name;
-    let named =
-        report.logs.iter().filter(is_of_machine).filter_map(|tail| Some((headline.find(tail.log.of.name())?, tail)));
+/// `etcd: …`: the line that tells why. Else the last one of the service or container on this machine that the headline names first.
+fn telling_log_line(report: &Report, target: &Target, headline: &str) -> Option<String> {
+    let machine = target.node.as_deref().unwrap_or(&target.name);
+    let of_machine = || report.logs.iter().filter(|tail| target.kind == Kind::Cluster || tail.log.node == machine);
+    if let Some(line) = of_machine().find_map(|tail| known_line(tail, target)) {
+        return Some(line);
+    }
+    // A kubelet that works says nothing of one of its pods in its last line.
+    let may_tell = |tail: &&Tail| target.kind != Kind::Pod || matches!(tail.log.of, Source::Container { .. });
+    let named = of_machine().filter(may_tell).filter_map(|tail| Some((headline.find(tail.log.of.name())?, tail)));
     let (_, tail) = named.min_by_key(|(place, _)| *place)?;
     let lines = log_lines(tail.lines.as_ref().ok()?);
     let last = lines.iter().rfind(|line| !line.is_empty())?;
     Some(brief(&format!("{}: {last}", tail.log.of.name()), excerpt::MOST))
+}
+
+/// `kubelet: … (the kubelet rejects the manifest)`. What the kubelet says of manifests counts for the pod whose manifest it is.
+fn known_line(tail: &Tail, target: &Target) -> Option<String> {
+    let machine = target.node.as_deref().unwrap_or_default();
+    let pod = target.name.strip_suffix(machine).unwrap_or(&target.name).trim_end_matches('-');
+    let counts = |line: &str| match &tail.log.of {
+        Source::Controllers => log_line::is_telling(line),
+        Source::Service(id) => {
+            id == "kubelet" && target.kind == Kind::Pod && line.contains(pod) && log_line::meaning(line).is_some()
+        }
+        Source::Container { .. } => false,
+    };
+    let line = tail.lines.as_ref().ok()?.iter().rfind(|line| counts(line))?;
+    let said = log_lines(&[log_line::message(line)]).concat();
+    let meaning = log_line::meaning(line).map(|it| format!(" ({it})")).unwrap_or_default();
+    Some(format!("{}{meaning}", brief(&format!("{}: {said}", tail.log.of.name()), 2 * excerpt::MOST)))
 }
 
 fn labeled(label: &'static str, lines: impl Iterator<Item = String>) -> Vec<(&'static str, String)> {

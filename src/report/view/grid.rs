@@ -143,6 +143,20 @@ impl Grid {
     }
 }
 
+/// What the row of each node says, in the order of the population. `None`: no check had anything to say of it.
+pub(crate) fn worst_of_nodes(report: &Report) -> Vec<Option<Status>> {
+    let nodes = Nodes::of(report);
+    let mut worst = vec![None; nodes.all.len()];
+    let checks = report.checks.iter().filter(|check| check.selection.runs());
+    for finding in checks.flat_map(|check| &check.findings) {
+        if let Some(node) = nodes.find(&finding.target) {
+            worst[node] = worst[node].max(Some(finding.outcome.status()));
+        }
+    }
+    worst.truncate(report.sources.nodes.len());
+    worst
+}
+
 /// The nodes of a report, and which of them a finding is about.
 #[derive(Debug)]
 pub(crate) struct Nodes {
@@ -215,6 +229,19 @@ mod tests {
     fn shows_the_worst_of_each_node_at_each_stage() {
         assert_eq!(drawn(&fixture::healthy()), ["cluster ··✓✓✓··", "cp-1 ✓✓✓··✓✓", "cp-2 ✓✓✓··✓✓", "cp-3 ✓✓✓··✓✓"]);
         assert_eq!(drawn(&fixture::unhealthy()), ["cp-3 ✗??·✗✗✗", "cluster ··!✓···", "cp-1 ✓✓✓··✓·", "cp-2 ✓✓✓··✓·"]);
+    }
+
+    #[test]
+    fn the_worst_of_each_node_is_that_of_its_row() {
+        for report in [fixture::healthy(), fixture::unhealthy(), fixture::nothing_judged(), fixture::large(50, 20)] {
+            let worst = worst_of_nodes(&report);
+            assert_eq!(worst.len(), report.sources.nodes.len());
+            let grid = Grid::of(&report);
+            for (node, worst) in report.sources.nodes.iter().zip(worst) {
+                let row = grid.rows.iter().find(|row| row.target.name == node.name).unwrap();
+                assert_eq!(row.worst(), worst, "{}", node.name);
+            }
+        }
     }
 
     #[test]

@@ -224,6 +224,10 @@ fn of_side() -> Table<Kubernetes> {
         passed_over: [harmless(SHOWN, |it| it.passed_over.push((String::new(), String::new())))],
         may_still_find: [harmless("they were found", |it| it.may_still_find = true)],
         endpoint: [bad(|it| it.endpoint = gap(GapKind::Broken))],
+        endpoint_addresses: [warns(|it| {
+            let address = |host: u8| ([10, 0, 0, host], 6443).into();
+            it.endpoint_addresses = vec![(address(1), Ok(())), (address(2), gap(GapKind::ConnectTimedOut))];
+        })],
         servers: [
             bad(|it| it.servers.clear()),
             bad(|it| {

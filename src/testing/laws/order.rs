@@ -195,6 +195,7 @@ impl Shuffle {
             passed_over,
             may_still_find: _,
             endpoint,
+            endpoint_addresses,
             servers,
             nodes,
             node_leases: _,
@@ -230,6 +231,7 @@ impl Shuffle {
             cluster_uid: _,
         } = kubernetes;
         self.list(passed_over);
+        self.list(endpoint_addresses);
         for Readyz { failed, .. } in servers.values_mut().flatten().chain(endpoint) {
             self.list(failed);
         }

@@ -1,5 +1,6 @@
 //! `--evidence logs`: what failed services and static pods said last.
 
+use serde_json::json;
 use simulator::world::{CallFault, Misbehavior};
 
 use super::SHORT;
@@ -50,6 +51,31 @@ fn a_container_of_a_static_pod_tells_why() {
     let [(node, source, lines, None)] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((node.as_str(), source.as_str()), ("cp-2", "container kube-scheduler of kube-scheduler-cp-2"));
     assert_eq!(*lines, ["unknown flag: --nope"]);
+}
+
+/// The kubelet's word on a manifest stands beside the cause, however much it has written since; so does Talos' own.
+#[test]
+fn who_should_have_made_a_static_pod_tells_why() {
+    let cluster = cluster();
+    let rejected = r#"{"ts":1,"msg":"Could not process manifest file","path":"/etc/kubernetes/manifests/talos-default-own.yaml","err":"invalid pod: [spec.containers: Required value]"}"#;
+    let of_another = rejected.replace("default-own", "default-other");
+    let noise = (0..50).map(|n| format!("I1128 noise {n}"));
+    let said: Vec<String> = [rejected.to_owned(), of_another].into_iter().chain(noise).collect();
+    cluster.change(|world| {
+        world.machine_mut("cp-2").logs.insert("kubelet".to_owned(), said);
+        let own =
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "own", "namespace": "default"}, "spec": {}});
+        world.machine_mut("cp-2").resources.put("StaticPods.kubernetes.talos.dev", "default-own", own);
+    });
+    let sources: Vec<_> = logs(&cluster, &LOGS).into_iter().map(|(node, source, ..)| (node, source)).collect();
+    let of = |source: &str| ("cp-2".to_owned(), source.to_owned());
+    assert_eq!(sources, [of("service kubelet"), of("controller-runtime")]);
+    let text = cluster.program().args(LOGS).run();
+    let line = "kubelet: Could not process manifest file: /etc/kubernetes/manifests/talos-default-own.yaml: invalid pod: \
+[spec.containers: Required value] (the kubelet rejects the manifest)";
+    for label in ["  log       ", "last log     "] {
+        assert!(text.stdout.contains(&format!("\n{label}{line}\n")), "{label}: {text}");
+    }
 }
 
 #[test]

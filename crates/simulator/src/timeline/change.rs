@@ -59,6 +59,12 @@ pub enum Edit {
         node: String,
         service: String,
     },
+    /// What a service of the machine, or its controllers (`controller-runtime`), have written to their log.
+    Log {
+        node: String,
+        service: String,
+        lines: Vec<String>,
+    },
     /// What the machine says of itself; what is not given stays.
     Machine {
         node: String,
@@ -237,6 +243,9 @@ impl Edit {
                 let machine = world.machine_mut(&node);
                 machine.services.retain(|it| it.id != service);
                 machine.tell_services();
+            }
+            Self::Log { node, service, lines } => {
+                world.machine_mut(&node).logs.entry(service).or_default().extend(lines);
             }
             Self::Machine { node, talos, memory, var, mounts, ahead } => {
                 let machine = world.machine_mut(&node);

@@ -29,6 +29,10 @@ impl Edit {
                 let added = matches!(self, Self::Service { .. }) && service.starts_with("ext-");
                 ensure!(added || has_service(machine, service), "`{node}` has no service `{service}`");
             }
+            Self::Log { node, service, .. } => {
+                let (_, machine) = known(world, node)?;
+                ensure!(machine.logs.contains_key(service), "`{node}` has no log `{service}`");
+            }
             Self::Machine { node, .. } | Self::Rename { node, .. } => drop(known(world, node)?),
             Self::EtcdMember { node, .. } => {
                 let (at, _) = known(world, node)?;

@@ -155,6 +155,23 @@ fn unheard(endpoint: GapKind) -> Snapshot {
     snapshot
 }
 
+/// An address that takes no connection is a warning while others of its family do.
+#[test]
+fn each_address_of_the_endpoints_name_is_judged() {
+    let seen = |addresses: &[(&str, bool)]| {
+        let mut snapshot = healthy();
+        let taken = |works: bool| if works { Ok(()) } else { no(GapKind::ConnectionRefused) };
+        snapshot.kube().endpoint_addresses =
+            addresses.iter().map(|(address, works)| (address.parse().unwrap(), taken(*works))).collect();
+        said(&snapshot, "k8s.api.endpoint")
+    };
+    let (v4, other, v6) = ("10.0.0.1:6443", "10.0.0.9:6443", "[fd00::1]:6443");
+    assert_eq!(seen(&[(v4, true), (other, true)]), [""; 0]);
+    assert_eq!(seen(&[(v4, true), (other, false)]), ["warn endpoint-address-dead 10.0.0.9:6443"]);
+    assert_eq!(seen(&[(v4, true), (v6, false)]), [""; 0], "this runner may have no IPv6");
+    assert_eq!(seen(&[(v4, false), (other, false)]), [""; 0], "and yet it answered: a proxy, or just now");
+}
+
 #[test]
 fn what_lies_before_the_cluster_is_a_failure_only_if_something_of_it_answers() {
     let id = "k8s.api.endpoint";

@@ -47,7 +47,8 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
         let resources = facts.resources;
         if let Some(machine) = world.machines.get_mut(&address) {
             // Nothing runs that could write more.
-            machine.logs = services.iter().map(|it| (it.id.clone(), vec![format!("{} is simulated", it.id)])).collect();
+            let logs = services.iter().map(|it| it.id.clone()).chain(["controller-runtime".to_owned()]);
+            machine.logs = logs.map(|of| (of.clone(), vec![format!("{of} is simulated")])).collect();
             machine.services = services;
             machine.resources = resources;
             services::tell(machine);
