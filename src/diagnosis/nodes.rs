@@ -253,8 +253,15 @@ configuration with the token of another cluster. The console of the machine show
         let answers = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
         if let Some(node) = answers {
             let trustd = ["{talosctl} -n {} service trustd", "{talosctl} -n {} logs trustd"];
+            let kubernetes = symptoms.snapshot.kubernetes.as_ref();
+            let server = kubernetes.and_then(|it| Some(it.credentials.as_ref().ok()?.server.as_str()));
+            let endpoint = server.map_or_else(String::new, |server| format!(" ({server} in this kubeconfig)"));
+            let likely = format!(
+                "the network of the machine does not reach the cluster endpoint of its configuration{endpoint}; its console says what it waits for"
+            );
             for recognized in &mut made {
-                recognized.next = trustd.map(|command| Hint::run(command, [node.address.as_str()])).into();
+                let looks = trustd.map(|command| Hint::run(command, [node.address.as_str()]));
+                recognized.next = looks.into_iter().chain([Hint::likely(likely.clone())]).collect();
             }
         }
         made

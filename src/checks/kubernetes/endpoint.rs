@@ -147,7 +147,7 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
         Ok(readyz) if is_ready(readyz) => {
             verdict.pass(target, "Kubernetes API server is reachable");
             for (address, gap) in dead_addresses(&kubernetes.endpoint_addresses) {
-                verdict.problem(Target::new(Kind::Endpoint, address.to_string()), dead(gap));
+                verdict.problem(Target::new(Kind::Endpoint, address.to_string()), dead(address, gap));
             }
             return verdict;
         }
@@ -177,9 +177,11 @@ fn dead_addresses(addresses: &[(SocketAddr, Observed<()>)]) -> impl Iterator<Ite
     dead.filter(move |(address, _)| is_reached(address.is_ipv4()))
 }
 
-fn dead(gap: &Gap) -> Problem {
+fn dead(address: SocketAddr, gap: &Gap) -> Problem {
     let expected = "connections, as to the other addresses of the endpoint's name";
-    Problem::warn(Reason::EndpointAddressDead, expected, &*gap.text)
+    let (host, port) = (address.ip().to_string(), address.port().to_string());
+    let look = Hint::run("nc -vz -w 5 {} {}", [host.as_str(), port.as_str()]);
+    Problem::warn(Reason::EndpointAddressDead, expected, &*gap.text).hint(look)
 }
 
 /// A hint for a server without a port, where no API server answers at 443.
