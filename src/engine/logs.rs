@@ -26,8 +26,8 @@ pub(crate) fn wanted(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]
     logs
 }
 
-/// Logs of those who make what is missing: the kubelet makes pods of manifests, Talos' controllers write and apply manifests, on each
-/// control plane or on whichever comes first.
+/// Logs of those who make what is missing: the kubelet makes static pods, Talos' controllers render them and apply manifests. One control
+/// plane applies those, whichever comes first, so all are read.
 fn makers(snapshot: &Snapshot, target: &Target, reason: Reason) -> Vec<Log> {
     let of = |sources: &[Source], node: &str| {
         let log = |of: &Source| Log { node: node.to_owned(), of: of.clone() };

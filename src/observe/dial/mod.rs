@@ -70,6 +70,9 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, Gap> {
 /// For how long an address may say nothing to a connection: long enough for a packet to be lost and sent again.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(2);
 
+/// Addresses of a name that are tried: whoever answers for the DNS could name thousands.
+const ADDRESSES: usize = 16;
+
 /// Whether each of a name's addresses takes connections; nothing of a name that has one, or none.
 pub(super) async fn each_address(host: &str, port: u16) -> Vec<(SocketAddr, Result<(), Gap>)> {
     if host.parse::<IpAddr>().is_ok() {
@@ -81,7 +84,7 @@ pub(super) async fn each_address(host: &str, port: u16) -> Vec<(SocketAddr, Resu
 }
 
 async fn take_connections(addresses: Vec<SocketAddr>) -> Vec<(SocketAddr, Result<(), Gap>)> {
-    join_all(addresses.into_iter().map(|address| async move {
+    join_all(addresses.into_iter().take(ADDRESSES).map(|address| async move {
         let span = Span::to("TCP", &address.ip().to_string(), address.port());
         let connected = match timeout(CONNECTS_WITHIN, TcpStream::connect(address)).await {
             Ok(connected) => connected.map(drop).map_err(|error| cause::of_io(&error)),
