@@ -56,8 +56,8 @@ A name that does not resolve, no route, no connection in time, a proxy that refu
 of the network of this runner as of the cluster. If nothing else of the cluster answered in the same round either, neither Talos nor \
 an API server nor etcd, they are an error (exit code 69) and not a failure. A refused or reset connection, silence, and 5xx come \
 from the other side and always fail.\n\n\
-A name with several addresses leads now to one and now to another, so each has to take connections. One that does not, while \
-others do, is a warning: whoever is led to it waits, and then tries the next.\n\n\
+If the name of the endpoint has several addresses, a client may get any of them, so each has to take connections. One that does \
+not, while others do, is a warning: clients that get it wait, then try the next.\n\n\
 Look at the API servers first (k8s.api.servers). If they are healthy, look at what is in front of them: which node holds the \
 virtual IP, which backends the load balancer sees, what the name resolves to.",
     severity: Severity::Fail,
@@ -170,7 +170,7 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Addresses of the endpoint's name that take no connection, while others of their family do: a runner without IPv6 reaches none of that.
+/// Addresses of the endpoint's name that take no connection, while others of their family do: a runner without IPv6 reaches no IPv6 address.
 fn dead_addresses(addresses: &[(SocketAddr, Observed<()>)]) -> impl Iterator<Item = (SocketAddr, &Gap)> {
     let is_reached = |is_ipv4: bool| addresses.iter().any(|(other, it)| other.is_ipv4() == is_ipv4 && it.is_ok());
     let dead = addresses.iter().filter_map(|(address, taken)| Some((*address, taken.as_ref().err()?)));

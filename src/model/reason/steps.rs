@@ -21,7 +21,7 @@ pub(super) const WIPE: Step =
 pub(super) const DEFRAGMENT: Step = Do(
     "Defragment one member at a time, the leader last, and only while all voters are up: a member does not respond while it is defragmented. With one or two voters etcd, and Kubernetes with it, is unavailable for those seconds. After each, check that it is healthy again:",
 );
-/// To take out a member that works is another order than to take out one that is lost.
+/// The order for a member that works is the reverse of that for one that is lost.
 pub(super) const ADD_BEFORE_REMOVING: Step = Do(
     "To replace a control plane that works, add the new one first, wait until its member votes, and only then remove the old one. One that is lost is removed before the new one is added.",
 );

@@ -54,10 +54,7 @@ pub(super) async fn connect(via: &Proxy, host: &str, port: u16) -> Result<TcpStr
 async fn dial(host: &str, port: u16) -> Result<TcpStream, Gap> {
     let addresses = names::addresses(host, port).await?;
     let attempts = addresses.into_iter().map(|address| async move {
-        let span = Span::to("TCP", &address.ip().to_string(), port);
-        let stream = TcpStream::connect(address).await.map_err(|error| cause::of_io(&error));
-        span.end(&stream);
-        let stream = stream?;
+        let stream = open(address).await?;
         stream.set_nodelay(true).map_err(|error| cause::of_io(&error))?;
         Ok(stream)
     });
@@ -65,6 +62,13 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, Gap> {
         // The first address is the one that the resolver prefers.
         gaps.into_iter().next().unwrap_or_else(|| Gap::new(GapKind::NameNotFound, format!("`{host}` has no address")))
     })
+}
+
+async fn open(address: SocketAddr) -> Result<TcpStream, Gap> {
+    let span = Span::to("TCP", &address.ip().to_string(), address.port());
+    let stream = TcpStream::connect(address).await.map_err(|error| cause::of_io(&error));
+    span.end(&stream);
+    stream
 }
 
 /// For how long an address may say nothing to a connection: long enough for a packet to be lost and sent again.
@@ -85,13 +89,8 @@ pub(super) async fn each_address(host: &str, port: u16) -> Vec<(SocketAddr, Resu
 
 async fn take_connections(addresses: Vec<SocketAddr>) -> Vec<(SocketAddr, Result<(), Gap>)> {
     join_all(addresses.into_iter().take(ADDRESSES).map(|address| async move {
-        let span = Span::to("TCP", &address.ip().to_string(), address.port());
-        let connected = match timeout(CONNECTS_WITHIN, TcpStream::connect(address)).await {
-            Ok(connected) => connected.map(drop).map_err(|error| cause::of_io(&error)),
-            Err(_) => Err(cause::no_connection(CONNECTS_WITHIN)),
-        };
-        span.end(&connected);
-        (address, connected)
+        let opened = timeout(CONNECTS_WITHIN, open(address)).await;
+        (address, opened.unwrap_or_else(|_| Err(cause::no_connection(CONNECTS_WITHIN))).map(drop))
     }))
     .await
 }
