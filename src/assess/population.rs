@@ -119,8 +119,8 @@ impl<'a> Objects<'a> {
 }
 
 /// Discovery lists a machine for up to half an hour after it is gone. To call it that takes proof: Kubernetes and etcd were
-/// both read and do not know it, the expected numbers are met without it, and it has not answered in this run, unless somebody was
-/// removing it then.
+/// both read and do not know it, the expected numbers are met without it, and nothing came from its address in this run, no refusal
+/// either, unless somebody was removing it then.
 struct Removed<'a> {
     snapshot: &'a Snapshot,
     /// Names and addresses of Node objects and of etcd members.
@@ -146,14 +146,19 @@ impl<'a> Removed<'a> {
     }
 
     fn has(&self, node: &Node) -> bool {
-        let memory = &self.snapshot.memory;
         self.is_possible
             && is_discovery_only(node)
             && is_seen_lost(node)
             // What runs etcd and Kubernetes for all others is not called gone as long as anything speaks against it.
             && (node.role == Role::Worker || (self.members_are_complete && !lives(self.snapshot, node)))
-            && (!memory.answered.contains(&node.name) || memory.leaving.contains(&node.name))
+            && (!self.has_answered(node) || self.snapshot.memory.leaving.contains(&node.name))
             && !node.addresses.iter().chain([&node.name]).any(|known| self.known.contains(known.as_str()))
+    }
+
+    /// A machine that never managed to join refuses connections, too: its Talos API has no certificate yet.
+    fn has_answered(&self, node: &Node) -> bool {
+        self.snapshot.memory.answered.contains(&node.name)
+            || node.talos.contact.as_ref().is_err_and(Gap::is_refused_connection)
     }
 }
 

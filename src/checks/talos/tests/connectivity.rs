@@ -360,7 +360,12 @@ fn a_member_of_discovery_alone_is_stale_only_with_proof() {
     assert!(failing(&snapshot).is_empty());
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), [""; 0]);
 
-    let unproven: [fn(&mut Snapshot); 5] = [
+    let refuses = |snapshot: &mut Snapshot| {
+        let gap = Gap::new(GapKind::NodeUnreachable, "dial tcp 10.0.0.9:50000: connect: connection refused");
+        snapshot.node_mut("w-9").talos = TalosNode::unasked(&gap).into();
+    };
+    let unproven: [fn(&mut Snapshot); 6] = [
+        refuses,
         |snapshot| snapshot.kube().nodes = gap(GapKind::Forbidden),
         |snapshot| snapshot.kube().nodes = Ok(Vec::new()),
         |snapshot| snapshot.asked.expect_workers = Some(2),
