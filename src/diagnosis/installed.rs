@@ -1,14 +1,11 @@
 //! What is installed in a new cluster: the bootstrap manifests of Talos, and a network plugin.
 
-use std::collections::HashSet;
-
 use super::nodes::{EACH, NAMES};
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized};
-use crate::assess::workloads::describe_unready;
 use crate::model::reason::sources::{KUBERNETES_NETWORK, TALOS_TROUBLESHOOTING_CONTROL_PLANE};
-use crate::model::{CheckId, Hint, Reason, Severity, Step, Target};
-use crate::snapshot::{Pod, Snapshot};
+use crate::model::{CheckId, Hint, Reason, Severity, Step};
+use crate::snapshot::{ContainerState, Pod, Snapshot, Workload};
 use crate::text::excerpt;
 
 use Step::{Do, Look};
@@ -75,35 +72,137 @@ The machines themselves are healthy.",
         // The network plugin shows why, if it is one of those that are judged.
         let agents = symptoms.of_check(CheckId::K8sCni, &[Reason::DaemonsetIncomplete, Reason::DaemonsetMissing]);
         let agents: Vec<_> = agents.filter(Sign::is_root).collect();
-        let headline = match agents.first() {
-            Some(agent) => format!("{headline}: {}", excerpt::of(&agent.problem.observed)),
-            None => headline,
+        let failing = alike(symptoms.snapshot, agents.iter().copied());
+        let (headline, look) = match (failing.first(), agents.first()) {
+            (Some((failing, its)), _) => (
+                format!("{}; no network plugin works there, and they stay NotReady", failing.told(its)),
+                failing.look(),
+            ),
+            (None, Some(agent)) => (format!("{headline}: {}", excerpt::of(&agent.problem.observed)), all_pods()),
+            (None, None) => (headline, all_pods()),
         };
-        let recognized = Recognized::new(NO_NETWORK.id, headline);
+        let recognized = Recognized::new(NO_NETWORK.id, headline).then(look);
         let recognized =
             agents.iter().take(EACH).fold(recognized, Recognized::rests_on).explains(agents.iter().copied());
-        let recognized = match crashing_agent(symptoms.snapshot, &signs) {
-            Some((pod, words)) => recognized
-                .sees(Target::pod(pod.name.as_str(), pod.node.as_deref()), words)
-                .then(Hint::run("{kubectl} -n {} logs {} --previous", [&pod.namespace, &pod.name])),
-            None => recognized.then(Hint::run("{kubectl} -n kube-system get pods -o wide", [])),
-        };
         vec![recognized.rests_on_all(&signs)]
     },
 };
 
-/// A pod of the network plugin that crashes again and again on one of these machines, and what is said of it.
-fn crashing_agent<'a>(snapshot: &'a Snapshot, signs: &[Sign<'_>]) -> Option<(&'a Pod, String)> {
-    let kubernetes = snapshot.kubernetes.as_ref()?;
-    let agents = kubernetes.daemon_sets.as_ref().ok()?.iter().filter(|set| set.is_network_agent());
-    let agents: HashSet<_> = agents.map(|set| ("DaemonSet", set.namespace.as_str(), set.name.as_str())).collect();
-    let is_of_one = |pod: &&Pod| {
-        let owner = pod.controller.as_ref().map(|(kind, name)| (kind.as_str(), pod.namespace.as_str(), name.as_str()));
-        owner.is_some_and(|owner| agents.contains(&owner))
-    };
-    let is_there = |pod: &&Pod| signs.iter().any(|sign| pod.node.as_ref() == Some(&sign.target.name));
-    kubernetes.pods.as_ref().ok()?.iter().filter(is_of_one).filter(is_there).find_map(|pod| {
-        let trouble = describe_unready(&pod.state, snapshot.server_time()).filter(|trouble| trouble.crash_looping)?;
-        Some((pod, trouble.words))
-    })
+fn all_pods() -> Hint {
+    Hint::run("{kubectl} -n kube-system get pods -o wide", [])
+}
+
+pub(super) const AGENT: Cause = Cause {
+    id: "node-agent-not-running",
+    title: "the network plugin or kube-proxy does not start on some machines",
+    impact: "on these machines new pods get no network, or changes of Services do not arrive; what runs keeps running",
+    explain: "Every machine needs a pod of the network plugin and, unless the plugin replaces it, one of kube-proxy. On some machines it \
+cannot pull its image, or ends again and again. Without the plugin new pods get no network; a machine on which it has never worked \
+stays NotReady. Without kube-proxy the addresses of Services lead to pods that are gone.\n\n\
+An image that no machine can pull has a wrong name or tag, or its registry cannot be reached. If one machine alone cannot pull it, \
+look at the network of that machine, its registry mirrors and its disk.",
+    source: KUBERNETES_NETWORK,
+    remedy: &[
+        Look("kubectl -n kube-system get pods -o wide"),
+        Look("kubectl -n kube-system describe pod POD"),
+        Look("kubectl -n kube-system logs POD --previous"),
+        Do("Correct the image, the registry or the option that the events or the log name."),
+    ],
+    recognize: |symptoms| {
+        let signs = [CheckId::K8sCni, CheckId::K8sKubeProxy].map(|check| {
+            let signs = symptoms.of_check(check, &[Reason::DaemonsetIncomplete]);
+            signs.filter(|sign| sign.is_root() && symptoms.is_open(sign) && sign.problem.severity == Severity::Fail)
+        });
+        let failing = alike(symptoms.snapshot, signs.into_iter().flatten());
+        failing.iter().map(|(failing, signs)| failing.recognized(signs)).collect()
+    },
+};
+
+/// Pods that fail in the same way, with the problems that show them.
+fn alike<'a>(snapshot: &'a Snapshot, signs: impl Iterator<Item = Sign<'a>>) -> Vec<(Failing<'a>, Vec<Sign<'a>>)> {
+    let mut alike: Vec<(Failing<'_>, Vec<Sign<'_>>)> = Vec::new();
+    for sign in signs {
+        let Some(failing) = Failing::of(snapshot, &sign) else { continue };
+        match alike.iter_mut().find(|(known, _)| known.is_like(&failing)) {
+            Some((_, signs)) => signs.push(sign),
+            None => alike.push((failing, vec![sign])),
+        }
+    }
+    alike
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Failure {
+    /// The image cannot be pulled.
+    Pull,
+    Restarts,
+}
+
+/// A pod of a DaemonSet whose container does not start, or does not last.
+struct Failing<'a> {
+    set: &'a Workload,
+    pod: &'a Pod,
+    container: &'a ContainerState,
+    how: Failure,
+}
+
+impl<'a> Failing<'a> {
+    fn of(snapshot: &'a Snapshot, sign: &Sign<'_>) -> Option<Self> {
+        let kubernetes = snapshot.kubernetes.as_ref()?;
+        let (sets, pods) = (kubernetes.daemon_sets.as_ref().ok()?, kubernetes.pods.as_ref().ok()?);
+        let is_agent = |set: &&Workload| match sign.check {
+            CheckId::K8sCni => set.is_network_agent(),
+            _ => set.name == "kube-proxy",
+        };
+        sets.iter().filter(is_agent).find_map(|set| {
+            let is_of_set = |pod: &Pod| match &pod.controller {
+                Some((kind, name)) => kind == "DaemonSet" && *name == set.name,
+                None => pod.name.starts_with(&set.name),
+            };
+            let on_machine = |pod: &&Pod| pod.node.as_ref() == Some(&sign.target.name) && !pod.deleting;
+            let mut its = pods.iter().filter(|pod| pod.namespace == set.namespace && is_of_set(pod));
+            let pod = its.find(on_machine)?;
+            let mut containers = pod.state.containers.iter().filter(|container| !container.ready);
+            containers.find_map(|container| {
+                let waits = |reason: &str| container.waiting_reason.as_deref() == Some(reason);
+                let cannot_pull = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"].into_iter().any(waits);
+                let ends = container.restarts > 1 || waits("CrashLoopBackOff");
+                let how = if cannot_pull { Some(Failure::Pull) } else { ends.then_some(Failure::Restarts) };
+                how.map(|how| Self { set, pod, container, how })
+            })
+        })
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        let told = |it: &Self| (it.how, it.container.image.clone(), it.container.name.clone());
+        std::ptr::eq(self.set, other.set) && told(self) == told(other)
+    }
+
+    fn told(&self, signs: &[Sign<'_>]) -> String {
+        let Self { set, container, .. } = self;
+        let does = match self.how {
+            Failure::Pull if container.image.is_empty() => "cannot pull its image".to_owned(),
+            Failure::Pull => format!("cannot pull {}", container.image),
+            Failure::Restarts => "keeps restarting".to_owned(),
+        };
+        let targets: Vec<_> = signs.iter().map(|sign| sign.target).collect();
+        let (count, names) = (signs.len(), first_names(&targets, NAMES));
+        format!("{} {does} on {count} of {} nodes ({names})", set.name, set.desired)
+    }
+
+    /// What shows why.
+    fn look(&self) -> Hint {
+        let Self { pod, container, .. } = self;
+        match self.how {
+            Failure::Pull => Hint::run("{kubectl} -n {} describe pod {}", [&pod.namespace, &pod.name]),
+            Failure::Restarts => {
+                Hint::run("{kubectl} -n {} logs {} -c {} --previous", [&pod.namespace, &pod.name, &container.name])
+            }
+        }
+    }
+
+    fn recognized(&self, signs: &[Sign<'_>]) -> Recognized {
+        let recognized = Recognized::new(AGENT.id, self.told(signs)).then(self.look());
+        signs.iter().take(EACH).fold(recognized, Recognized::rests_on).explains(signs.iter().copied())
+    }
 }

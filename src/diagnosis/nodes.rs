@@ -2,6 +2,7 @@
 
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms, service};
+use crate::assess::workloads::says_ready;
 use crate::assess::{is_going_down, is_older};
 use crate::model::Role;
 use crate::model::reason::sources::{
@@ -9,7 +10,7 @@ use crate::model::reason::sources::{
     TALOS_TROUBLESHOOTING_KUBELET,
 };
 use crate::model::{About, CheckId, Hint, Kind, Reason, Step, Target};
-use crate::snapshot::{EtcdMember, Gap, Node};
+use crate::snapshot::{EtcdMember, Gap, Node, Snapshot};
 use crate::text::{excerpt, host};
 
 use Step::{Change, Do, Look};
@@ -229,7 +230,8 @@ A new machine looks like this until it has joined; if it lasts, the machine cann
 The Talos API of a worker starts once it has a certificate. The worker requests it from trustd on the control planes (port 50001), \
 through the cluster endpoint of its machine configuration. Its kubelet needs the same endpoint to register the Node. So the usual \
 reason for both is one: the endpoint is wrong, or cannot be reached from the network of the machine. Another is a machine \
-configuration with the token of another cluster. The console of the machine shows which.",
+configuration with the token of another cluster. The console of the machine shows which.\n\n\
+A machine that was removed and now runs something else looks the same until discovery forgets it, within 30 minutes.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n CP service trustd"),
@@ -406,8 +408,8 @@ Node with the made-up name.",
         Do("Once it has registered under its old name, delete the Node with the made-up name."),
     ],
     recognize: |symptoms| {
-        let stale = symptoms.of(&[Reason::StaleNodeObject]).filter(|sign| symptoms.is_open(sign));
-        stale.filter_map(|sign| renamed(symptoms, &sign)).collect()
+        let signs = symptoms.of(&[Reason::StaleNodeObject, Reason::AnsweredByOtherNode]);
+        signs.filter(|sign| symptoms.is_open(sign)).filter_map(|sign| renamed(symptoms, &sign)).collect()
     },
 };
 
@@ -416,11 +418,16 @@ fn renamed<'a>(symptoms: &Symptoms<'a>, stale: &Sign<'a>) -> Option<Recognized> 
     let node = symptoms.node(stale.target)?;
     let name = node.talos.contact.as_ref().ok()?.answered_by_other.as_deref()?;
     let new = symptoms.snapshot.nodes.iter().find(|other| other.is_called(name) && !std::ptr::eq(*other, node));
+    // etcd knows the machine by its old name until it restarts there, so the Node is not called stale.
+    if stale.problem.reason == Reason::AnsweredByOtherNode && !is_same_machine(symptoms.snapshot, node, new?) {
+        return None;
+    }
     let does = if new.is_some_and(|new| new.sources.kubernetes) { "registers as" } else { "calls itself" };
     let why = if name.starts_with("talos-") { "its hostname is not configured" } else { "its hostname has changed" };
     let headline = format!("the machine at {} now {does} {name}, and no longer {}; {why}", node.address, node.name);
     let of_old = symptoms.about(stale.target).filter(|sign| sign.target.name == node.name);
-    let of_new = symptoms.about(stale.target).filter(|sign| sign.problem.reason == Reason::Uninitialized);
+    let follows = |sign: &Sign<'_>| matches!(sign.problem.reason, Reason::Uninitialized | Reason::NodeAddress);
+    let of_new = symptoms.about(stale.target).filter(follows);
     let recognized = Recognized::new(RENAMED.id, headline)
         .sees(stale.target.clone(), stale.problem.observed.as_str())
         .explains([*stale].into_iter().chain(of_old).chain(of_new))
@@ -432,6 +439,18 @@ fn renamed<'a>(symptoms: &Symptoms<'a>, stale: &Sign<'a>) -> Option<Recognized> 
         format!(r#"{{"apiVersion":"v1alpha1","kind":"HostnameConfig","auto":"off","hostname":"{}"}}"#, node.name)
     };
     Some(recognized.then(Hint::remedy("{talosctl} -n {} patch machineconfig --patch {}", [&node.address, &patch])))
+}
+
+/// Two Nodes of one machine, by its ID: of the first its kubelet no longer reports anything.
+fn is_same_machine(snapshot: &Snapshot, old: &Node, new: &Node) -> bool {
+    let objects = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
+    let object = |node: &Node| objects?.iter().find(|object| node.is_called(&object.name));
+    match (object(old), object(new)) {
+        (Some(old), Some(new)) => {
+            !says_ready(old) && says_ready(new) && !new.machine_id.is_empty() && old.machine_id == new.machine_id
+        }
+        _ => false,
+    }
 }
 
 pub(super) const REMOVED: Cause = Cause {
@@ -553,6 +572,58 @@ something that its service status shows.",
             .collect()
     },
 };
+
+pub(super) const UNREGISTERED: Cause = Cause {
+    id: "kubelet-not-registered",
+    title: "a kubelet runs, but Kubernetes has no Node of its machine",
+    impact: "no pod can run on this machine; the rest of the cluster is not affected",
+    explain: "A kubelet that starts on a new machine shows Kubernetes its bootstrap token, requests a certificate with it, and registers \
+the Node with that. Talos reports that the kubelet runs, but there is no Node.\n\n\
+If no request for a certificate has arrived either, Kubernetes does not accept the token (`Unauthorized` in the log of the kubelet): \
+`cluster.token` of the machine configuration is that of another cluster, or its Secret in kube-system is gone. Or the kubelet does not \
+reach the API server. After its Node was deleted, a kubelet that goes on running looks the same: it registers when it starts.",
+    source: TALOS_TROUBLESHOOTING_KUBELET,
+    remedy: &[
+        Look("talosctl -n NODE logs kubelet"),
+        Look("talosctl -n NODE get kubeprismendpoints"),
+        Do("Compare `cluster.token` of its machine configuration with that of a machine that has joined."),
+        Change("talosctl -n NODE service kubelet restart"),
+    ],
+    recognize: |symptoms| {
+        let signs = symptoms.of_check(CheckId::K8sNodesRegistered, &[Reason::NodeNotRegistered]);
+        let signs = signs.filter(|sign| symptoms.is_open(sign) && sign.is_root());
+        signs.filter_map(|sign| unregistered(symptoms, &sign)).collect()
+    },
+};
+
+fn unregistered(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Option<Recognized> {
+    let node = symptoms.node(sign.target)?;
+    let kubelet = symptoms.service(sign.target, "kubelet")?;
+    // A machine with the name of another one has its Node.
+    let own_name = node.talos.nodename.as_ref().ok()?.as_ref().is_none_or(|own| *own == node.name);
+    if kubelet.state != "Running" || kubelet.healthy == Some(false) || !own_name {
+        return None;
+    }
+    let user = format!("system:node:{}", node.name);
+    let requests = symptoms.snapshot.kubernetes.as_ref()?.signing_requests.as_ref();
+    let (has, likely) = match requests.map(|all| all.iter().any(|request| request.user == user)) {
+        Ok(false) => (
+            "neither a Node nor a certificate request",
+            "Kubernetes does not accept its bootstrap token, it does not reach the API server, or its Node was deleted while it ran; its \
+             log shows which",
+        ),
+        Ok(true) => ("no Node", "its Node was deleted while it ran, or it was refused; its log shows which"),
+        Err(_) => (
+            "no Node",
+            "Kubernetes does not accept its bootstrap token, it does not reach the API server, or its certificate request is pending \
+             (as an administrator: `kubectl get csr`)",
+        ),
+    };
+    let headline = format!("the kubelet of {} runs, but Kubernetes has {has} of it", sign.target);
+    let mut recognized = Recognized::new(UNREGISTERED.id, headline).rests_on(sign);
+    recognized.next.push(Hint::likely(likely));
+    Some(recognized)
+}
 
 pub(super) const UNAPPROVED: Cause = Cause {
     id: "kubelet-certificate-unapproved",

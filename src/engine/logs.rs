@@ -38,7 +38,7 @@ fn makers(snapshot: &Snapshot, target: &Target, reason: Reason) -> Vec<Log> {
     match reason {
         Reason::StaticPodMissing => of(&[kubelet(), Source::Controllers], machine),
         Reason::StaticPodNotRendered => of(&[Source::Controllers], machine),
-        Reason::NodeNotReady if target.kind == Kind::Node => of(&[kubelet()], machine),
+        Reason::NodeNotReady | Reason::NodeNotRegistered if target.kind == Kind::Node => of(&[kubelet()], machine),
         Reason::ManifestsNotApplied => {
             let answers = |node: &&Node| node.role == Role::ControlPlane && node.talos.contact.is_ok();
             let control_planes = snapshot.nodes.iter().filter(answers);

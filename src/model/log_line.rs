@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 /// What such a line contains, and what it means.
-const KNOWN: [(&str, &str); 4] = [
+const KNOWN: [(&str, &str); 5] = [
+    ("cannot create certificate signing request: Unauthorized", "Kubernetes does not accept its bootstrap token"),
     ("Could not process manifest file", "the kubelet rejects the manifest"),
     ("error creating mapping for object", "the API server did not answer yet; Talos tries again by itself"),
     ("error refreshing pod status", "the kubelet did not answer yet; Talos tries again by itself"),
@@ -88,6 +89,10 @@ mod tests {
             (
                 "k8s.KubeletStaticPodController: controller failed: error refreshing pod status: error fetching pod status",
                 Some("kubelet"),
+            ),
+            (
+                "Failed while requesting a signed certificate from the control plane: cannot create certificate signing request: Unauthorized",
+                Some("token"),
             ),
             ("secrets.KubernetesController: controller failed: missing cluster.aggregatorCA secret", Some("Talos 0.8")),
             (r#"{"msg":"Could not process manifest file"}"#, Some("rejects")),

@@ -130,8 +130,7 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
                 ),
                 None => (
                     "none of its name or addresses".to_owned(),
-                    "its kubelet cannot reach the API server, or its certificate request is pending (as an administrator: \
-                     `kubectl get csr`)",
+                    "its kubelet cannot reach the API server, or Kubernetes does not accept its certificate or token",
                 ),
             };
             let problem = Problem::fail(Reason::NodeNotRegistered, "a Node object", observed)
@@ -199,9 +198,20 @@ fn odd_registration(
     }
     let told = node.machine_id.as_ref().filter(|_| !object.machine_id.is_empty());
     told.filter(|id| **id != object.machine_id)?;
-    let observed = format!("discovery knows another machine of this name, at {}", node.own_addresses.join(", "));
+    let at = node.own_addresses.join(", ");
+    let (observed, likely) = if object.internal.iter().any(|address| node.own_addresses.contains(address)) {
+        (
+            format!("discovery knows another machine ID of this name, at the same address, {at}"),
+            "the machine was reinstalled: then discovery forgets its old ID within 30 minutes",
+        )
+    } else {
+        (
+            format!("discovery knows another machine of this name, at {at}"),
+            "two machines have this hostname, or the machine was reinstalled: then discovery forgets the old one within 30 minutes",
+        )
+    };
     let problem = Problem::warn(Reason::DuplicateName, "one machine of this name", observed)
-        .hint(Hint::likely("two machines have this hostname, or the machine was reinstalled: then discovery forgets the old one within 30 minutes"))
+        .hint(Hint::likely(likely))
         .hint(Hint::run("{talosctl} -n {} get affiliates", [address]));
     Some(problem)
 }

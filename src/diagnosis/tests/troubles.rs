@@ -51,6 +51,32 @@ pub(super) fn not_joined(snapshot: &mut Snapshot) {
     snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
 }
 
+/// The kubelet of w-1 runs, and has never registered it.
+pub(super) fn not_registered(snapshot: &mut Snapshot) {
+    snapshot.node_mut("w-1").sources.kubernetes = false;
+    snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
+}
+
+/// The pod of the network plugin on w-1 waits, for this reason.
+pub(super) fn cannot_pull(snapshot: &mut Snapshot, reason: &str) {
+    let kubernetes = snapshot.kube();
+    let set = kubernetes.daemon_sets.as_mut().unwrap().iter_mut().find(|set| set.name == "kube-flannel").unwrap();
+    set.available = 3;
+    let pods = kubernetes.pods.as_mut().unwrap();
+    let is_its =
+        |pod: &&mut crate::snapshot::Pod| pod.name.starts_with("kube-flannel") && pod.node.as_deref() == Some("w-1");
+    let pod = pods.iter_mut().find(is_its).unwrap();
+    pod.state.phase = "Pending".to_owned();
+    pod.state.ready = Some(false);
+    pod.state.containers = vec![ContainerState {
+        name: "kube-flannel".to_owned(),
+        image: "ghcr.io/siderolabs/flannel:v0.0.1".to_owned(),
+        waiting_reason: Some(reason.to_owned()),
+        waiting_message: Some("not found".to_owned()),
+        ..ContainerState::default()
+    }];
+}
+
 /// Kubernetes has not heard from w-1 either.
 pub(super) fn silent(snapshot: &mut Snapshot) {
     let ready = condition("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.");
@@ -657,6 +683,24 @@ pub(super) const CASES: &[Case] = &[
         needs: &[|snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = Err(Gap::not_asked())],
     },
     Case { cause: "network-plugin-missing", trouble: no_network, needs: &[NO_NODES] },
+    Case {
+        cause: "node-agent-not-running",
+        trouble: |snapshot| cannot_pull(snapshot, "ErrImagePull"),
+        needs: &[
+            |snapshot| snapshot.kube().pods = gap(GapKind::TimedOut),
+            |snapshot| snapshot.kube().daemon_sets = gap(GapKind::TimedOut),
+            |snapshot| cannot_pull(snapshot, "ContainerCreating"),
+        ],
+    },
+    Case {
+        cause: "kubelet-not-registered",
+        trouble: not_registered,
+        needs: &[
+            |snapshot| service(snapshot, "w-1", "kubelet", "Waiting"),
+            |snapshot| snapshot.talos_of("w-1").services = gap(GapKind::TimedOut),
+            |snapshot| snapshot.talos_of("w-1").nodename = gap(GapKind::TimedOut),
+        ],
+    },
     Case {
         cause: "dns-switched-off",
         trouble: |snapshot| {

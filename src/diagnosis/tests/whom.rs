@@ -253,3 +253,76 @@ fn a_lost_quorum_names_the_endpoints_of_etcd() {
     );
     assert_eq!(made[0].next, [Hint::run("{etcdctl} endpoint status", [])]);
 }
+
+/// The headline of this cause; nothing if it was not recognized.
+fn headline(snapshot: &Snapshot, cause: &str) -> Option<String> {
+    diagnosed(snapshot).into_iter().find(|it| it.id == cause).map(|it| it.headline)
+}
+
+/// Of w-1, etcd or the user still knows the old name, under which its kubelet has stopped reporting.
+fn renamed(machine_id: &str) -> Snapshot {
+    let mut snapshot = healthy();
+    let mut node = snapshot.node_mut("w-1").clone();
+    let mut object = snapshot.kube_node_mut("w-1").clone();
+    "48a12b7f".clone_into(&mut snapshot.kube_node_mut("w-1").machine_id);
+    silent(&mut snapshot);
+    snapshot.talos_of("w-1").contact.as_mut().unwrap().answered_by_other = Some("w-one".to_owned());
+    "w-one".clone_into(&mut node.name);
+    "w-one".clone_into(&mut object.name);
+    machine_id.clone_into(&mut object.machine_id);
+    node.machine_id = Some(machine_id.to_owned());
+    snapshot.nodes.push(node);
+    snapshot.kube().nodes.as_mut().unwrap().push(object);
+    snapshot
+}
+
+#[test]
+fn a_machine_that_was_renamed_is_known_by_its_machine_id() {
+    let told = headline(&renamed("48a12b7f"), "machine-renamed").unwrap();
+    assert_eq!(told, "the machine at 10.0.0.4 now registers as w-one, and no longer w-1; its hostname has changed");
+    assert_eq!(headline(&renamed("another"), "machine-renamed"), None);
+    assert_eq!(headline(&renamed(""), "machine-renamed"), None);
+}
+
+#[test]
+fn a_kubelet_that_has_not_registered_has_or_has_not_asked_for_a_certificate() {
+    let told = |change: Break| {
+        let mut snapshot = broken(not_registered);
+        change(&mut snapshot);
+        headline(&snapshot, "kubelet-not-registered")
+    };
+    let asked_nothing = told(|snapshot| snapshot.kube().signing_requests = Ok(Vec::new())).unwrap();
+    assert!(asked_nothing.ends_with("has neither a Node nor a certificate request of it"), "{asked_nothing}");
+    let unread = told(|snapshot| snapshot.kube().signing_requests = gap(GapKind::Forbidden)).unwrap();
+    assert!(unread.ends_with("has no Node of it"), "{unread}");
+    // A request that waits, or is not signed, says more.
+    let waits = |snapshot: &mut Snapshot| {
+        let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
+        request.state = crate::snapshot::RequestState::Unissued;
+    };
+    assert_eq!(told(waits), None);
+}
+
+#[test]
+fn pods_that_fail_alike_are_one_cause() {
+    let snapshot = broken(|snapshot| {
+        cannot_pull(snapshot, "ImagePullBackOff");
+        let pods = snapshot.kube().pods.as_mut().unwrap();
+        let state = pods.iter().find(|pod| pod.name == "kube-flannel-abcd3").unwrap().state.clone();
+        let others = pods.iter_mut().filter(|pod| pod.name.starts_with("kube-flannel-abcd"));
+        others.for_each(|pod| pod.state = state.clone());
+        let first = pods.iter_mut().find(|pod| pod.name == "kube-flannel-abcd0").unwrap();
+        first.state.containers[0].waiting_reason = Some("CrashLoopBackOff".to_owned());
+        let sets = snapshot.kube().daemon_sets.as_mut().unwrap();
+        sets.iter_mut().filter(|set| set.name == "kube-flannel").for_each(|set| set.available = 0);
+    });
+    let made = diagnosed(&snapshot).into_iter().filter(|it| it.id == "node-agent-not-running");
+    let told: Vec<_> = made.map(|it| it.headline).collect();
+    assert_eq!(
+        told,
+        [
+            "kube-flannel keeps restarting on 1 of 4 nodes (cp-1 (10.0.0.1))",
+            "kube-flannel cannot pull ghcr.io/siderolabs/flannel:v0.0.1 on 3 of 4 nodes (cp-2 (10.0.0.2), cp-3 (10.0.0.3) and w-1 (10.0.0.4))",
+        ]
+    );
+}

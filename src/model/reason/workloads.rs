@@ -158,7 +158,7 @@ pub(super) const CSR_NOT_ISSUED: Text = Text {
 };
 
 pub(super) const NODE_NOT_REGISTERED: Text = Text {
-    explanation: "A machine runs Talos and should be a Kubernetes node, but Kubernetes does not list it. Its kubelet has not registered: it cannot reach the control plane endpoint, waits for its certificate, or registered under another name.",
+    explanation: "A machine runs Talos and should be a Kubernetes node, but Kubernetes does not list it. Its kubelet has not registered: it cannot reach the API server, its bootstrap token is not accepted, it waits for its certificate, or it has registered under another name.",
     source: TALOS_TROUBLESHOOTING_KUBELET,
     remedy: &[
         KUBELET_SERVICE,
