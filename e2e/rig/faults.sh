@@ -52,6 +52,12 @@ peers-filtered|cp3|port 2380 of the node swallows what comes and what it sends: 
 lossy|-|a tenth of all packets between the nodes, and from the binary to them, is lost
 cri-frozen|w1|containerd of the pods is stopped by SIGSTOP: pods go on, the kubelet says NotReady after about 3 min
 leaders-frozen|-|controller managers and schedulers of all nodes are stopped by SIGSTOP: pods stay Ready, leases end
+wrong-endpoint|w1|wiped, its Node deleted; boots with a cluster endpoint where nobody is, and without discovery, which would name others: never joins
+wrong-token|w1|wiped, its Node deleted; boots with a bootstrap token that Kubernetes does not know
+gone|cp3|its member removed, its Node deleted, wiped, off: as if it had never been there. off boots it, and it joins
+renamed|cp3|another hostname by machine config: its kubelet registers a second Node at the same address
+cni-image|-|kube-flannel of an image that nobody has, on all nodes at once; pods that have a network keep it
+cni-crash|-|kube-flannel gets an unknown flag, on all nodes at once
 maintenance|m1|one more node boots without a machine config: apid without mTLS, few calls work
 E
 }
@@ -169,6 +175,30 @@ leaders() { # STOP|CONT
     for program in kube-controller-manager kube-scheduler; do signal "$node" $program "$1"; done
   done
 }
+never_was() { # NODE: nothing of it is left
+  [[ $1 != cp* ]] || etcd_removed_on "$1"
+  rig_node wipe "$1"
+  kubectl delete node "$1"
+}
+joins_with() { # NODE PATCH: boots for the first time, with one thing wrong in its machine config
+  never_was "$1"
+  talosctl machineconfig patch "$cfg/$1.yaml" --patch "$2" -o "$cfg/$1-wrong.yaml"
+  node_up "$1" "$TALOS" "$cfg/$1-wrong.yaml" # nobody waits for its apid, which may never answer
+}
+joins() { # NODE: as it should
+  rm -f "$cfg/$1-wrong.yaml"
+  rig_node wipe "$1"
+  rig_node up "$1"
+}
+hostname_patch() { # NAME
+  printf '{"apiVersion": "v1alpha1", "kind": "HostnameConfig", "hostname": "%s", "auto": "off"}' "$1"
+}
+flannel() { # JSON-PATCH-OPERATION: changes it on all nodes at once
+  kubectl -n kube-system patch daemonset kube-flannel --type json -p "[$1,
+    {\"op\": \"replace\", \"path\": \"/spec/updateStrategy\",
+     \"value\": {\"type\": \"RollingUpdate\", \"rollingUpdate\": {\"maxUnavailable\": \"100%\"}}}]"
+}
+
 registered_anew_on() { # NODE
   local before tries=60
   # A node on which no pod has had a network of its own has no bridge yet, and its first pod makes one of the new podCIDR.
@@ -304,6 +334,19 @@ J
   cri-frozen:off) cri "$node" CONT ;;
   leaders-frozen:on) leaders STOP ;;
   leaders-frozen:off) leaders CONT ;;
+  wrong-endpoint:on) joins_with "$node" "{\"cluster\": {
+    \"controlPlane\": {\"endpoint\": \"https://$E2E_SUBNET.9:6443\"}, \"discovery\": {\"enabled\": false}}}" ;;
+  wrong-token:on) joins_with "$node" '{"cluster": {"token": "aaaaaa.bbbbbbbbbbbbbbbb"}}' ;;
+  wrong-endpoint:off | wrong-token:off) joins "$node" ;;
+  gone:on) never_was "$node" ;;
+  gone:off) rig_node up "$node" ;;
+  renamed:on) patch "$node" "$(hostname_patch renamed)" ;;
+  renamed:off)
+    restore "$node"
+    kubectl delete node renamed ;;
+  cni-image:on) flannel '{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "ghcr.io/siderolabs/flannel:v0.0.1"}' ;;
+  cni-crash:on) flannel '{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "-bogus-flag"}' ;;
+  cni-image:off | cni-crash:off) kubectl -n kube-system rollout undo daemonset kube-flannel ;;
   maintenance:on) rig_node up m1 ;;
   maintenance:off) rig_node wipe m1 ;;
 esac

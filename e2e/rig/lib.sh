@@ -230,8 +230,8 @@ netns_down() { # NETNS: its interfaces go with it
 unconfigured() { # NODE: boots without a machine config, into maintenance mode
   [ "$1" = m1 ] || [ -e "$disks/$1/unconfigured" ]
 }
-node_up() { # NODE VERSION: boots it with this version of Talos, unless it runs
-  local node=$1 ip disk=$disks/$1 userdata=()
+node_up() { # NODE VERSION [CONFIG]: boots it with this version of Talos, unless it runs
+  local node=$1 ip disk=$disks/$1 config=${3:-$cfg/$1.yaml} userdata=()
   ip=$(node_ip "$node")
   ! alive "$node" || return 0
   mkdir -p "$disk"
@@ -239,7 +239,7 @@ node_up() { # NODE VERSION: boots it with this version of Talos, unless it runs
   echo "$node" > "$disk/hostname"
   printf '127.0.0.1 localhost\n%s %s\n' "$ip" "$node" > "$disk/hosts"
   echo "nameserver $E2E_SUBNET.1" > "$disk/resolv.conf"
-  unconfigured "$node" || userdata=(-userdata "$cfg/$node.yaml")
+  unconfigured "$node" || userdata=(-userdata "$config")
   launch "$node" "$E2E_NAME-$node" "$bin/talosnode" run -parent "$cgroup" -name "$node" \
     -rootfs "$(rootfs_of "$2")" -state "$disk" -pidfile "$run/$node.init" "${userdata[@]}"
 }
