@@ -1,10 +1,12 @@
 //! What is installed in a new cluster: the bootstrap manifests of Talos, and a network plugin.
 
+use std::collections::HashMap;
+
 use super::nodes::{EACH, NAMES};
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized};
 use crate::model::reason::sources::{KUBERNETES_NETWORK, TALOS_TROUBLESHOOTING_CONTROL_PLANE};
-use crate::model::{CheckId, Hint, Reason, Severity, Step};
+use crate::model::{CheckId, Hint, NO_NODE, Reason, Severity, Step};
 use crate::snapshot::{ContainerState, Pod, Snapshot, Workload};
 use crate::text::excerpt;
 
@@ -121,8 +123,21 @@ look at the network of that machine, its registry mirrors and its disk.",
 /// Pods that fail in the same way, with the problems that show them.
 fn alike<'a>(snapshot: &'a Snapshot, signs: impl Iterator<Item = Sign<'a>>) -> Vec<(Failing<'a>, Vec<Sign<'a>>)> {
     let mut alike: Vec<(Failing<'_>, Vec<Sign<'_>>)> = Vec::new();
+    let mut signs = signs.peekable();
+    if signs.peek().is_none() {
+        return alike;
+    }
+    let kubernetes = snapshot.kubernetes.as_ref();
+    let sets = kubernetes.and_then(|it| it.daemon_sets.as_deref().ok()).unwrap_or_default();
+    let pods = kubernetes.and_then(|it| it.pods.as_deref().ok()).unwrap_or_default();
+    // No machine is compared with all pods.
+    let mut on_machine: HashMap<&str, Vec<&Pod>> = HashMap::new();
+    for pod in pods.iter().filter(|pod| !pod.deleting) {
+        on_machine.entry(pod.node.as_deref().unwrap_or(NO_NODE)).or_default().push(pod);
+    }
     for sign in signs {
-        let Some(failing) = Failing::of(snapshot, &sign) else { continue };
+        let its = on_machine.get(sign.target.name.as_str()).map_or(&[][..], Vec::as_slice);
+        let Some(failing) = Failing::of(sets, its, &sign) else { continue };
         match alike.iter_mut().find(|(known, _)| known.is_like(&failing)) {
             Some((_, signs)) => signs.push(sign),
             None => alike.push((failing, vec![sign])),
@@ -147,21 +162,17 @@ struct Failing<'a> {
 }
 
 impl<'a> Failing<'a> {
-    fn of(snapshot: &'a Snapshot, sign: &Sign<'_>) -> Option<Self> {
-        let kubernetes = snapshot.kubernetes.as_ref()?;
-        let (sets, pods) = (kubernetes.daemon_sets.as_ref().ok()?, kubernetes.pods.as_ref().ok()?);
+    fn of(sets: &'a [Workload], on_machine: &[&'a Pod], sign: &Sign<'_>) -> Option<Self> {
         let is_agent = |set: &&Workload| match sign.check {
             CheckId::K8sCni => set.is_network_agent(),
             _ => set.name == "kube-proxy",
         };
         sets.iter().filter(is_agent).find_map(|set| {
-            let is_of_set = |pod: &Pod| match &pod.controller {
+            let is_of_set = |pod: &&&Pod| match &pod.controller {
                 Some((kind, name)) => kind == "DaemonSet" && *name == set.name,
                 None => pod.name.starts_with(&set.name),
             };
-            let on_machine = |pod: &&Pod| pod.node.as_ref() == Some(&sign.target.name) && !pod.deleting;
-            let mut its = pods.iter().filter(|pod| pod.namespace == set.namespace && is_of_set(pod));
-            let pod = its.find(on_machine)?;
+            let pod: &'a Pod = on_machine.iter().filter(|pod| pod.namespace == set.namespace).find(is_of_set)?;
             let mut containers = pod.state.containers.iter().filter(|container| !container.ready);
             containers.find_map(|container| {
                 let waits = |reason: &str| container.waiting_reason.as_deref() == Some(reason);
