@@ -11,6 +11,7 @@ mod etcd;
 mod external_etcd;
 pub(crate) mod graph;
 mod installed;
+mod kubelets;
 mod nodes;
 mod service;
 mod symptoms;
@@ -198,9 +199,9 @@ pub(crate) const ALL: &[&Cause] = &[
     &external_etcd::UNSTARTED,
     &external_etcd::MUTE,
     &etcd::DOWN,
-    &nodes::KUBELET,
-    &nodes::UNAPPROVED,
-    &nodes::UNREGISTERED,
+    &kubelets::KUBELET,
+    &kubelets::UNAPPROVED,
+    &kubelets::UNREGISTERED,
     &api::NONE_WORKS,
     &api::NO_CONTROLLER_MANAGER,
     &api::NO_SCHEDULER,

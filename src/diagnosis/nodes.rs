@@ -1,13 +1,12 @@
-//! Machines and their kubelets.
+//! Machines: whether they are there, reachable, and who they are.
 
 use super::symptoms::{Sign, first_names};
-use super::{Cause, Recognized, Symptoms, service};
+use super::{Cause, Recognized, Symptoms};
 use crate::assess::workloads::says_ready;
 use crate::assess::{is_going_down, is_older};
 use crate::model::Role;
 use crate::model::reason::sources::{
-    KUBERNETES_NODES, KUBERNETES_TLS, TALOS_CONNECTIVITY, TALOS_HOSTNAME, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
-    TALOS_TROUBLESHOOTING_KUBELET,
+    KUBERNETES_NODES, TALOS_CONNECTIVITY, TALOS_HOSTNAME, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
 };
 use crate::model::{About, CheckId, Hint, Kind, Reason, Step, Target};
 use crate::snapshot::{EtcdMember, Gap, Node, Snapshot};
@@ -525,141 +524,5 @@ With an autoscaler the number of workers is not constant: pass the minimum, or t
         let diagnosis = Recognized::new(SCALED_DOWN.id, headline).then(Hint::run("{kubectl} get nodes -o wide", []));
         let diagnosis = leaving.into_iter().fold(diagnosis, |it, node| it.sees(node, "is being removed"));
         vec![diagnosis.rests_on_all(&signs)]
-    },
-};
-
-pub(super) const KUBELET: Cause = Cause {
-    id: "kubelet-not-running",
-    title: "the kubelet of a machine is not running",
-    impact: "no pod is started, stopped or reported on the machine; running containers keep running",
-    explain: "Talos on the machine reports that its kubelet is not running or not healthy. No pod is started or reported there \
-any more; after about 50 seconds Kubernetes marks the node NotReady. On a control plane, a crashed API server is not restarted \
-either.\n\n\
-It crashes because of a wrong `extraArgs` or `extraConfig` in the machine configuration, cannot pull its image, or waits for \
-something that its service status shows.",
-    source: TALOS_TROUBLESHOOTING_KUBELET,
-    remedy: &[
-        Look("talosctl -n NODE service kubelet"),
-        Look("talosctl -n NODE logs kubelet"),
-        Do("Fix what the log reports in the machine configuration; Talos then restarts the kubelet."),
-        Change("talosctl -n NODE service kubelet restart"),
-    ],
-    recognize: |symptoms| {
-        symptoms
-            .of_check(CheckId::TalosNodesKubelet, &[Reason::KubeletUnhealthy])
-            .filter(|sign| symptoms.is_open(sign) && sign.is_root())
-            .map(|sign| {
-                let words = service::of_problem(&sign.problem.observed, symptoms.service(sign.target, "kubelet"));
-                let what = if words.starts_with("Running") { "does not work" } else { "is not running" };
-                let headline = format!("the kubelet of {} {what}: {words}", sign.target);
-                let follows = symptoms.about(sign.target).filter(|it| {
-                    use Reason::{NodeLeaseStale, NodeNotReady, NodeNotRegistered, StatusStale};
-                    matches!(it.problem.reason, NodeLeaseStale | NodeNotReady | NodeNotRegistered | StatusStale)
-                });
-                let diagnosis = Recognized::new(KUBELET.id, headline).rests_on(&sign).explains(follows);
-                // One that boots starts it by itself.
-                let status = symptoms.node(sign.target).and_then(|node| node.talos.machine_status.as_ref().ok());
-                let boots = matches!(status, Some(Some(status)) if status.stage == "booting");
-                // Nor does it help one that Talos keeps restarting.
-                let restarts = symptoms.service(sign.target, "kubelet").is_some_and(service::keeps_exiting);
-                match sign.target.address.as_deref() {
-                    Some(address) if !boots && !restarts => {
-                        diagnosis.then(Hint::remedy("{talosctl} -n {} service kubelet restart", [address]))
-                    }
-                    _ => diagnosis,
-                }
-            })
-            .collect()
-    },
-};
-
-pub(super) const UNREGISTERED: Cause = Cause {
-    id: "kubelet-not-registered",
-    title: "a kubelet runs, but Kubernetes has no Node of its machine",
-    impact: "no pod can run on this machine; the rest of the cluster is not affected",
-    explain: "A kubelet that starts on a new machine shows Kubernetes its bootstrap token, requests a certificate with it, and registers \
-the Node with that. Talos reports that the kubelet runs, but there is no Node.\n\n\
-If no request for a certificate has arrived either, Kubernetes does not accept the token (`Unauthorized` in the log of the kubelet): \
-`cluster.token` of the machine configuration is that of another cluster, or its Secret in kube-system is gone. Or the kubelet does not \
-reach the API server. After its Node was deleted, a kubelet that goes on running looks the same: it registers when it starts.",
-    source: TALOS_TROUBLESHOOTING_KUBELET,
-    remedy: &[
-        Look("talosctl -n NODE logs kubelet"),
-        Look("talosctl -n NODE get kubeprismendpoints"),
-        Do("Compare `cluster.token` of its machine configuration with that of a machine that has joined."),
-        Change("talosctl -n NODE service kubelet restart"),
-    ],
-    recognize: |symptoms| {
-        let signs = symptoms.of_check(CheckId::K8sNodesRegistered, &[Reason::NodeNotRegistered]);
-        let signs = signs.filter(|sign| symptoms.is_open(sign) && sign.is_root());
-        signs.filter_map(|sign| unregistered(symptoms, &sign)).collect()
-    },
-};
-
-fn unregistered(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Option<Recognized> {
-    let node = symptoms.node(sign.target)?;
-    let kubelet = symptoms.service(sign.target, "kubelet")?;
-    // A machine with the name of another one has its Node.
-    let own_name = node.talos.nodename.as_ref().ok()?.as_ref().is_none_or(|own| *own == node.name);
-    if kubelet.state != "Running" || kubelet.healthy == Some(false) || !own_name {
-        return None;
-    }
-    let user = format!("system:node:{}", node.name);
-    let requests = symptoms.snapshot.kubernetes.as_ref()?.signing_requests.as_ref();
-    let (has, likely) = match requests.map(|all| all.iter().any(|request| request.user == user)) {
-        Ok(false) => (
-            "neither a Node nor a certificate request",
-            "Kubernetes does not accept its bootstrap token, it does not reach the API server, or its Node was deleted while it ran; its \
-             log shows which",
-        ),
-        Ok(true) => ("no Node", "its Node was deleted while it ran, or it was refused; its log shows which"),
-        Err(_) => (
-            "no Node",
-            "Kubernetes does not accept its bootstrap token, it does not reach the API server, or its certificate request is pending \
-             (as an administrator: `kubectl get csr`)",
-        ),
-    };
-    let headline = format!("the kubelet of {} runs, but Kubernetes has {has} of it", sign.target);
-    let mut recognized = Recognized::new(UNREGISTERED.id, headline).rests_on(sign);
-    recognized.next.push(Hint::likely(likely));
-    Some(recognized)
-}
-
-pub(super) const UNAPPROVED: Cause = Cause {
-    id: "kubelet-certificate-unapproved",
-    title: "a kubelet waits for its serving certificate, so it accepts no connections",
-    impact: "no logs, exec or metrics for pods of the machine; the pods keep running",
-    explain: "With `rotate-server-certificates` a kubelet requests the certificate of its own API from Kubernetes, which does \
-not approve the request by itself. Until it is approved, Talos cannot read the static pods from the kubelet, and logs and \
-metrics of the node's pods are not available. Everything else keeps running.\n\n\
-Approve the request if you know this kubelet, and install an approver so that the next renewal is not missed.",
-    source: KUBERNETES_TLS,
-    remedy: &[
-        Look("kubectl get csr"),
-        Look("kubectl describe csr NAME"),
-        Change("kubectl certificate approve NAME"),
-        Do("Install an approver for kubelet serving certificates, or disable `rotate-server-certificates`."),
-    ],
-    recognize: |symptoms| {
-        let pending = symptoms.of_check(CheckId::K8sNodesCsrs, &[Reason::CsrPending]);
-        pending
-            .filter_map(|sign| {
-                // Without this consequence a request that waits is a warning that speaks for itself.
-                let stale: Vec<_> =
-                    symptoms.about(sign.target).filter(|it| it.problem.reason == Reason::StatusStale).collect();
-                let first = stale.first()?;
-                let headline = format!(
-                    "{} waits for approval of its serving certificate, so its static pods cannot be read: {}",
-                    first.target, sign.problem.observed
-                );
-                let diagnosis = Recognized::new(UNAPPROVED.id, headline).rests_on(&sign);
-                let seen = diagnosis.sees(first.target.clone(), first.problem.observed.clone());
-                // Talos says the same of its kubelet, a minute later.
-                let repeated = symptoms.about(sign.target).filter(|it| {
-                    it.problem.reason == Reason::Diagnostic && it.problem.observed.starts_with("kubelet-csr:")
-                });
-                Some(seen.explains(stale.iter().copied()).explains(repeated))
-            })
-            .collect()
     },
 };

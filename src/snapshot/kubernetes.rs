@@ -924,6 +924,13 @@ pub(crate) struct SigningRequest {
     pub(crate) state: RequestState,
 }
 
+impl SigningRequest {
+    /// The Node that sent the request; `None` before it has a name.
+    pub(crate) fn node_name(&self) -> Option<&str> {
+        self.user.strip_prefix("system:node:")
+    }
+}
+
 /// How far a request for a certificate has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RequestState {

@@ -142,7 +142,7 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
     open.sort_by_key(|request| (&request.user, request.state, &request.name));
     for theirs in open.chunk_by(|a, b| (&a.user, a.state) == (&b.user, b.state)) {
         let node = node_of(cluster, theirs[0]);
-        let target = match (node, name_of(theirs[0])) {
+        let target = match (node, theirs[0].node_name()) {
             (Some(node), _) => match reason_not_judged(cluster, node) {
                 Some(why) => {
                     verdict.skip(node.target(), why);
@@ -162,13 +162,8 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Name of the Node that sent the request; `None` before it has one.
-fn name_of(request: &SigningRequest) -> Option<&str> {
-    request.user.strip_prefix("system:node:")
-}
-
 fn node_of<'a>(cluster: &'a Assessment<'_>, request: &SigningRequest) -> Option<&'a Node> {
-    cluster.machine_of(name_of(request)?)
+    cluster.machine_of(request.node_name()?)
 }
 
 /// Whether the request is a kubelet's. Requests to other signers are for other people to approve; one that names no signer counts.
