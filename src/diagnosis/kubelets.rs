@@ -52,6 +52,39 @@ something that its service status shows.",
     },
 };
 
+pub(super) const UNCERTIFIED: Cause = Cause {
+    id: "kubelet-without-certificate",
+    title: "a kubelet cannot register: Kubernetes has not issued its client certificate",
+    impact: "no pod can run on this machine; the rest of the cluster is not affected",
+    explain: "A kubelet that starts on a new machine requests a client certificate with its bootstrap token, and registers the Node \
+with it. The request has arrived, and the certificate was not issued.\n\n\
+Pending: kube-controller-manager approves such requests by itself if ClusterRoleBindings allow it, which Talos creates at the \
+bootstrap. Denied: an approver or a person refused it. Approved but not issued: kube-controller-manager signs certificates, and does \
+not; its log shows why.",
+    source: KUBERNETES_TLS,
+    remedy: &[
+        Look("kubectl describe csr NAME"),
+        Look("kubectl get clusterrolebindings system-bootstrap-approve-node-client-csr"),
+        Look("kubectl -n kube-system logs -l k8s-app=kube-controller-manager"),
+        Change("kubectl certificate approve NAME"),
+    ],
+    recognize: |symptoms| {
+        let open =
+            symptoms.of_check(CheckId::K8sNodesCsrs, &[Reason::CsrPending, Reason::CsrDenied, Reason::CsrNotIssued]);
+        let uncertified = |sign: Sign<'_>| {
+            let missing: Vec<_> =
+                symptoms.about(sign.target).filter(|it| it.problem.reason == Reason::NodeNotRegistered).collect();
+            let first = missing.first()?;
+            let headline = format!(
+                "{} has no Node: Kubernetes did not issue the certificate of its kubelet: {}",
+                first.target, sign.problem.observed
+            );
+            Some(Recognized::new(UNCERTIFIED.id, headline).rests_on(&sign).explains(missing.iter().copied()))
+        };
+        open.filter(Sign::is_root).filter_map(uncertified).collect()
+    },
+};
+
 pub(super) const UNREGISTERED: Cause = Cause {
     id: "kubelet-not-registered",
     title: "a kubelet runs, but Kubernetes has no Node of its machine",

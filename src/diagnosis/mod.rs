@@ -27,7 +27,7 @@ pub(crate) use symptoms::Symptoms;
 use tokio::task::yield_now;
 
 use crate::checks::Check;
-use crate::model::{CheckId, Hint, Reason, Source, Step, Target, Verdict};
+use crate::model::{CheckId, Hint, Reason, Severity, Source, Step, Target, Verdict};
 use crate::snapshot::Snapshot;
 use symptoms::Sign;
 
@@ -66,6 +66,8 @@ pub(crate) struct Diagnosis {
     pub(crate) seen: Vec<Seen>,
     /// What to do next: commands that only read, then those that change something.
     pub(crate) next: Vec<Hint>,
+    /// The worst severity of what it explains.
+    pub(crate) severity: Severity,
     /// The problems that follow from it, in the order of the catalog.
     pub(crate) explains: Vec<Explained>,
 }
@@ -154,13 +156,13 @@ impl Recognized {
     }
 
     /// Everything once, and commands that only read before those that change something.
-    fn diagnosis(mut self, explains: Vec<Explained>) -> Diagnosis {
+    fn diagnosis(mut self, severity: Severity, explains: Vec<Explained>) -> Diagnosis {
         let mut known = HashSet::new();
         self.seen.retain(|seen| known.insert(seen.clone()));
         let mut known = HashSet::new();
         self.next.retain(|hint| known.insert(hint.clone()));
         self.next.sort_by_key(|hint| matches!(hint, Hint::Remedy { .. }));
-        Diagnosis { id: self.id, headline: self.headline, seen: self.seen, next: self.next, explains }
+        Diagnosis { id: self.id, headline: self.headline, seen: self.seen, next: self.next, severity, explains }
     }
 }
 
@@ -201,6 +203,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &etcd::DOWN,
     &kubelets::KUBELET,
     &kubelets::UNAPPROVED,
+    &kubelets::UNCERTIFIED,
     &kubelets::UNREGISTERED,
     &api::NONE_WORKS,
     &api::NO_CONTROLLER_MANAGER,
@@ -251,19 +254,19 @@ fn recognized_in(symptoms: &mut Symptoms<'_>) -> Vec<Diagnosis> {
 
 fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosis>) {
     for recognized in (cause.recognize)(symptoms) {
-        if let Some(explains) = symptoms.explain(&recognized.shows) {
-            made.push(recognized.diagnosis(explains));
+        if let Some((severity, explains)) = symptoms.explain(&recognized.shows) {
+            made.push(recognized.diagnosis(severity, explains));
         }
     }
 }
 
-/// The machines that etcd lacks are the reason, and what to do. That nothing works until they are back is what matters. Then comes what
-/// takes the Kubernetes API, or every write to it, from everybody, whoever else is in trouble.
+/// Failures before warnings. The machines that etcd lacks are the reason, and what to do. That nothing works until they are back is what
+/// matters. Then comes what takes the Kubernetes API, or every write to it, from everybody, whoever else is in trouble.
 fn in_order(mut made: Vec<Diagnosis>) -> Vec<Diagnosis> {
     let is_of_all = |diagnosis: &Diagnosis| {
         let takes_api = diagnosis.explains.iter().any(|it| it.check == CheckId::K8sApiEndpoint);
         takes_api || diagnosis.id == etcd::OUT_OF_SPACE.id
     };
-    made.sort_by_key(|diagnosis| (diagnosis.id != etcd::QUORUM.id, !is_of_all(diagnosis)));
+    made.sort_by_key(|it| (it.severity == Severity::Warn, it.id != etcd::QUORUM.id, !is_of_all(it)));
     made
 }

@@ -10,7 +10,7 @@ use super::Explained;
 use super::graph::Causes;
 use crate::assess::service;
 use crate::checks::{Check, problems};
-use crate::model::{CheckId, Kind, Outcome, Problem, Reason, Target, Verdict};
+use crate::model::{CheckId, Kind, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{EtcdEndpoint, Node, Service, Snapshot};
 use crate::text::{host, some};
 
@@ -184,14 +184,15 @@ impl<'a> Symptoms<'a> {
 
     /// Of these problems and all that follows from them, those that nothing has explained so far; from now on they are. `None` if
     /// these are explained already.
-    pub(super) fn explain(&mut self, shows: &BTreeSet<usize>) -> Option<Vec<Explained>> {
+    pub(super) fn explain(&mut self, shows: &BTreeSet<usize>) -> Option<(Severity, Vec<Explained>)> {
         if shows.is_subset(&self.explained) {
             return None;
         }
         let all = self.with_consequences(shows);
         let new: Vec<usize> = all.difference(&self.explained).copied().collect();
         self.explained.extend(&new);
-        Some(new.into_iter().map(|at| self.all[at].explained()).collect())
+        let severity = new.iter().map(|at| self.all[*at].problem.severity).max()?;
+        Some((severity, new.into_iter().map(|at| self.all[at].explained()).collect()))
     }
 
     /// With all problems that follow from these, directly or not.

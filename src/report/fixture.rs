@@ -331,6 +331,7 @@ reporting to Kubernetes"
             Hint::run("{kubectl} describe node {}", ["cp-3"]),
             Hint::remedy("{talosctl} -n {} reboot", ["10.0.0.3"]),
         ],
+        severity: Severity::Fail,
         explains: vec![
             explained(&REACHABLE, node(3), Reason::NodeUnreachable, "unavailable: connection refused"),
             explained(&TOLERANCE, Target::cluster(), Reason::NoTolerance, "2 of 3 voters up, tolerates 0"),

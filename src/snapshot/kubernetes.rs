@@ -919,13 +919,13 @@ pub(crate) struct SigningRequest {
     pub(crate) name: String,
     /// Requested signer: `kubernetes.io/kubelet-serving`, `example.com/anything`.
     pub(crate) signer: String,
-    /// Requesting user: `system:node:NAME`, or `system:bootstrap:TOKEN-ID` for a new machine.
+    /// Name in the requested certificate, `system:node:NAME`; if it cannot be read, the user that sent the request: `system:bootstrap:TOKEN-ID`.
     pub(crate) user: String,
     pub(crate) state: RequestState,
 }
 
 impl SigningRequest {
-    /// The Node that sent the request; `None` before it has a name.
+    /// The Node that the request is for; `None` if that is not known.
     pub(crate) fn node_name(&self) -> Option<&str> {
         self.user.strip_prefix("system:node:")
     }

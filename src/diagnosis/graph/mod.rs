@@ -41,7 +41,7 @@ impl Causes {
     }
 
     /// The problems that the one at this place follows from.
-    pub(super) fn behind(&self, at: usize) -> &[usize] {
+    pub(crate) fn behind(&self, at: usize) -> &[usize] {
         &self.0[at]
     }
 }
@@ -354,9 +354,23 @@ impl<'a> Graph<'a> {
             causes.extend(self.at_all_places(at, part, problem.places()));
         }
         if causes.is_empty() {
+            causes.extend(self.same_certificate(at, part));
+        }
+        if causes.is_empty() {
             causes.extend(self.reported_before(at));
         }
         causes
+    }
+
+    /// The servers behind the endpoint that show what it shows: whichever it leads to, the certificate is a server's own.
+    fn same_certificate(&self, at: usize, part: Part) -> Vec<usize> {
+        if (part, self.found[at].problem.reason) != (Part::ApiEndpoint, Reason::ServerCertificateExpired) {
+            return Vec::new();
+        }
+        let servers = self.found.iter().enumerate().filter(|(other, found)| {
+            self.vertices[*other].0 == Part::ApiServer && found.problem.reason == Reason::ServerCertificateExpired
+        });
+        servers.map(|(other, _)| other).collect()
     }
 
     /// The parts that a service waits for, from its last event, such as `Waiting for service "cri" to be "up", time sync, network`;

@@ -3,7 +3,7 @@ use super::{Causes, explain};
 use crate::assess::components::Component;
 use crate::checks::Check;
 use crate::model::{CheckId, Reason, Severity, Verdict};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Gap, GapKind, Snapshot};
 use crate::testing::fixture::{healthy, verdicts};
 
 /// Parts that nothing needs; all others are needed by one of these.
@@ -78,6 +78,20 @@ fn causes(snapshot: &Snapshot) -> Vec<(String, Vec<String>)> {
 
 fn behind(snapshot: &Snapshot, of: &str) -> Vec<String> {
     causes(snapshot).into_iter().find(|(name, _)| name == of).unwrap_or_else(|| panic!("no problem {of}")).1
+}
+
+/// Whichever server the endpoint leads to, the expired certificate is that server's own.
+#[test]
+fn the_endpoint_shows_the_certificate_of_a_server() {
+    let expired = || Err(Gap::new(GapKind::PeerCertificateExpired, "certificate expired"));
+    let mut snapshot = healthy();
+    snapshot.kube().endpoint = expired();
+    assert_eq!(behind(&snapshot, "k8s.api.endpoint https://k8s.example:6443"), [""; 0]);
+    snapshot.kube().servers.insert("cp-2".to_owned(), expired());
+    assert_eq!(behind(&snapshot, "k8s.api.endpoint https://k8s.example:6443"), ["k8s.api.servers cp-2"]);
+    // A server that fails in another way is another matter.
+    snapshot.kube().servers.insert("cp-2".to_owned(), Err(Gap::new(GapKind::TimedOut, "no answer")));
+    assert_eq!(behind(&snapshot, "k8s.api.endpoint https://k8s.example:6443"), [""; 0]);
 }
 
 /// A worker that boots, whose cri and kubelet wait, with the event that each gives.

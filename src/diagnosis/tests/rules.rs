@@ -223,7 +223,7 @@ fn commands_are_told_once_and_those_that_change_something_last() {
         .then(look.clone())
         .then(look.clone())
         .then(other.clone());
-    let next = |recognized: Recognized| recognized.diagnosis(Vec::new()).next;
+    let next = |recognized: Recognized| recognized.diagnosis(Severity::Fail, Vec::new()).next;
     assert_eq!(next(recognized.clone()), [look.clone(), other.clone(), change]);
     assert_eq!(next(recognized.clone().without_remedies()), [look.clone(), other.clone()]);
     assert_eq!(next(recognized.only_remedy(right.clone())), [look, other, right]);
@@ -238,7 +238,7 @@ fn a_diagnosis_is_about_the_problems_that_it_explains() {
         reason: Reason::NodeUnreachable,
         observed: "x".to_owned(),
     };
-    let diagnosis = Recognized::new("it", "it").diagnosis(vec![explained]);
+    let diagnosis = Recognized::new("it", "it").diagnosis(Severity::Fail, vec![explained]);
     assert!(diagnosis.is_about(CheckId::EtcdLag, &target, Reason::NodeUnreachable, "x"));
     assert!(!diagnosis.is_about(CheckId::EtcdSpace, &target, Reason::NodeUnreachable, "x"));
     assert!(!diagnosis.is_about(CheckId::EtcdLag, &Target::new(Kind::Node, "w-2"), Reason::NodeUnreachable, "x"));

@@ -426,6 +426,20 @@ pub(super) const CASES: &[Case] = &[
         ],
     },
     Case {
+        cause: "kubelet-without-certificate",
+        trouble: |snapshot| {
+            let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
+            request.state = crate::snapshot::RequestState::Pending;
+            "kubernetes.io/kube-apiserver-client-kubelet".clone_into(&mut request.signer);
+            "system:node:w-1".clone_into(&mut request.user);
+            snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
+        },
+        needs: &[
+            |snapshot| snapshot.kube().signing_requests.as_mut().unwrap()[0].user = "system:bootstrap:abc".to_owned(),
+            |snapshot| snapshot.kube().signing_requests = gap(GapKind::Forbidden),
+        ],
+    },
+    Case {
         cause: "etcd-joining",
         trouble: |snapshot| joins_etcd(snapshot, "cp-3"),
         needs: &[

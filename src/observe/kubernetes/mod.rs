@@ -16,6 +16,7 @@ mod peer;
 mod plugin;
 mod probe;
 mod room;
+mod signing;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

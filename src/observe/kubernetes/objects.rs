@@ -11,17 +11,16 @@ use super::gaps::short;
 use super::lists::{Item, Kept, Listed};
 use super::room;
 use super::wire::meta::{MicroTime, ObjectMeta, Time};
-use super::wire::{apps, certificates, coordination, core, discovery};
+use super::wire::{apps, coordination, core, discovery};
 use crate::observe::flags;
 use crate::snapshot::{
     AUTOSCALER_TAINT, Condition, ContainerState, Flags, KubeNode, Lease, Leases, Pod, PodEvent, PodState, PullingPod,
-    RequestState, ServiceEndpoint, SigningRequest, Spread, StartingPod, Taint, UnplacedPod, Workload, badness,
-    has_ended,
+    ServiceEndpoint, Spread, StartingPod, Taint, UnplacedPod, Workload, badness, has_ended,
 };
 use crate::text::sanitize::without_secrets;
 
 /// Lists make sure that there is one.
-fn name(metadata: &ObjectMeta) -> String {
+pub(super) fn name(metadata: &ObjectMeta) -> String {
     metadata.name.clone().unwrap_or_default()
 }
 
@@ -851,29 +850,6 @@ fn workload(metadata: &ObjectMeta) -> Workload {
     }
 }
 
-impl Kept for SigningRequest {
-    type Object = certificates::CertificateSigningRequest;
-
-    fn of(request: certificates::CertificateSigningRequest) -> Self {
-        let status = request.status.unwrap_or_default();
-        let conditions = status.conditions.unwrap_or_default();
-        let is = |type_: &str| conditions.iter().any(|it| it.type_ == type_);
-        let is_issued = status.certificate.is_some_and(|certificate| !certificate.is_empty());
-        let state = match (is("Denied"), is("Approved")) {
-            (false, false) => RequestState::Pending,
-            (false, true) if !is_issued => RequestState::Unissued,
-            (false, true) => RequestState::Settled,
-            (true, _) => RequestState::Denied,
-        };
-        Self {
-            name: name(&request.metadata),
-            signer: request.spec.signer_name,
-            user: request.spec.username.unwrap_or_default(),
-            state,
-        }
-    }
-}
-
 /// The API's default.
 const TCP: &str = "TCP";
 
@@ -947,12 +923,12 @@ impl Kept for Slice {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    pub(in super::super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
         serde_json::from_value(value).unwrap()
     }
 
@@ -1157,30 +1133,6 @@ mod tests {
                 "spec": {"containers": [{"name": "kube-scheduler", "command": command, "args": args}]},
             })));
             assert_eq!(pod.leader_elect, expected, "{command} {args}");
-        }
-    }
-
-    #[test]
-    fn a_request_is_pending_until_it_is_approved_or_denied_and_then_waits_for_its_certificate() {
-        use RequestState::{Denied, Pending, Settled, Unissued};
-        let is = |type_: &str| json!({"type": type_, "status": "True"});
-        for (conditions, certificate, state) in [
-            (json!(null), json!(null), Pending),
-            (json!([]), json!(""), Pending),
-            (json!([is("Failed")]), json!(null), Pending),
-            (json!([is("Approved")]), json!("LS0t"), Settled),
-            (json!([is("Approved")]), json!(null), Unissued),
-            (json!([is("Approved")]), json!(""), Unissued),
-            (json!([is("Approved"), is("Failed")]), json!(null), Unissued),
-            (json!([is("Denied")]), json!(null), Denied),
-        ] {
-            let request = SigningRequest::of(read(json!({
-                "metadata": {"name": "csr-1"},
-                "spec": {"request": "", "signerName": "kubernetes.io/kubelet-serving", "username": "system:node:w-1"},
-                "status": {"conditions": conditions, "certificate": certificate},
-            })));
-            assert_eq!(request.state, state, "{conditions}");
-            assert_eq!((request.signer.as_str(), &*request.user), ("kubernetes.io/kubelet-serving", "system:node:w-1"));
         }
     }
 

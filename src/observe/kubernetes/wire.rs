@@ -517,7 +517,7 @@ pub(super) mod certificates {
             spec: CertificateSigningRequestSpec,
             status: Option<CertificateSigningRequestStatus>,
         }
-        CertificateSigningRequestSpec { signer_name: String, username: Option<String>, }
+        CertificateSigningRequestSpec { request: Option<String>, signer_name: String, username: Option<String>, }
         CertificateSigningRequestStatus { certificate: Option<String>, ; bounded_list { conditions: Vec<Condition>, } }
         Condition { type_: String, }
     }

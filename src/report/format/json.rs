@@ -112,7 +112,7 @@ pub(crate) struct Document<'a> {
     not_observed: Vec<String>,
     /// Where the facts came from.
     sources: Origins<'a>,
-    /// What lies behind the problems of the last complete round, from root to symptom. Empty if nothing was recognized; it never
+    /// What lies behind the problems of the last complete round, the one to begin with first. Empty if nothing was recognized; it never
     /// changes the result.
     diagnoses: Many<'a, Diagnosis<'a>>,
     /// With `--evidence logs`: the logs of services and static pods that had failed in the last complete round.
@@ -179,6 +179,8 @@ struct Diagnosis<'a> {
     title: &'static str,
     /// What it means for the cluster and its workloads, as half a sentence.
     impact: &'static str,
+    /// warn, error or fail: the worst of the problems that it explains.
+    severity: &'static str,
     /// One sentence with names and figures.
     headline: String,
     /// The observed facts that it rests on.
@@ -526,6 +528,7 @@ fn diagnosis_entry<'a>(diagnosis: &'a diagnosis::Diagnosis, report: &Report) -> 
         id: diagnosis.id,
         title: cause.map_or("", |cause| cause.title),
         impact: cause.map_or("", |cause| cause.impact),
+        severity: diagnosis.severity.status().name(),
         headline: clean(&diagnosis.headline),
         evidence: Many::of(|| {
             diagnosis.seen.iter().map(|seen| Seen { target: target(&seen.target), observed: clean(&seen.observed) })

@@ -12,7 +12,7 @@ use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, field, label, shown, wrap};
 use super::{diagnoses, groups};
 use crate::diagnosis::{self, Diagnosis};
-use crate::model::{CheckId, Exit, Kind, Severity, Target, log_line};
+use crate::model::{CheckId, Exit, Kind, Page, Severity, Target, log_line};
 use crate::report::Report;
 use crate::snapshot::logs::{Source, Tail};
 use crate::text::sanitize::{brief, clean, ends, log_lines};
@@ -49,6 +49,8 @@ pub(crate) struct Cause {
     blocked: BTreeSet<CheckId>,
     /// What `explain` takes.
     explained_as: &'static str,
+    /// The same on the web.
+    page: Page,
     /// What it means for the cluster, where it was recognized.
     impact: Option<&'static str>,
 }
@@ -120,9 +122,8 @@ impl Cause {
         let (told, left) = groups::lines(&facts, most, shown, style, |it| format!("{}: {}", it.whom, it.observed));
         let told = if style.verbose { told } else { told.iter().map(|line| brief(line, excerpt::MOST)).collect() };
         let left = (left > 0).then(|| groups::more(left));
-        let explained = those.iter().flat_map(|it| report.explained(it).into_values().flatten());
         Self {
-            severity: explained.map(|(_, problem)| problem.severity).max().unwrap_or(Severity::Fail),
+            severity: those.iter().map(|it| it.severity).max().unwrap_or(Severity::Fail),
             id: those[0].id,
             headline: headline(those),
             evidence: labeled("seen", told.into_iter().chain(left)),
@@ -132,6 +133,7 @@ impl Cause {
             shows: those.iter().flat_map(|it| &it.explains).map(|it| it.check).collect(),
             blocked: those.iter().flat_map(|it| report.blocked(it)).collect(),
             explained_as: those[0].id,
+            page: Page::Cause(those[0].id),
             impact: diagnosis::find(those[0].id).map(|cause| cause.impact),
         }
     }
@@ -176,6 +178,7 @@ impl Cause {
             shows: consequences.iter().flat_map(|it| &it.also).map(|(also, _)| *also).chain([id]).collect(),
             blocked: consequences.map(|it| it.blocked).unwrap_or_default(),
             explained_as: block.reason.code(),
+            page: Page::Reason(block.reason),
             impact: None,
         }
     }
@@ -201,6 +204,10 @@ impl Cause {
         let explain = format!("cluster-health explain {}", self.explained_as);
         let explain = paint(style.color, Paint::Hint, &explain);
         lines.push(field("more", &format!("{}{explain}", self.extent())));
+        // Who reads the log of a pipeline has no program at hand, and no link to follow.
+        if !style.links {
+            lines.push(field("", &self.page.to_string()));
+        }
         lines
     }
 

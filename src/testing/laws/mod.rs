@@ -20,6 +20,7 @@ mod removal;
 mod reports;
 mod rights;
 mod states;
+mod stories;
 mod tables;
 mod worlds;
 
