@@ -96,7 +96,10 @@ fn judge(path: &Path) -> Vec<String> {
     let outcome = program.run();
     let here = [("$CP1", machine(0)), ("$CP2", machine(1)), ("$CP3", machine(2)), ("$W1", machine(3))];
     let different = match serde_json::from_str(&outcome.stdout) {
-        Ok(report) => expectation(&state.name, &here).compare(outcome.code, &report),
+        Ok(report) => {
+            let stories = story::broken(&report).into_iter().map(|it| format!("{}: {}", it.law, it.why));
+            expectation(&state.name, &here).compare(outcome.code, &report).into_iter().chain(stories).collect()
+        }
         Err(error) => vec![format!("no report: {error}\n{}", outcome.stderr)],
     };
     different.into_iter().map(|difference| format!("{}: {difference}", state.name)).collect()

@@ -27,6 +27,8 @@ pub(crate) struct Seen {
     /// The same of those that another one explains.
     pub(crate) explained: BTreeSet<String>,
     diagnoses: BTreeSet<String>,
+    /// Laws of every report that it breaks.
+    stories: BTreeSet<String>,
     /// For whoever has to find out why.
     told: String,
 }
@@ -76,6 +78,7 @@ impl Row {
             different.push(format!("exit code {} instead of {}", seen.exit, self.expect.exit));
         }
         sets("problem", &self.expect.problems, &seen.problems, &mut different);
+        sets("broken law", &BTreeSet::new(), &seen.stories, &mut different);
         sets("explained problem", &self.expect.explained, &seen.explained, &mut different);
         if let Some(diagnoses) = &self.expect.diagnoses {
             sets("diagnosis", diagnoses, &seen.diagnoses, &mut different);
@@ -262,6 +265,7 @@ impl Seen {
             }
         }
         let diagnoses = list(&judged.report, "diagnoses").iter().map(|diagnosis| text(&diagnosis["id"])).collect();
-        Self { exit: judged.outcome.code, problems, explained, diagnoses, told: judged.to_string() }
+        let stories = story::broken(&judged.report).iter().map(|it| format!("{}: {}", it.law, it.why)).collect();
+        Self { exit: judged.outcome.code, problems, explained, diagnoses, stories, told: judged.to_string() }
     }
 }

@@ -6,7 +6,7 @@ use crate::advice;
 use crate::case::{Case, Planted};
 use crate::faults::Does;
 use crate::random::Random;
-use crate::run::{Problem, Program, Said};
+use crate::run::{Cause, Problem, Program, Said};
 use crate::truth::{Truth, Verdict};
 
 /// A law that a run has broken.
@@ -84,10 +84,50 @@ fn alone(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<Broken> {
             );
         }
     }
+    for story in story::broken(&said.report) {
+        add(story.law, story.why);
+    }
+    for (law, why) in stories(case, truth, said) {
+        add(&law, why);
+    }
     for command in said.tries() {
         if let Some(why) = advice::fault(&command, said) {
             add("advice", format!("{why}: {}", said.translated(&command)));
             break;
+        }
+    }
+    broken
+}
+
+/// One fault, one story: it is the first cause. Of two faults that have nothing to do with each other, both are causes.
+fn stories(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<(String, String)> {
+    let causes = said.causes();
+    let tells = |cause: &Cause, planted: &Planted| {
+        let is_named = cause.words.iter().any(|word| planted.fault.said.contains(&word.as_str()));
+        is_named && cause.about.iter().any(|about| is_about(about, planted))
+    };
+    let told = |planted: &&&Planted| !planted.fault.said.is_empty() && planted.does() == Does::Breaks;
+    let faults: Vec<_> = truth.shown.iter().filter(told).collect();
+    let mut broken = Vec::new();
+    if let ([planted], true, Verdict::Broken) = (&*faults, case.faults.len() == 1, truth.verdict)
+        && let Some(first) = causes.iter().find(|cause| !cause.is_warning)
+        && !tells(first, planted)
+    {
+        let why = format!("{planted} is the first cause, not {:?} of {:?}", first.words, first.about);
+        broken.push((format!("first-cause:{}", planted.fault.name), why));
+    }
+    // What breaks on one machine can follow from what else is broken there.
+    let machines: BTreeSet<_> = faults.iter().map(|planted| planted.machine).collect();
+    if faults.len() > 1
+        && machines.len() == faults.len()
+        && !faults.iter().any(|planted| planted.fault.touches.is_cluster())
+    {
+        for planted in faults.iter().filter(|planted| !causes.iter().any(|cause| tells(cause, planted))) {
+            let why = format!(
+                "{planted} is a cause, and not only a consequence of {:?}",
+                causes.iter().map(|it| &it.words).collect::<Vec<_>>()
+            );
+            broken.push((format!("no-cause:{}", planted.fault.name), why));
         }
     }
     broken

@@ -1,5 +1,6 @@
 //! One run of the built program against the cluster of a case.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -159,6 +160,15 @@ pub(crate) struct Problem {
     pub(crate) target: String,
 }
 
+/// A cause that is told.
+pub(crate) struct Cause {
+    /// Its id, and the reasons that it explains.
+    pub(crate) words: Vec<String>,
+    /// Its targets and its headline.
+    pub(crate) about: Vec<String>,
+    pub(crate) is_warning: bool,
+}
+
 impl Said {
     /// Of the checks.
     pub(crate) fn problems(&self) -> Vec<Problem> {
@@ -191,6 +201,39 @@ impl Said {
             named.extend(about.chain(headline).map(|about| (text(&diagnosis["id"]), about)));
         }
         named
+    }
+
+    /// Its causes as people read them, the first one first: what was recognized, then what no diagnosis explains.
+    pub(crate) fn causes(&self) -> Vec<Cause> {
+        let (mut causes, mut told) = (Vec::new(), BTreeSet::new());
+        let key = |it: &Value, check: &Value| {
+            (text(check), text(&it["reason"]), text(&it["observed"]), it["target"].to_string())
+        };
+        for diagnosis in list(&self.report["diagnoses"]) {
+            let explains = list(&diagnosis["explains"]);
+            told.extend(explains.iter().map(|it| key(it, &it["check"])));
+            let targets = list(&diagnosis["evidence"]).iter().chain(explains).map(|it| self.target(&it["target"]));
+            causes.push(Cause {
+                words: [text(&diagnosis["id"])]
+                    .into_iter()
+                    .chain(explains.iter().map(|it| text(&it["reason"])))
+                    .collect(),
+                about: targets.chain([self.translated(&text(&diagnosis["headline"]))]).collect(),
+                is_warning: diagnosis["severity"] == "warn",
+            });
+        }
+        for check in list(&self.report["checks"]) {
+            let begins =
+                |problem: &&Value| problem["explainedBy"].is_null() && !told.contains(&key(problem, &check["id"]));
+            for problem in list(&check["problems"]).iter().filter(begins) {
+                causes.push(Cause {
+                    words: vec![text(&problem["reason"])],
+                    about: vec![self.target(&problem["target"]), self.translated(&text(&problem["observed"]))],
+                    is_warning: problem["severity"] == "warn",
+                });
+            }
+        }
+        causes
     }
 
     /// What is proposed to be tried: of problems and of diagnoses.
