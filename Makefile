@@ -84,6 +84,14 @@ chaos: setup ## Run the program against random clusters with random faults: SEED
 	$(CARGO) build --locked --package cluster-health --package chaos
 	$(BUILT)/debug/chaos --program $(BUILT)/debug/cluster-health --out $(BUILT)/chaos --seed $(SEED) --worlds $(N) $(CHAOS)
 
+# The rig's binaries, which the end-to-end tests build as well.
+.PHONY: commands
+commands: setup ## Run every command that is proposed for any fault by the real talosctl and kubectl (Go)
+	@tools/setup talosctl
+	e2e/rig/build.sh talosctl kubectl
+	$(CARGO) build --locked --package cluster-health --package chaos
+	$(BUILT)/debug/chaos --program $(BUILT)/debug/cluster-health --out $(BUILT)/chaos --faults --tools "$(E2E_CACHE)/bin"
+
 .PHONY: attack
 attack: release ## Run the program against malicious servers and files, and measure memory and time (five minutes)
 	$(CARGO) build --locked --package attack

@@ -123,7 +123,7 @@ fn is_planted(node: &str) -> bool {
 }
 
 /// As a shell splits it.
-fn words(command: &str) -> Result<Vec<String>, &'static str> {
+pub(crate) fn words(command: &str) -> Result<Vec<String>, &'static str> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in command.chars() {
         match (quote, letter) {

@@ -18,6 +18,7 @@ mod random;
 mod run;
 mod shapes;
 mod shrink;
+mod tools;
 mod truth;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ use crate::laws::Broken;
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::run::Program;
+use crate::tools::Tools;
 
 /// Holds the built program before random clusters whose truth is known.
 #[derive(Parser)]
@@ -57,6 +59,10 @@ struct Cli {
     /// All addresses are of IPv6, of which loopback has to have enough: `unshare --net`, and one cluster at a time
     #[arg(long)]
     ipv6: bool,
+    /// Where talosctl and kubectl are: commands that read are run against the clusters, of those that change something the
+    /// arguments are parsed; each kind of command once
+    #[arg(long, value_name = "DIR")]
+    tools: Option<PathBuf>,
     /// Clusters at a time
     #[arg(long, default_value_t = 12)]
     jobs: usize,
@@ -81,7 +87,8 @@ fn main() -> ExitCode {
 
 fn chaos(cli: &Cli) -> anyhow::Result<bool> {
     allow_many_sockets();
-    let program = Program { path: std::path::absolute(&cli.program)?, ipv6: cli.ipv6 };
+    let tools = cli.tools.as_ref().map(std::path::absolute).transpose()?.map(Tools::of);
+    let program = Program { path: std::path::absolute(&cli.program)?, ipv6: cli.ipv6, tools };
     if let Some(line) = &cli.case {
         return one(&program, &line.parse()?);
     }
@@ -252,6 +259,11 @@ impl Hunt {
         }
         let errors = lock(&self.errors);
         errors.iter().for_each(|error| println!("not run: {error}"));
+        let misunderstood = self.program.tools.as_ref().map(Tools::misunderstood).unwrap_or_default();
+        misunderstood.iter().for_each(|command| println!("not understood: {command}"));
+        if let Some(tools) = &self.program.tools {
+            println!("{} kinds of commands were given to talosctl and kubectl", tools.count());
+        }
         let worlds = self.next.load(Ordering::Relaxed);
         println!(
             "seed {}: {} findings, {} known, {} not seen twice, {} not run, about {worlds} worlds",
@@ -261,7 +273,7 @@ impl Hunt {
             unsteady.len(),
             errors.len()
         );
-        found.is_empty() && needless.is_empty() && errors.is_empty()
+        found.is_empty() && needless.is_empty() && errors.is_empty() && misunderstood.is_empty()
     }
 }
 

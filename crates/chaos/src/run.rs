@@ -13,6 +13,7 @@ use simulator::{Network, Simulator};
 
 use crate::case::{Case, Machine};
 use crate::plan::Plan;
+use crate::tools::Tools;
 
 /// No run takes so long, unless it hangs.
 const HUNG: Duration = Duration::from_secs(90);
@@ -23,6 +24,8 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
     /// Clusters have addresses of IPv6 alone.
     pub(crate) ipv6: bool,
+    /// What runs the commands that it proposes.
+    pub(crate) tools: Option<Tools>,
 }
 
 /// What a run has said.
@@ -80,7 +83,11 @@ impl Program {
         let report = serde_json::from_str(&stdout).unwrap_or(Value::Null);
         let machines = plan.machines.iter().zip(plan.names).zip(addresses);
         let machines = machines.map(|((machine, name), address)| (name, address, *machine)).collect();
-        Ok(Said { exit, report, stderr, after, machines, balancer })
+        let said = Said { exit, report, stderr, after, machines, balancer };
+        if let Some(tools) = &self.tools {
+            tools.try_all(&said, home.path())?;
+        }
+        Ok(said)
     }
 }
 
@@ -238,12 +245,17 @@ impl Said {
 
     /// What is proposed to be tried: of problems and of diagnoses.
     pub(crate) fn tries(&self) -> Vec<String> {
+        self.proposed("try")
+    }
+
+    /// Proposed commands of a kind: `try`, `remedy`.
+    pub(crate) fn proposed(&self, kind: &str) -> Vec<String> {
         let problems = list(&self.report["checks"]).iter().flat_map(|check| list(&check["problems"]));
         let hints = problems.flat_map(|problem| list(&problem["hints"]));
         let next = list(&self.report["diagnoses"]).iter().flat_map(|diagnosis| list(&diagnosis["next"]));
         hints
             .chain(next)
-            .filter(|hint| hint["kind"] == "try")
+            .filter(|hint| hint["kind"] == kind)
             .filter_map(|hint| hint["command"].as_str().map(str::to_owned))
             .collect()
     }

@@ -38,6 +38,7 @@ pub const ADDRESS_STATUSES: &str = "AddressStatuses.net.talos.dev";
 pub const HOSTNAME_STATUSES: &str = "HostnameStatuses.net.talos.dev";
 pub const LINK_STATUSES: &str = "LinkStatuses.net.talos.dev";
 pub const NETWORK_STATUSES: &str = "NetworkStatuses.net.talos.dev";
+pub const TIME_SERVER_STATUSES: &str = "TimeServerStatuses.net.talos.dev";
 pub const NODE_ADDRESSES: &str = "NodeAddresses.net.talos.dev";
 
 pub const ADJTIME_STATUSES: &str = "AdjtimeStatuses.v1alpha1.talos.dev";

@@ -37,6 +37,16 @@ pub(super) const TYPES: &[Type] = &[
         ..Type::COMMON
     },
     Type {
+        name: kind::TIME_SERVER_STATUSES,
+        display: "TimeServerStatus",
+        namespace: "network",
+        aliases: &["timeserver", "timeservers"],
+        columns: &[("Timeservers", "{.timeServers}")],
+        owner: "network.TimeServerSpecController",
+        form: Form::Message(&[field("timeServers", 1, List(&Text))]),
+        ..Type::COMMON
+    },
+    Type {
         name: kind::KUBE_SPAN_PEER_STATUSES,
         display: "KubeSpanPeerStatus",
         namespace: "kubespan",

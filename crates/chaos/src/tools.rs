@@ -1,0 +1,114 @@
+//! The real talosctl and kubectl: whether they understand the commands that are proposed.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::advice::words;
+use crate::run::Said;
+
+/// Long enough for whatever answers; what a machine that is down is asked hangs, and is ended.
+const LONG: Duration = Duration::from_secs(4);
+
+/// How talosctl and kubectl say that they do not understand what they were given, or that there is no such thing to ask for.
+const MISUNDERSTOOD: &[&str] = &[
+    "unknown flag",
+    "unknown shorthand",
+    "unknown command",
+    "required flag",
+    "accepts ",
+    "requires at least",
+    "requires at most",
+    "flag needs an argument",
+    "invalid argument",
+    "the server doesn't have a resource type",
+    "is not registered",
+    "context was not found",
+    "does not exist",
+    "unable to parse",
+    "must specify",
+];
+
+/// Where they are, and what came of the commands that they were given.
+pub(crate) struct Tools {
+    folder: PathBuf,
+    /// By kind.
+    tried: Mutex<HashMap<String, Option<String>>>,
+}
+
+impl Tools {
+    pub(crate) fn of(folder: PathBuf) -> Self {
+        Self { folder, tried: Mutex::default() }
+    }
+
+    fn tried(&self) -> MutexGuard<'_, HashMap<String, Option<String>>> {
+        self.tried.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs what is proposed to be tried, and has the arguments of what changes something parsed. Of commands that differ in nothing
+    /// but the machine, one.
+    pub(crate) fn try_all(&self, said: &Said, home: &Path) -> anyhow::Result<()> {
+        for (kind, only_parse) in [("try", false), ("remedy", true)] {
+            for command in said.proposed(kind) {
+                let alike: String = said.translated(&command).chars().filter(|it| !it.is_ascii_digit()).collect();
+                if self.tried().contains_key(&alike) {
+                    continue;
+                }
+                let why = self.run(&command, only_parse, home).with_context(|| command.clone())?;
+                self.tried().insert(alike, why.map(|why| format!("`{command}`: {why}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Commands that were not understood, each with what was said of it.
+    pub(crate) fn misunderstood(&self) -> Vec<String> {
+        self.tried().values().flatten().cloned().collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.tried().len()
+    }
+
+    /// What is said of a command that is not understood.
+    fn run(&self, command: &str, only_parse: bool, home: &Path) -> anyhow::Result<Option<String>> {
+        // What more than one plain command needs is for a shell.
+        let Ok(mut words) = words(command) else { return Ok(None) };
+        if only_parse {
+            words.push("--help".to_owned());
+        }
+        let program = self.folder.join(&words[0]);
+        if !program.exists() {
+            return Ok(None);
+        }
+        let output = home.join("output");
+        let file = std::fs::File::create(&output)?;
+        let mut child = Command::new(program)
+            .args(&words[1..])
+            .env_clear()
+            .env("HOME", home)
+            .env("TALOSCONFIG", home.join("talosconfig"))
+            .env("KUBECONFIG", home.join("kubeconfig"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()?;
+        let mut waited = Duration::ZERO;
+        while child.try_wait()?.is_none() {
+            if waited > LONG {
+                child.kill()?;
+                child.wait()?;
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            waited += Duration::from_millis(20);
+        }
+        let said = std::fs::read_to_string(&output)?;
+        let line = said.lines().find(|line| MISUNDERSTOOD.iter().any(|words| line.contains(words)));
+        Ok(line.map(str::to_owned))
+    }
+}
