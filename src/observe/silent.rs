@@ -130,6 +130,27 @@ mod tests {
         }
     }
 
+    /// They are waited for together, however many there are.
+    #[tokio::test(start_paused = true)]
+    async fn a_thousand_silent_machines_take_a_round_no_longer_than_one() {
+        let mut seen = healthy();
+        let machine = seen.nodes[3].clone();
+        seen.nodes = (1..=1000).map(|number| Node { name: format!("w-{number}"), ..machine.clone() }).collect();
+        let names: Vec<String> = seen.nodes.iter().map(|node| node.name.clone()).collect();
+        for name in &names {
+            seen.talos_of(name).contact = Err(Gap::new(GapKind::TimedOut, "before"));
+        }
+        let mut silent = Silent::default();
+        for _ in 0..3 {
+            silent.remember(&seen.nodes);
+            let begun = Instant::now();
+            let heard = names.iter().map(|name| silent.has_answered(name, || after(9.0), begun + PATIENCE));
+            assert!(futures::future::join_all(heard).await.iter().all(Result::is_err));
+            assert_eq!(begun.elapsed(), PATIENCE);
+            tokio::time::sleep(REST).await;
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_comes_late_counts_for_the_next_round() {
         let silent = silent();
