@@ -260,7 +260,9 @@ impl Hunt {
         let errors = lock(&self.errors);
         errors.iter().for_each(|error| println!("not run: {error}"));
         let misunderstood = self.program.tools.as_ref().map(Tools::misunderstood).unwrap_or_default();
-        misunderstood.iter().for_each(|command| println!("not understood: {command}"));
+        for command in &misunderstood {
+            println!("not understood: {command}");
+        }
         if let Some(tools) = &self.program.tools {
             println!("{} kinds of commands were given to talosctl and kubectl", tools.count());
         }
