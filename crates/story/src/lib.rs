@@ -106,16 +106,12 @@ fn disappeared(report: &Value, problems: &[Problem<'_>], broken: &mut Vec<Broken
 /// What destroys is proposed only by who has seen every control plane in this round.
 fn dangerous(report: &Value, broken: &mut Vec<Broken>) {
     let reachable = list(&report["checks"]).iter().find(|check| check["id"] == "talos.nodes.reachable");
-    let unseen: Vec<_> = reachable
-        .into_iter()
-        .flat_map(|check| list(&check["targets"]))
-        .filter(|target| !matches!(text(&target["status"]), "pass" | "warn"))
-        .map(|target| text(&target["target"]["name"]))
-        .collect();
-    let controls = |name: &&str| {
-        list(&report["sources"]["nodes"]).iter().any(|node| node["name"] == **name && node["role"] == "control-plane")
+    let is_seen = |node: &Value| {
+        let mut targets = reachable.into_iter().flat_map(|check| list(&check["targets"]));
+        targets.any(|it| it["name"] == node["name"] && matches!(text(&it["status"]), "pass" | "warn"))
     };
-    let unseen: Vec<_> = unseen.iter().filter(|name| controls(name)).collect();
+    let control_planes = list(&report["sources"]["nodes"]).iter().filter(|node| node["role"] == "control-plane");
+    let unseen: Vec<_> = control_planes.filter(|node| !is_seen(node)).map(|node| text(&node["name"])).collect();
     if unseen.is_empty() {
         return;
     }
@@ -184,7 +180,7 @@ mod tests {
     fn nothing_is_destroyed_while_a_control_plane_is_unseen() {
         let with = |status: &str, command: &str| {
             let mut report = report(&[check("talos.nodes.reachable", "fail", None)]);
-            report["checks"][0]["targets"] = json!([{"target": {"name": "cp-1"}, "status": status}]);
+            report["checks"][0]["targets"] = json!([{"name": "cp-1", "status": status}]);
             report["checks"][0]["problems"][0]["hints"] = json!([{"kind": "remedy", "command": command}]);
             laws(&report)
         };

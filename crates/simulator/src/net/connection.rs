@@ -101,20 +101,22 @@ async fn http(stream: TlsStream<Line>, service: &conduct::Service, served: &Serv
     let peer = tls::peer(stream.get_ref().1);
     let handler = Arc::clone(&served.service.handler);
     let limit = service.answers;
-    let answers = Arc::new(AtomicU32::new(0));
+    // Which calls are answered is decided as they come: which of them is answered first is up to chance.
+    let (calls, answers) = (AtomicU32::new(0), Arc::new(AtomicU32::new(0)));
     let enough = Arc::new(Notify::new());
     let all_answered = Arc::clone(&enough);
     let answer = hyper::service::service_fn(move |mut request: http::Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
         let answer = handler(request);
+        let is_over = limit.is_some_and(|limit| calls.fetch_add(1, Ordering::Relaxed) >= limit);
         let (answers, enough) = (Arc::clone(&answers), Arc::clone(&enough));
         async move {
+            if is_over {
+                return Err(io::Error::from(io::ErrorKind::ConnectionReset));
+            }
             let answer = answer.await;
-            let nth = answers.fetch_add(1, Ordering::Relaxed) + 1;
-            match limit {
-                Some(limit) if nth > limit => return Err(io::Error::from(io::ErrorKind::ConnectionReset)),
-                Some(limit) if nth == limit => enough.notify_one(),
-                _ => {}
+            if limit == Some(answers.fetch_add(1, Ordering::Relaxed) + 1) {
+                enough.notify_one();
             }
             Ok(mangle::apply(answer))
         }
