@@ -145,9 +145,10 @@ impl Case {
     fn takes_fault(&self, planted: &Planted) -> bool {
         let meets = |other: &Planted| {
             let touches = planted.fault.touches;
-            let same_machine = other.machine == planted.machine || touches.is_cluster();
+            let same_machine =
+                other.machine == planted.machine || touches.is_cluster() || other.fault.touches.is_cluster();
             (other.fault.name == planted.fault.name && other.machine == planted.machine)
-                || (touches == other.fault.touches && !touches.is_nothing() && same_machine)
+                || (touches.excludes(other.fault.touches) && same_machine)
         };
         (planted.fault.fits)(self)
             && !self.faults.iter().any(meets)

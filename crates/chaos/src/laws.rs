@@ -109,7 +109,9 @@ fn stories(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<(String, String)>
     let told = |planted: &&&Planted| !planted.fault.said.is_empty() && planted.does() == Does::Breaks;
     let faults: Vec<_> = truth.shown.iter().filter(told).collect();
     let mut broken = Vec::new();
-    if let ([planted], true, Verdict::Broken) = (&*faults, case.faults.len() == 1, truth.verdict)
+    // What is demanded and is not so is a fault as well.
+    let is_alone = case.faults.len() == 1 && !case.choices.iter().any(|choice| (choice.demands)(case));
+    if let ([planted], true, Verdict::Broken) = (&*faults, is_alone, truth.verdict)
         && let Some(first) = causes.iter().find(|cause| !cause.is_warning)
         && !tells(first, planted)
     {

@@ -140,8 +140,10 @@ impl<'a> Now<'a> {
             () if self.any(Does::Blinds)
                 && self.case.choices.iter().all(|choice| choice.leaves_out.is_empty() && choice.narrows.is_empty()) =>
             {
-                Verdict::Blind
+                // What is not seen can be worth a word of its own, and words fail.
+                if self.warnings_fail() { Verdict::BrokenUnseen } else { Verdict::Blind }
             }
+            () if sightless && self.warnings_fail() => Verdict::Any,
             () if sightless => Verdict::NotRed,
             () => Verdict::Healthy,
         }

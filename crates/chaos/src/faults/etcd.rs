@@ -98,7 +98,7 @@ pub(super) fn etcd() -> Vec<Fault> {
         Fault {
             shown: &[Source::Ready],
             said: &["never-bootstrapped", "etcd-starting"],
-            touches: Touches::Etcd,
+            touches: Touches::Bootstrap,
             spoils_endpoint: true,
             ..state("not-bootstrapped", "bootstrap", On::Cluster)
         },

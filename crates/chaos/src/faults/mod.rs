@@ -80,6 +80,8 @@ pub(crate) enum Touches {
     Node,
     // Those of the cluster.
     Etcd,
+    /// There are no members that anything else could be done to.
+    Bootstrap,
     KubeProxy,
     Network,
     Dns,
@@ -90,8 +92,14 @@ impl Touches {
         self == Self::Nothing
     }
 
+    /// Whether one of the two would undo the other, or leave it nothing to be done to.
+    pub(crate) fn excludes(self, other: Self) -> bool {
+        let takes_members = |one, other| one == Self::Bootstrap && matches!(other, Self::Etcd | Self::Member);
+        !self.is_nothing() && self == other || takes_members(self, other) || takes_members(other, self)
+    }
+
     pub(crate) fn is_cluster(self) -> bool {
-        matches!(self, Self::Etcd | Self::KubeProxy | Self::Network | Self::Dns)
+        matches!(self, Self::Etcd | Self::Bootstrap | Self::KubeProxy | Self::Network | Self::Dns)
     }
 }
 
