@@ -35,7 +35,7 @@ pub(crate) use talos::{
     Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS, LinkAddress,
     MachineStatus, Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service,
     ServiceEvent, ServingCertificate, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus,
-    UnmetCondition, UserPod, Version, Volume, own_role,
+    UnmetCondition, UserPod, VOLUME_PHASES, Version, Volume, own_role,
 };
 
 /// A fact that was asked for: the value, or why there is none.

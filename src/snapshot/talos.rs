@@ -468,6 +468,10 @@ pub(crate) struct Volume {
     pub(crate) failed_syncs: Vec<String>,
 }
 
+/// What a [phase](Volume::phase) can be, each at its number in protobuf.
+pub(crate) const VOLUME_PHASES: [&str; 8] =
+    ["waiting", "failed", "missing", "located", "provisioned", "prepared", "ready", "closed"];
+
 /// Folders in which a machine keeps its data. Each can be a partition of its own since Talos 1.14; before that, `/var` has them all.
 pub(crate) const DATA_MOUNTS: [&str; 5] = ["/var", "/var/lib/etcd", "/var/lib/containerd", "/var/lib/kubelet", LOGS];
 

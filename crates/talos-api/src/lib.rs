@@ -5,6 +5,7 @@
 //! that a build needs no protobuf compiler; the test `codegen` holds both together.
 //!
 //! - `common`, `machine`, `cluster`: Talos, `api/{common/common,machine/machine,cluster/cluster}.proto` of releases 1.0 to 1.14.
+//! - `talos.resource.definitions.block`: Talos, `api/resource/definitions/block/block.proto` of releases 1.8 to 1.14.
 //! - `cosi.resource`: the COSI specification, `proto/v1alpha1/{resource,state}.proto`.
 //! - `google.protobuf`, `google.rpc`: protobuf's and gRPC's own. Generated here rather than taken from `prost-types`, so that
 //!   every message can be written as JSON (feature `serde`).
@@ -22,7 +23,6 @@ mod base64;
 #[warn(clippy::pedantic, clippy::use_self, missing_docs)]
 pub mod codec;
 
-#[cfg(any(feature = "serde", feature = "server"))]
 pub use prost::Message;
 
 /// Who a part of an answer is from, and byte streams.
@@ -45,6 +45,11 @@ pub mod cosi {
     pub mod resource {
         include!("gen/cosi.resource.rs");
     }
+}
+
+/// Specifications of the machine's resources.
+pub mod block {
+    include!("gen/talos.resource.definitions.block.rs");
 }
 
 pub mod google {

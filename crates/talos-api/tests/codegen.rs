@@ -2,7 +2,7 @@
 
 #[test]
 fn the_committed_code_is_what_the_proto_files_say() {
-    let protos = ["machine/machine.proto", "cluster/cluster.proto", "cosi/resource.proto"];
+    let protos = ["machine/machine.proto", "cluster/cluster.proto", "cosi/resource.proto", "block/volumes.proto"];
     codegen::check(env!("CARGO_MANIFEST_DIR"), &protos, |builder| {
         builder
             .codec_path("crate::codec::Bounded")

@@ -6,7 +6,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, talos_contact};
 use crate::checks::scope::each_node;
 use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
-use crate::snapshot::{DATA_MOUNTS, GapKind, LOGS, Mount, Node, Volume};
+use crate::snapshot::{DATA_MOUNTS, GapKind, LOGS, Mount, Node, VOLUME_PHASES, Volume};
 use crate::text;
 
 pub(in crate::checks) const DISK: Check = Check {
@@ -41,8 +41,6 @@ const EXISTING: &str = "e-";
 
 /// Most key failures that are listed for a volume.
 const SYNCS: usize = 2;
-
-const PHASES: [&str; 8] = ["waiting", "failed", "missing", "located", "provisioned", "prepared", "ready", "closed"];
 
 fn disk(cluster: &Assessment<'_>) -> Verdict {
     each_node(cluster, |node, verdict| {
@@ -145,7 +143,7 @@ fn in_phase(volume: &Volume) -> Option<Problem> {
             let observed = format!("{}: not there yet, phase `waiting`", volume.id);
             Problem::warn(Reason::VolumeFailed, "no volume that waits", observed)
         }
-        _ if PHASES.contains(&phase) => return None,
+        _ if VOLUME_PHASES.contains(&phase) => return None,
         _ => {
             let observed = format!("{}: phase `{phase}`", volume.id);
             Problem::error(Reason::UnreadableAnswer, "volumes in a phase that is known", observed)

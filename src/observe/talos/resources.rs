@@ -1,8 +1,9 @@
 //! COSI resources: get one, list all of a type.
 
 use serde::de::DeserializeOwned;
+use talos_api::Message;
 use talos_api::cosi::resource::state_client::StateClient;
-use talos_api::cosi::resource::{GetOptions, GetRequest, ListOptions, ListRequest, Resource as Message};
+use talos_api::cosi::resource::{GetOptions, GetRequest, ListOptions, ListRequest, Resource as Sent, Spec};
 use tonic::{Code, Request};
 
 use super::call::{Caller, Failure, Route, SMALL};
@@ -14,9 +15,9 @@ use crate::text::yaml::{self, Bounds};
 /// Most that we take of a list of what one machine has, and of one of what all machines are.
 const OF_MACHINE: Most = Most { resources: 1000, bytes: 2 << 20 };
 const OF_CLUSTER: Most = Most { resources: 20_000, bytes: 16 << 20 };
-/// What is counted for a resource beside its YAML, in bytes.
+/// What is counted for a resource beside its specification, in bytes.
 const OVERHEAD: usize = 256;
-/// Bytes of YAML that are read before others have their turn.
+/// Bytes of specifications that are read before others have their turn.
 const AT_ONCE: usize = 64 << 10;
 /// What of a specification the parser is given. Static pods have the longest: some five hundred values.
 const BOUNDS: Bounds = Bounds { bytes: SMALL, events: 1 << 14, steps: 4 << 20 };
@@ -64,6 +65,8 @@ pub(super) struct Resource {
     kind: &'static str,
     pub(super) id: String,
     yaml: String,
+    /// The same in protobuf. Empty from Talos before 1.9.6, and where every field is zero.
+    proto: Vec<u8>,
 }
 
 impl Resource {
@@ -77,9 +80,26 @@ impl Resource {
         serde_yaml::from_str(&self.yaml).map_err(|error| malformed(&format!("{} `{}`: {error}", self.kind, self.id)))
     }
 
+    /// The specification from its protobuf encoding, which costs a fraction of the YAML. `None`: there are no bytes, which may mean that
+    /// every field is zero, or that this Talos does not send them; the YAML tells.
+    ///
+    /// Only for types of which no field that is zero says something good: here, what is missing cannot be told from what is zero.
+    pub(super) fn message<M: Message + Default>(&self) -> Observed<Option<M>> {
+        if self.proto.is_empty() {
+            return Ok(None);
+        }
+        let decoded = M::decode(self.proto.as_slice());
+        decoded.map(Some).map_err(|error| malformed(&format!("{} `{}`: {error}", self.kind, self.id)))
+    }
+
     #[cfg(test)]
     pub(super) fn literal(kind: &'static str, id: &str, yaml: &str) -> Self {
-        Self { kind, id: id.to_owned(), yaml: yaml.to_owned() }
+        Self { kind, id: id.to_owned(), yaml: yaml.to_owned(), proto: Vec::new() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn encoded(self, proto: &[u8]) -> Self {
+        Self { proto: proto.to_owned(), ..self }
     }
 }
 
@@ -88,7 +108,7 @@ fn malformed(text: &str) -> Gap {
 }
 
 /// `None`: a resource that is about to go is not there any more.
-fn read(of: Type, message: Option<Message>) -> Observed<Option<Resource>> {
+fn read(of: Type, message: Option<Sent>) -> Observed<Option<Resource>> {
     let missing = |what: &str| malformed(&format!("{}: a resource came without {what}", of.short()));
     let message = message.ok_or_else(|| missing("content"))?;
     let metadata = message.metadata.ok_or_else(|| missing("metadata"))?;
@@ -98,9 +118,9 @@ fn read(of: Type, message: Option<Message>) -> Observed<Option<Resource>> {
     if metadata.phase == "tearingDown" {
         return Ok(None);
     }
-    let yaml = message.spec.map(|spec| spec.yaml_spec).filter(|yaml| !yaml.is_empty());
-    let yaml = yaml.ok_or_else(|| missing("specification"))?;
-    Ok(Some(Resource { kind: of.short(), id: metadata.id, yaml }))
+    let spec = message.spec.filter(|spec| !spec.yaml_spec.is_empty());
+    let Spec { yaml_spec: yaml, proto_spec: proto } = spec.ok_or_else(|| missing("specification"))?;
+    Ok(Some(Resource { kind: of.short(), id: metadata.id, yaml, proto }))
 }
 
 fn client(live: Http2, largest: usize) -> StateClient<Http2> {
@@ -114,7 +134,7 @@ pub(super) async fn each<T>(resources: Vec<Resource>, read: impl Fn(&Resource) -
     let mut bytes = 0;
     for resource in resources {
         all.push(read(&resource)?);
-        bytes += OVERHEAD + resource.yaml.len();
+        bytes += OVERHEAD + resource.yaml.len() + resource.proto.len();
         if bytes > AT_ONCE {
             bytes = 0;
             tokio::task::yield_now().await;
@@ -185,6 +205,6 @@ impl Caller {
     }
 }
 
-fn weight(resource: &Message) -> usize {
-    resource.spec.as_ref().map_or(0, |spec| spec.yaml_spec.len())
+fn weight(resource: &Sent) -> usize {
+    resource.spec.as_ref().map_or(0, |spec| spec.yaml_spec.len() + spec.proto_spec.len())
 }
