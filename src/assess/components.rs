@@ -6,7 +6,7 @@ use super::Assessment;
 use super::access::contact;
 use super::life::Life;
 use super::population::{etcd_is_bad, has_kubernetes};
-use super::workloads::{Trouble, describe_unready, is_alive, worse};
+use super::workloads::{Renewal, Trouble, describe_unready, is_alive, renewal, worse};
 use crate::model::CheckId;
 use crate::snapshot::{Gap, GapKind, Leases, Node, Observed, Pod, PodState, StaticPodStatus, TalosNode};
 
@@ -210,7 +210,9 @@ fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
         return Place::Here;
     }
     let holder = cluster.list(|kubernetes| &kubernetes.system_leases).and_then(|leases| {
-        let lease = leases.by_name.get(component.name()).filter(|lease| is_alive(lease, leases.date))?;
+        // One that may be renewed is somebody's.
+        let lease = leases.by_name.get(component.name());
+        let lease = lease.filter(|lease| renewal(lease, leases.date) != Renewal::Lapsed)?;
         lease.holder.as_deref()
     });
     holder.filter(|holder| cluster.is_outsider(holder)).map_or(Place::Nowhere, Place::Elsewhere)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::Assessment;
-use super::workloads::{is_alive, says_ready};
+use super::workloads::{Renewal, renewal, says_ready};
 use crate::snapshot::{KubeNode, Leases, System};
 
 /// A node by its name in Kubernetes.
@@ -17,7 +17,8 @@ pub(crate) enum Life {
     Silent,
     /// Pods, leases or endpoints name it, and the list of nodes does not. What was on it is listed for a while.
     Removed,
-    /// Undetermined, because the list of nodes or of leases is missing. Checks that depend on it report which.
+    /// Undetermined, because the list of nodes or of leases is missing, or because nothing tells how old the lease is. Checks that depend
+    /// on it report which.
     Unknown,
 }
 
@@ -42,10 +43,14 @@ pub(super) fn lives<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, Lif
 }
 
 fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>, has_no_leases: bool) -> Life {
-    let renews = leases.map(|leases| match leases.by_name.get(&object.name) {
-        _ if has_no_leases => true,
-        Some(lease) => is_alive(lease, leases.date),
-        None => may_have_none(cluster, object),
+    let renews = leases.and_then(|leases| match leases.by_name.get(&object.name) {
+        _ if has_no_leases => Some(true),
+        Some(lease) => match renewal(lease, leases.date) {
+            Renewal::Renewed => Some(true),
+            Renewal::Lapsed => Some(false),
+            Renewal::Unknown => None,
+        },
+        None => Some(may_have_none(cluster, object)),
     });
     match (renews, says_ready(object)) {
         (Some(true), true) => Life::Works,
@@ -79,22 +84,33 @@ impl Assessment<'_> {
         }
     }
 
-    /// Whether a node is listed as ready while its lease looks stale: its kubelet has just died, or is about to renew it.
+    /// Whether a node is listed as ready while its lease looks stale, or does not tell: its kubelet has just died, or is about to renew it.
     pub(crate) fn a_lease_looks_stale(&self) -> bool {
         let objects = self.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
-        objects.filter(|object| says_ready(object)).any(|object| self.life(&object.name) == Life::Silent)
+        let looks_stale = |name: &str| self.life(name) == Life::Silent || self.renewal(name) == Some(Renewal::Unknown);
+        objects.filter(|object| says_ready(object)).any(|object| looks_stale(&object.name))
+    }
+
+    /// Whether somebody renews the lease of the node with this name. `None`: it has none, or the leases are not known.
+    pub(crate) fn renewal(&self, name: &str) -> Option<Renewal> {
+        let leases = self.list(|kubernetes| &kubernetes.node_leases).filter(|_| !self.has_no_leases())?;
+        leases.by_name.get(name).map(|lease| renewal(lease, leases.date))
     }
 
     /// The kubelet of this node was seen to report: what Kubernetes tells of the node and of its pods is of now. Where the
     /// leases are not known, it was not.
     pub(crate) fn kubelet_reports(&self, name: &str) -> bool {
         let is_seen = self.list(|kubernetes| &kubernetes.node_leases).is_some();
-        is_seen && matches!(self.life(name), Life::Works | Life::Unready)
+        is_seen
+            && matches!(self.life(name), Life::Works | Life::Unready)
+            && self.renewal(name) != Some(Renewal::Unknown)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::snapshot::Snapshot;
     use crate::testing::fixture::{ago, gap, healthy, now};
@@ -113,6 +129,31 @@ mod tests {
         change(&mut snapshot);
         let cluster = Assessment::of(&snapshot);
         (cluster.life("w-1"), cluster.kubelet_reports("w-1"))
+    }
+
+    /// Without `Date`, the time of a renewal is compared with nothing.
+    #[test]
+    fn an_answer_without_date_tells_by_two_samples_or_not_at_all() {
+        let undated = |moved: Option<u64>, still: Option<u64>, lasts: u64| {
+            let mut snapshot = healthy();
+            let leases = snapshot.kube().node_leases.as_mut().unwrap();
+            leases.date = None;
+            leases.by_name.values_mut().for_each(|lease| lease.moved_within = Some(Duration::ZERO));
+            let lease = leases.by_name.get_mut("w-1").unwrap();
+            lease.lasts = Some(Duration::from_secs(lasts));
+            (lease.moved_within, lease.still_for) = (moved.map(Duration::from_secs), still.map(Duration::from_secs));
+            let cluster = Assessment::of(&snapshot);
+            (cluster.life("w-1"), cluster.kubelet_reports("w-1"), cluster.a_lease_looks_stale())
+        };
+        let (works, unknown, silent) =
+            ((Life::Works, true, false), (Life::Unknown, false, true), (Life::Silent, false, true));
+        assert_eq!(undated(None, None, 40), unknown, "a first sample");
+        assert_eq!(undated(Some(12), None, 40), works);
+        assert_eq!(undated(Some(41), None, 40), unknown, "renewed at some time in a long pause");
+        assert_eq!(undated(None, Some(9), 40), unknown);
+        assert_eq!(undated(None, Some(11), 40), silent);
+        assert_eq!(undated(None, Some(11), 300), unknown, "this one is renewed every 75 s");
+        assert_eq!(undated(None, Some(75), 300), silent);
     }
 
     #[test]

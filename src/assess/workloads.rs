@@ -26,9 +26,34 @@ pub(crate) const STUCK: Duration = Duration::from_secs(300);
 /// ready between two crashes never looks as old.
 const RESTARTS_UNTIL_STUCK: u32 = 5;
 
-/// Whether a lease was renewed within its duration.
+/// Whether somebody renews a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// The last renewal is younger than the lease lasts.
+    Renewed,
+    Lapsed,
+    /// The answer of the API server had no `Date`, so nothing tells how old the last renewal is, and what two samples show of it
+    /// decides nothing.
+    Unknown,
+}
+
+pub(crate) fn renewal(lease: &Lease, date: Option<Timestamp>) -> Renewal {
+    let lasts = lasts(lease);
+    // A kubelet renews its lease when a quarter of its duration has passed, and who elects a leader more often than that.
+    let stands_still = || lease.still_for.is_some_and(|still| still >= lasts / 4);
+    match date {
+        _ if was_renewed(lease, date, lasts) => Renewal::Renewed,
+        None if lease.renewed.is_some() && !stands_still() => Renewal::Unknown,
+        _ => Renewal::Lapsed,
+    }
+}
+
 pub(crate) fn is_alive(lease: &Lease, date: Option<Timestamp>) -> bool {
-    was_renewed(lease, date, lease.lasts.map_or(LEASE_LASTS, |lasts| lasts.min(LEASE_LASTS_AT_MOST)))
+    renewal(lease, date) == Renewal::Renewed
+}
+
+fn lasts(lease: &Lease) -> Duration {
+    lease.lasts.map_or(LEASE_LASTS, |lasts| lasts.min(LEASE_LASTS_AT_MOST))
 }
 
 /// Two samples show that it was renewed a short while ago, or so it says by the server's own clock. A holder's clock that runs

@@ -415,6 +415,9 @@ pub(crate) struct Lease {
     /// Upper bound on the time between the last renewal and this reading: that long before, an earlier sample of this run had
     /// another resource version. `None`: no two samples show a renewal.
     pub(crate) moved_within: Option<Duration>,
+    /// The time between the earliest sample of this run that showed the same resource version and this reading. `None`: there is no
+    /// earlier one.
+    pub(crate) still_for: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! Leader election: does one of the instances of a component do the work?
 
-use super::{is_old, miss_mirrors};
+use super::{is_old, miss_mirrors, undated};
 use crate::assess::Assessment;
 use crate::assess::components::{Component, Place, State};
-use crate::assess::workloads::{RENEWAL, is_alive};
+use crate::assess::workloads::{RENEWAL, Renewal, renewal};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed, says_nothing};
 use crate::checks::scope::control_planes;
@@ -80,16 +80,21 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         return says_nothing("the leases of kube-system", "an empty list");
     }
     let lease = leases.by_name.get(component.name());
+    let renewal = lease.map(|lease| renewal(lease, leases.date));
     match unelected(cluster, nodes, component) {
-        Some(Outcome::Skip(_)) if lease.is_some_and(|lease| !is_alive(lease, leases.date)) => {
+        Some(Outcome::Skip(_)) if renewal == Some(Renewal::Lapsed) => {
             return left_over(lease_hint(component, lease));
         }
         Some(outcome) => return outcome,
         None => {}
     }
     let observed = match lease {
-        Some(lease @ Lease { holder: Some(holder), .. }) if is_alive(lease, leases.date) => {
+        Some(Lease { holder: Some(holder), .. }) if renewal == Some(Renewal::Renewed) => {
             return led_by(cluster, component, holder);
+        }
+        Some(Lease { holder: Some(_), .. }) if renewal == Some(Renewal::Unknown) => {
+            verdict.resample_after = Some(RENEWAL);
+            return undated(expected);
         }
         Some(Lease { holder: Some(holder), renewed: Some(renewed), .. }) => {
             format!("held by {holder}, last renewed at {renewed}")

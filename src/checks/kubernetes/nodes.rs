@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{is_old, node_objects};
-use crate::assess::workloads::says_ready;
+use super::{is_old, node_objects, undated};
+use crate::assess::workloads::{Renewal, says_ready};
 use crate::assess::{Assessment, contact, has_kubernetes, is_named_elsewhere};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, talos_way, unregistered, unseen};
@@ -410,6 +410,9 @@ fn lease(cluster: &Assessment<'_>, object: &KubeNode) -> Result<(), Outcome> {
     let leases: &Leases = listed(cluster, |kubernetes| &kubernetes.node_leases, expected)?;
     if cluster.kubelet_reports(&object.name) {
         return Ok(());
+    }
+    if cluster.renewal(&object.name) == Some(Renewal::Unknown) {
+        return Err(undated(expected));
     }
     let observed = match leases.by_name.get(&object.name).map(|lease| lease.renewed) {
         Some(Some(renewed)) => format!("Ready, but last renewed at {renewed}"),

@@ -53,7 +53,7 @@ use futures::FutureExt as _;
 use futures::future::{join_all, try_join_all};
 use http::Uri;
 use lists::{Kept, Listed, Selection, list, list_in};
-use objects::{Ages, PendingPod, RunningImages, Since, Slice, StartedPod, StrandedPod, aged};
+use objects::{Ages, Movement, PendingPod, RunningImages, Since, Slice, StartedPod, StrandedPod, aged};
 use whom::{Claimed, Target, Trusted, Vouchers};
 use wire::{Object, apps, core, eviction};
 
@@ -100,6 +100,8 @@ pub(crate) struct KnownLeases {
 #[derive(Clone, Debug)]
 struct PreviousRound {
     resource_version: String,
+    /// When the earliest sample was asked for that showed this version, without another in between.
+    first: Instant,
     /// When the newest sample was asked for that showed this version.
     asked: Instant,
     /// When the newest sample was asked for that still showed another version: this one is from later.
@@ -123,13 +125,13 @@ impl KnownLeases {
             let leases = seen.iter().flat_map(|leases| &leases.by_name);
             for (name, lease) in leases.filter(|(_, lease)| [NODE_LEASES, SYSTEM].contains(&lease.namespace.as_str())) {
                 let before = known.get(name);
-                let other = match before {
-                    Some(before) if before.resource_version == lease.resource_version => before.other,
-                    before => before.map(|before| before.asked),
+                let (first, other) = match before {
+                    Some(before) if before.resource_version == lease.resource_version => (before.first, before.other),
+                    before => (asked, before.map(|before| before.asked)),
                 };
                 known.insert(
                     name.clone(),
-                    PreviousRound { resource_version: lease.resource_version.clone(), asked, other },
+                    PreviousRound { resource_version: lease.resource_version.clone(), first, asked, other },
                 );
             }
         }
@@ -144,11 +146,13 @@ fn identity(credentials: &KubernetesCredentials) -> (String, String, String) {
     (credentials.source.clone(), credentials.context.clone(), credentials.server.clone())
 }
 
-/// How long ago, at the most, a lease of this version was renewed; `None` if no earlier sample showed another.
-fn moved_within(known: &BTreeMap<String, PreviousRound>, name: &str, resource_version: &str) -> Option<Duration> {
-    let before = known.get(name).filter(|_| !resource_version.is_empty())?;
-    let other = if before.resource_version == resource_version { before.other? } else { before.asked };
-    Some(other.elapsed())
+/// What earlier samples show of a lease of this version: how long ago it was renewed, at the most, if one showed another version, and
+/// for how long it has been the same.
+fn movement(known: &BTreeMap<String, PreviousRound>, name: &str, resource_version: &str) -> Movement {
+    let Some(before) = known.get(name).filter(|_| !resource_version.is_empty()) else { return Movement::default() };
+    let is_same = before.resource_version == resource_version;
+    let other = if is_same { before.other } else { Some(before.asked) };
+    Movement { moved_within: other.map(|other| other.elapsed()), still_for: is_same.then(|| before.first.elapsed()) }
 }
 
 impl KubeClient {
@@ -377,7 +381,7 @@ impl KubeClient {
         let ours = |sights| if known.are_of(&self.credentials) { sights } else { &none };
         let read = async |namespace: String, known: &BTreeMap<String, PreviousRound>| {
             let listed = self.limited(list_in(&self.transport, &self.lists, &namespace, None)).await?;
-            Ok(objects::leases(listed, |name, version| moved_within(known, name, version)))
+            Ok(objects::leases(listed, |name, version| movement(known, name, version)))
         };
         let system = async {
             let (leases, mirrors) = tokio::join!(read(SYSTEM.to_owned(), ours(&known.system)), mirrors);

@@ -665,6 +665,7 @@ impl Kept for Lease {
             namespace: lease.metadata.namespace.unwrap_or_default(),
             // Whoever has seen it before knows.
             moved_within: None,
+            still_for: None,
             renewed: spec.renew_time.map(|time| time.0),
             resource_version: lease.metadata.resource_version.unwrap_or_default(),
             hostname: lease.metadata.labels.and_then(|mut labels| labels.remove("kubernetes.io/hostname")),
@@ -678,11 +679,18 @@ impl Kept for Lease {
     }
 }
 
-/// `moved_within` compares name and resource version with earlier samples.
-pub(super) fn leases(listed: Listed<Lease>, moved_within: impl Fn(&str, &str) -> Option<Duration>) -> Leases {
+/// What earlier samples show of a lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Movement {
+    pub(super) moved_within: Option<Duration>,
+    pub(super) still_for: Option<Duration>,
+}
+
+/// `movement` compares name and resource version with earlier samples.
+pub(super) fn leases(listed: Listed<Lease>, movement: impl Fn(&str, &str) -> Movement) -> Leases {
     let lease = |item: Item<Lease>| {
-        let moved_within = moved_within(&item.name, &item.kept.resource_version);
-        (item.name, Lease { moved_within, ..item.kept })
+        let Movement { moved_within, still_for } = movement(&item.name, &item.kept.resource_version);
+        (item.name, Lease { moved_within, still_for, ..item.kept })
     };
     let (date, last_date) = (listed.date, listed.last_date);
     Leases { date, last_date, by_name: listed.items.into_iter().map(lease).collect() }
@@ -1151,7 +1159,8 @@ pub(super) mod tests {
         }))];
         let date = Some("2026-11-21T13:52:14Z".parse().unwrap());
         let leases = leases(Listed { date, last_date: date, items }, |name, version| {
-            ((name, version) == ("cp-1", "20")).then_some(Duration::from_secs(12))
+            let is_known = (name, version) == ("cp-1", "20");
+            Movement { moved_within: is_known.then_some(Duration::from_secs(12)), still_for: None }
         });
         assert_eq!(leases.date, date);
         let lease = &leases.by_name["cp-1"];

@@ -617,22 +617,25 @@ async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
             holder: None,
             lasts: None,
             moved_within: None,
+            still_for: None,
         };
         Ok(Leases { date: None, last_date: None, by_name: BTreeMap::from([("cp-1".to_owned(), lease)]) })
     };
     let sample = |version: &str| sample_of("kube-node-lease", version);
-    let moved =
-        |known: &KnownLeases, version: &str| moved_within(&known.node, "cp-1", version).map(|within| within.as_secs());
+    let of_version = |known: &KnownLeases, version: &str| movement(&known.node, "cp-1", version);
+    let moved = |known: &KnownLeases, version: &str| of_version(known, version).moved_within.map(|it| it.as_secs());
+    let still = |known: &KnownLeases, version: &str| of_version(known, version).still_for.map(|it| it.as_secs());
     let (of, none) = (Ok(credentials("https://192.0.2.1:6443")), Err(Gap::not_asked()));
     let seconds = |seconds| tokio::time::advance(Duration::from_secs(seconds));
     let mut known = KnownLeases::default();
-    assert_eq!(moved(&known, "1"), None, "the first sight of it");
+    assert_eq!((moved(&known, "1"), still(&known, "1")), (None, None), "the first sight of it");
     known.remember(&of, Instant::now(), &sample("1"), &none);
-    assert_eq!(moved(&known, "1"), None);
+    assert_eq!((moved(&known, "1"), still(&known, "1")), (None, Some(0)));
     assert_eq!(moved(&known, ""), None, "no version is no evidence");
     // It may have been renewed at once and never again.
     seconds(70).await;
-    assert_eq!(moved(&known, "2"), Some(70));
+    assert_eq!((moved(&known, "2"), still(&known, "2")), (Some(70), None));
+    assert_eq!(still(&known, "1"), Some(70));
     // A sample that was long under way is from when it was asked for.
     let asked = Instant::now();
     seconds(5).await;
@@ -649,4 +652,5 @@ async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
     assert_eq!((moved(&known, "2"), moved(&known, "3")), (Some(85), Some(15)));
     known.remember(&of, Instant::now(), &sample("2"), &none);
     assert_eq!((moved(&known, "2"), moved(&known, "3")), (Some(85), Some(0)));
+    assert_eq!(still(&known, "2"), Some(15), "since its first sample");
 }

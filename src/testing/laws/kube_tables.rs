@@ -475,6 +475,7 @@ fn lease(holder: Change<Lease>) -> Table<Lease> {
             harmless("no longer than is believed", |it| it.lasts = Some(Duration::MAX)),
         ],
         moved_within: [harmless("one more sign of life", |it| it.moved_within = Some(Duration::from_secs(1)))],
+        still_for: [harmless("its time tells more", |it| it.still_for = Some(Duration::from_secs(60)))],
     })
 }
 
