@@ -436,9 +436,9 @@ pub(super) fn no_readyz(cluster: &Assessment<'_>, gap: &Gap) -> Problem {
     }
 }
 
-/// Asks the same of a server that is not the kubeconfig's.
+/// Asks the same of a server that is not the kubeconfig's. One that hangs would keep whoever asks for a minute.
 pub(super) fn ask_server(server: &str) -> Hint {
-    Hint::run("{kubectl} --server {} get --raw '/readyz?verbose'", [server])
+    Hint::run("{kubectl} --server {} --request-timeout 5s get --raw '/readyz?verbose'", [server])
 }
 
 /// Shows more of a server with this problem, at `host:port`. One with a bad certificate would tell kubectl no more than that.

@@ -12,7 +12,7 @@ use Step::{Change, Do, Look};
 pub(super) const NOT_BOOTSTRAPPED: Cause = Cause {
     id: "cluster-not-bootstrapped",
     title: "the cluster was never bootstrapped",
-    impact: "there is no Kubernetes yet",
+    impact: "there is no Kubernetes; if there has ever been one, do not bootstrap, but restore a snapshot",
     explain: "etcd waits on every control plane, none of them has any data, and no Kubernetes API answers. This is the state \
 of a cluster before its first and only bootstrap. Until one control plane is bootstrapped, the others and all kubelets wait \
 forever.\n\n\
@@ -34,7 +34,7 @@ fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::EtcdService, &[Reason::NeverBootstrapped]).collect();
     let Some(first) = signs.first() else { return Vec::new() };
     let headline = format!(
-        "the cluster was never bootstrapped: etcd waits on all {} control planes, and none has data",
+        "the cluster was never bootstrapped, or all of it was wiped: etcd waits to be bootstrapped on all {} control planes, and none has data",
         signs.len()
     );
     // Everything that Kubernetes is made of waits for etcd; how the machines are otherwise is their own affair.

@@ -15,7 +15,7 @@ use Step::{Change, Do, Look};
 pub(super) const QUORUM: Cause = Cause {
     id: "etcd-quorum-lost",
     title: "etcd has lost its quorum: Kubernetes accepts no changes",
-    impact: "Kubernetes accepts no changes: nothing is scheduled, replaced or updated; running pods keep running",
+    impact: "Kubernetes accepts no changes and soon stops answering: nothing is scheduled, replaced or updated; running pods keep running",
     explain: "More than half of etcd's voters have to be up and connected. They are not: a member that answers reports no \
 leader, and no other answer contradicts it. Kubernetes cannot change anything and soon stops answering; running pods keep \
 running.\n\n\
@@ -162,9 +162,10 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
 pub(super) const CORRUPT: Cause = Cause {
     id: "etcd-data-corrupt",
     title: "the data of an etcd member differs from that of the others",
-    impact: "reads through this member may return wrong data",
+    impact: "Kubernetes accepts no changes, and reads through this member may return wrong data; running pods keep running",
     explain: "etcd has compared its members and found that one has different data: a disk or memory fault, or a copied data \
-directory. Reads from this member may be wrong.\n\n\
+directory. Reads from this member may be wrong, and as long as the alarm is raised every member refuses writes (`etcdserver: corrupt \
+cluster`).\n\n\
 Never disarm this alarm to continue working. Take a snapshot from an intact member, remove the corrupt one, wipe its data and \
 let it rejoin. If it is not clear which member is intact, restore a backup.",
     source: ETCD_CORRUPTION,
@@ -177,8 +178,35 @@ let it rejoin. If it is not clear which member is intact, restore a backup.",
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
     ],
-    recognize: |symptoms| alarm(symptoms, &CORRUPT, &[Reason::AlarmCorrupt], "is corrupt"),
+    recognize: |symptoms| {
+        let made = alarm(symptoms, &CORRUPT, &[Reason::AlarmCorrupt], "refuses every write, because data is corrupt");
+        made.into_iter().map(|diagnosis| replaced(symptoms, diagnosis)).collect()
+    },
 };
+
+/// With the commands that replace the member, if it is one, everybody was seen, and the others keep a quorum without it, and serve.
+fn replaced(symptoms: &Symptoms<'_>, diagnosis: Recognized) -> Recognized {
+    let corrupt: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, &[Reason::AlarmCorrupt]).collect();
+    let control_planes: Vec<&Node> = symptoms.snapshot.control_planes().collect();
+    let are_seen = control_planes.iter().all(|node| node.talos.contact.is_ok() && node.talos.etcd_status.is_ok());
+    let keep_a_quorum = control_planes.len() > 2 && others_keep_a_quorum(symptoms);
+    let ([sign], true) = (&*corrupt, are_seen && keep_a_quorum) else { return diagnosis };
+    let (Some(machine), Some(id)) = (symptoms.machine(sign.target), sign.target.id.as_deref()) else {
+        return diagnosis;
+    };
+    let others = || control_planes.iter().filter(|node| node.address != machine.address);
+    let kubernetes = symptoms.snapshot.kubernetes.as_ref();
+    let is_served = |node: &&Node| kubernetes.is_some_and(|it| it.servers.get(&node.name).is_some_and(Result::is_ok));
+    let Some(intact) = others().next().filter(|_| others().all(is_served)) else { return diagnosis };
+    let (intact, machine) = (intact.address.as_str(), machine.address.as_str());
+    diagnosis
+        .then(Hint::remedy("{talosctl} -n {} etcd snapshot db.snapshot", [intact]))
+        .then(Hint::remedy("{talosctl} -n {} etcd remove-member {}", [intact, id]))
+        .then(Hint::remedy(
+            "{talosctl} -n {} reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot",
+            [machine],
+        ))
+}
 
 /// How a member shows that it does not take part yet.
 const JOINING: &[Reason] = &[Reason::Learner, Reason::MemberJoining];
@@ -297,7 +325,9 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
             return Vec::new();
         }
         let removed = signs.filter(|sign| {
-            let is_out = |it: &Sign<'_>| it.check == CheckId::EtcdService && it.problem.severity == Severity::Fail;
+            // A service that waits for its machine's network or disk says nothing of the member.
+            let is_of_etcd = |it: &Sign<'_>| it.check == CheckId::EtcdService && it.is_root();
+            let is_out = |it: &Sign<'_>| is_of_etcd(it) && it.problem.severity == Severity::Fail;
             symptoms.is_open(sign)
                 && others_keep_a_quorum(symptoms)
                 && symptoms.about(sign.target).any(|it| is_out(&it))

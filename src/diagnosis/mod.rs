@@ -265,7 +265,7 @@ fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosi
 fn in_order(mut made: Vec<Diagnosis>) -> Vec<Diagnosis> {
     let is_of_all = |diagnosis: &Diagnosis| {
         let takes_api = diagnosis.explains.iter().any(|it| it.check == CheckId::K8sApiEndpoint);
-        takes_api || diagnosis.id == etcd::OUT_OF_SPACE.id
+        takes_api || [etcd::OUT_OF_SPACE.id, etcd::CORRUPT.id].contains(&diagnosis.id)
     };
     made.sort_by_key(|it| (it.severity == Severity::Warn, it.id != etcd::QUORUM.id, !is_of_all(it)));
     made

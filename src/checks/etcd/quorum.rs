@@ -299,6 +299,17 @@ fn voters_not_given(views: &[View<'_>], members: Option<&[EtcdMember]>) -> Vec<S
     voters.map(name).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
+const ODD: &str = "an odd number of voters";
+
+/// Control planes that no listed member is.
+fn outside<'v>(views: &'v [View<'_>], members: Option<&'v [EtcdMember]>) -> impl Iterator<Item = &'v str> {
+    views.iter().filter_map(move |view| {
+        let node = view.node?;
+        let is_it = |member: &EtcdMember| view.id == Some(member.id) || could_be(member, node);
+        (!members?.iter().any(is_it)).then_some(view.target.name.as_str())
+    })
+}
+
 fn name(member: &EtcdMember) -> String {
     if member.name.is_empty() { hex(member.id) } else { member.name.clone() }
 }
@@ -341,6 +352,9 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     let needed = if voters > 2 { wanted.max(1) } else { wanted };
     let reason = if voters > 2 && best == 0 { Reason::NoTolerance } else { Reason::MarginUnmet };
     let expected = format!("tolerates {needed} or more");
+    let outside: Vec<&str> = outside(views, *members).collect();
+    // With all of these the number would be odd.
+    let missing = outside.iter().copied().filter(|_| (voters + outside.len()) % 2 == 1);
     let outcome = if best < needed {
         let mut problem = Problem::fail(reason, expected, margin);
         if reason == Reason::NoTolerance {
@@ -383,14 +397,13 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     } else if voters == 1 {
         Outcome::Pass(Some("etcd has a single voter: tolerates 0".to_owned()))
     } else if voters == 2 {
-        let problem =
-            Problem::warn(Reason::TwoMembers, "an odd number of voters", "2 voters, and either loss stops the cluster");
-        Outcome::problem(problem)
+        let observed = "2 voters, and either loss stops the cluster";
+        Outcome::problem(Problem::warn(Reason::TwoMembers, ODD, observed).on(missing))
     } else if voters % 2 == 0 {
         let spare = voters / 2 - 1;
         let failures = if spare == 1 { "failure" } else { "failures" };
         let observed = format!("{voters} voters survive only {spare} {failures}, the same as {}", voters - 1);
-        Outcome::problem(Problem::warn(Reason::EvenMembers, "an odd number of voters", observed))
+        Outcome::problem(Problem::warn(Reason::EvenMembers, ODD, observed).on(missing))
     } else {
         Outcome::Pass(None)
     };

@@ -164,7 +164,7 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
         && !kubernetes.endpoint.as_ref().is_err_and(|gap| gaps::is_on_the_way(gap.kind));
     let look = match &cluster.asked.k8s_endpoint {
         Some(server) => ask_server(server),
-        None => Hint::run("{kubectl} get --raw '/readyz?verbose'", []),
+        None => Hint::run("{kubectl} --request-timeout 5s get --raw '/readyz?verbose'", []),
     };
     verdict.problem(target, if refused { problem } else { problem.hint(look) });
     verdict

@@ -119,7 +119,8 @@ pub(in crate::checks) fn on_machine(cluster: &Assessment<'_>, node: &Node) -> Op
     let names = [Some(&node.name), node.hostname.as_ref()].into_iter().flatten();
     let mut own = names.chain(&cluster.object(node)?.internal);
     own.any(|own| own.eq_ignore_ascii_case(host(&address))).then(|| {
-        let expected = "an endpoint that leads to the other API servers, too";
+        let expected =
+            "an endpoint that also leads to the other API servers: a virtual IP, a load balancer or a DNS name";
         Problem::warn(Reason::EndpointOnMachine, expected, address.as_str()).permanent()
     })
 }

@@ -148,7 +148,7 @@ fn what_destroys_rests_on_two_sources() {
             proposed.insert(command.split(' ').find(|word| destroys(word)).unwrap().to_owned());
         }
     }
-    assert_eq!(proposed, ["bootstrap", "remove-member"].map(str::to_owned).into());
+    assert_eq!(proposed, ["bootstrap", "remove-member", "reset"].map(str::to_owned).into());
 }
 
 /// There may be control planes that nobody here knows of, and data on one of them.

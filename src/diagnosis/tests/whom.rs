@@ -1,6 +1,7 @@
 //! Whom a cause is about, and what of a machine's problems follows from it.
 
 use super::*;
+use crate::snapshot::RequestState;
 use crate::testing::fixture::Shape;
 
 /// `CHECK TARGET` of all that this cause explains; nothing if it was not recognized.
@@ -39,7 +40,7 @@ fn a_learner_explains_that_its_etcd_is_not_well() {
 fn a_request_that_waits_explains_what_talos_says_of_it_and_no_other_diagnostic() {
     let snapshot = broken(|snapshot| {
         let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
-        request.state = crate::snapshot::RequestState::Pending;
+        request.state = RequestState::Pending;
         "system:node:cp-2".clone_into(&mut request.user);
         let node = snapshot.talos_of("cp-2");
         node.static_pod_statuses = Ok(Vec::new());
@@ -292,13 +293,18 @@ fn a_kubelet_that_has_not_registered_has_or_has_not_asked_for_a_certificate() {
         headline(&snapshot, "kubelet-not-registered")
     };
     let asked_nothing = told(|snapshot| snapshot.kube().signing_requests = Ok(Vec::new())).unwrap();
-    assert!(asked_nothing.ends_with("has neither a Node nor a certificate request of it"), "{asked_nothing}");
+    assert!(asked_nothing.ends_with("has neither a Node nor an open certificate request of it"), "{asked_nothing}");
+    let had_one = told(|snapshot| {
+        let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
+        request.state = RequestState::Settled;
+    });
+    assert_eq!(had_one.as_ref(), Some(&asked_nothing), "it was issued to the machine that it was before");
     let unread = told(|snapshot| snapshot.kube().signing_requests = gap(GapKind::Forbidden)).unwrap();
     assert!(unread.ends_with("has no Node of it"), "{unread}");
     // A request that waits, or is not signed, says more.
     let waits = |snapshot: &mut Snapshot| {
         let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
-        request.state = crate::snapshot::RequestState::Unissued;
+        request.state = RequestState::Unissued;
     };
     assert_eq!(told(waits), None);
 }

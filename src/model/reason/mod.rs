@@ -246,7 +246,7 @@ reasons! {
     SlowTermination "slow-termination" "a pod takes longer to stop than a drain waits" upgrade::SLOW_TERMINATION;
     QuorumAtRisk "quorum-at-risk" "etcd loses its quorum without the machine" upgrade::QUORUM_AT_RISK;
     LastApiServer "last-api-server" "no other control plane has a working API server" upgrade::LAST_API_SERVER;
-    EndpointOnMachine "endpoint-on-machine" "the Kubernetes endpoint is an address of the machine" upgrade::ENDPOINT_ON_MACHINE;
+    EndpointOnMachine "endpoint-on-machine" "the Kubernetes endpoint leads to this machine alone" upgrade::ENDPOINT_ON_MACHINE;
     LastDnsEndpoint "last-dns-endpoint" "all ready endpoints of the cluster DNS are on the machine" upgrade::LAST_DNS_ENDPOINT;
     UnmanagedPod "unmanaged-pod" "a pod has no controller that recreates it" upgrade::UNMANAGED_POD;
     LastReplica "last-replica" "all ready pods of a workload are on the machine" upgrade::LAST_REPLICA;

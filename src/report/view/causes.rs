@@ -183,6 +183,12 @@ impl Cause {
         }
     }
 
+    /// Checks that show it, all or in part.
+    #[cfg(test)]
+    pub(crate) fn shown_by(&self) -> impl Iterator<Item = CheckId> {
+        self.shows.iter().copied()
+    }
+
     /// Its lines below the headline.
     pub(crate) fn lines(&self, steps: usize, style: &TextStyle) -> Vec<String> {
         let mut lines: Vec<String> = self.evidence.iter().map(|(label, line)| field(label, line)).collect();

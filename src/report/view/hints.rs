@@ -52,8 +52,13 @@ pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
         }
         Hint::Try { command: template, arguments } => command(HintKind::Try, None, template, arguments, sources),
         Hint::Remedy { command: template, arguments } => {
-            let needs = if template.contains("{talosctl}") { "; needs os:admin" } else { "" };
-            let text = format!("changes the cluster{needs}");
+            let text = match *template {
+                // Before a change that may lose data: whoever may make it may take one.
+                saves if saves.contains(" etcd snapshot ") => "writes a local file; needs os:admin",
+                changes if changes.contains("{talosctl}") => "changes the cluster; needs os:admin",
+                _ => "changes the cluster",
+            };
+            let text = text.to_owned();
             command(HintKind::Remedy, Some(text), template, arguments, sources)
         }
     }

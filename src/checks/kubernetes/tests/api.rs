@@ -295,13 +295,14 @@ fn a_frozen_server_is_one_problem() {
     snapshot.kube().servers.insert("cp-3".to_owned(), no(GapKind::TimedOut));
     assert_eq!(roots(&snapshot), ["k8s.api.servers api-frozen cp-3"]);
     let hints = |snapshot: &Snapshot, id| judge(snapshot, id).problems().next().unwrap().1.hints.clone();
-    let ask = Hint::run("{kubectl} --server {} get --raw '/readyz?verbose'", ["https://10.0.0.3:6443"]);
+    let ask =
+        Hint::run("{kubectl} --server {} --request-timeout 5s get --raw '/readyz?verbose'", ["https://10.0.0.3:6443"]);
     let look = Hint::run("{talosctl} -n {} containers --kubernetes", ["10.0.0.3"]);
     assert_eq!(hints(&snapshot, "k8s.api.servers"), [ask.clone(), look]);
     assert_eq!(hints(&snapshot.without_talos(), "k8s.api.servers"), [ask]);
     let mut snapshot = healthy();
     snapshot.kube().endpoint = no(GapKind::TimedOut);
-    let ask = Hint::run("{kubectl} get --raw '/readyz?verbose'", []);
+    let ask = Hint::run("{kubectl} --request-timeout 5s get --raw '/readyz?verbose'", []);
     assert_eq!(hints(&snapshot, "k8s.api.endpoint").last(), Some(&ask));
 }
 
