@@ -121,7 +121,7 @@ fn allow_many_sockets() {
 fn one(program: &Program, case: &Case) -> anyhow::Result<bool> {
     println!("{}", Plan::of(case).row(&case.to_string(), 1, &[]));
     let said = program.run(case)?;
-    let truth = truth::Truth::of(case, said.after);
+    let truth = truth::Truth::of(case, &said);
     println!("true: {:?}\nsaid: {}", truth.verdict, said.shown());
     let broken = laws::judge(program, case, 1)?;
     for broken in &broken {

@@ -2,6 +2,7 @@
 
 use crate::case::{Case, Machine, Planted};
 use crate::faults::{Does, Source, Touches};
+use crate::run::Said;
 
 /// What has just begun or ended need not have been seen: a round takes its time, and so does whoever runs it.
 const SLACK: f64 = 6.0;
@@ -42,11 +43,14 @@ struct Now<'a> {
 }
 
 impl<'a> Truth<'a> {
-    /// So many seconds after the start.
-    pub(crate) fn of(case: &'a Case, at: f64) -> Self {
+    /// When the run had ended.
+    pub(crate) fn of(case: &'a Case, said: &Said) -> Self {
+        let at = said.after;
+        // A single round has asked nearly everything at its beginning, however long it waited for a second sample or for who is silent.
+        let slack = if said.report["rounds"] == 1 { at.max(SLACK) } else { SLACK };
         let (mut faults, mut perhaps) = (Vec::new(), false);
         for planted in &case.faults {
-            match planted.is_in_force(at) {
+            match planted.is_in_force(at, slack) {
                 Some(true) => faults.push(planted),
                 Some(false) => {}
                 None => perhaps = true,
@@ -66,19 +70,19 @@ impl<'a> Truth<'a> {
 
 impl Planted {
     /// `None`: it has begun or ended just now.
-    fn is_in_force(&self, at: f64) -> Option<bool> {
+    fn is_in_force(&self, at: f64, slack: f64) -> Option<bool> {
         #[expect(clippy::cast_precision_loss, reason = "these are few seconds")]
         let (from, until) = (self.from.map(|it| it as f64), self.until.map(|it| it as f64));
         let begun = match from {
             None => Some(true),
             Some(from) if at < from => Some(false),
-            Some(from) if at > from + SLACK => Some(true),
+            Some(from) if at > from + slack => Some(true),
             Some(_) => None,
         };
         let ended = match until {
             None => Some(false),
             Some(until) if at < until => Some(false),
-            Some(until) if at > until + SLACK => Some(true),
+            Some(until) if at > until + slack => Some(true),
             Some(_) => None,
         };
         match (begun, ended) {

@@ -1,5 +1,6 @@
 //! Every check of the plan is in every report exactly once, however the run was narrowed and however it ended.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -19,6 +20,8 @@ use crate::model::Stage;
 use crate::plan::{Plan, Start};
 use crate::report::format::{self, Format};
 use crate::report::ledger::{Ending, Ledger};
+use crate::report::view::causes;
+use crate::report::view::index::Index;
 use crate::report::{Report, Selection, TextStyle};
 use crate::snapshot::Snapshot;
 use crate::testing::fixture::{Shape, Sides};
@@ -177,5 +180,36 @@ proptest! {
         // Only a run that came to its end and saw nothing wrong is a success.
         let is_healthy = matches!(ending, Some(Ending::Engine(End::Healthy))) && rounds > 0;
         prop_assert!(report.exit != Exit::Healthy || is_healthy, "{:?} {:?}", report.exit, ending);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(16))]
+
+    /// Whatever fails is a cause, or is counted under one, and every document says so. Prometheus and the termination message count.
+    #[test]
+    fn no_failure_disappears(shape in any_world(), broken in prop::collection::vec(failure(), 1..6)) {
+        let matches = Cli::command().get_matches_from(["cluster-health"]);
+        let cli = Cli::from_arg_matches(&matches).unwrap();
+        let start = Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH };
+        let plan = Plan::decide(&cli.run, &matches, start).unwrap();
+        let mut world = Shape { sides: Sides::Both, ..shape }.settled().world();
+        for failure in broken {
+            fail(&mut world, failure);
+        }
+        let mut ledger = Ledger::new(plan.unbegun(), false);
+        ledger.record(&Event::Round(&round(&plan, 1, world)));
+        let report = ledger.conclude(&Ending::Engine(End::OnePass), Timestamp::UNIX_EPOCH, Duration::from_secs(3));
+        let failed: BTreeSet<_> =
+            report.checks.iter().filter(|it| it.problems().next().is_some()).map(|it| it.check.id).collect();
+        let causes = causes::of(&Index::of(&report), &TextStyle::default());
+        let told: BTreeSet<_> = causes.iter().flat_map(causes::Cause::shown_by).collect();
+        prop_assert_eq!(&told, &failed);
+        for format in [&format::JSON, &format::NDJSON, &format::JUNIT, &format::TAP, &format::MARKDOWN, &format::HTML] {
+            let document = of_format(format, &report);
+            for id in &failed {
+                prop_assert!(document.contains(id.name()), "{} is not in {}", id, format.name);
+            }
+        }
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn joining() -> Vec<Fault> {
         // The member is added, and its etcd has not begun to run.
         Fault {
             shown: &[Source::Ready],
-            said: &["etcd-joining"],
+            said: &["etcd-joining", "etcd-starting"],
             silences: &[Source::Member],
             stops_member: true,
             spoils_endpoint: true,

@@ -311,6 +311,8 @@ pub(super) fn kubernetes() -> Vec<Fault> {
         Fault {
             shown: &[Source::Object],
             said: &["stale-node-object", "node-removed-but-listed"],
+            // A machine that knows no other vouches for none, and for the absence of none.
+            fits: |case| case.control_planes + case.workers > 1,
             ..fault("stale-node", On::Cluster, |plan, _| {
                 plan.object("nodes", "", "worker-0", &json!({"metadata": {"uid": "gone", "labels": {"kubernetes.io/os": "linux"}},
                     "status": {"nodeInfo": {"osImage": "Talos (v1.13.0)", "kubeletVersion": "v1.35.4"},
