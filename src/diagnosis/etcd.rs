@@ -167,7 +167,8 @@ pub(super) const CORRUPT: Cause = Cause {
 directory. Reads from this member may be wrong, and as long as the alarm is raised every member refuses writes (`etcdserver: corrupt \
 cluster`).\n\n\
 Never disarm this alarm to continue working. Take a snapshot from an intact member, remove the corrupt one, wipe its data and \
-let it rejoin. If it is not clear which member is intact, restore a backup.",
+let it rejoin; then the alarm, which outlives the member, can be disarmed. If it is not clear which member is intact, restore a \
+backup.",
     source: ETCD_CORRUPTION,
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 etcd status"),
@@ -177,6 +178,8 @@ let it rejoin. If it is not clear which member is intact, restore a backup.",
         ),
         Change("talosctl -n CP etcd remove-member MEMBER-ID"),
         Change("talosctl -n NODE reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot"),
+        Do("When it has rejoined, and only then:"),
+        Change("talosctl -n CP etcd alarm disarm"),
     ],
     recognize: |symptoms| {
         let made = alarm(symptoms, &CORRUPT, &[Reason::AlarmCorrupt], "refuses every write, because data is corrupt");
