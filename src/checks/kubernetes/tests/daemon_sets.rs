@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use crate::checks::kubernetes::tests::{beside, no, not_ready, pod, proxy, said, status, with};
-use crate::snapshot::{GapKind, Snapshot};
-use crate::testing::fixture::CONTROL_PLANES;
+use crate::checks::kubernetes::tests::{beside, judge, lines, no, not_ready, pod, proxy, said, status, with};
+use crate::checks::{allowance, find};
+use crate::model::Status;
+use crate::snapshot::{Allowance, GapKind, Snapshot};
+use crate::testing::fixture::{CONTROL_PLANES, healthy};
 
 const PROXY: &str = "k8s.kube-proxy";
 
@@ -257,4 +259,83 @@ fn the_pod_of_a_guest_counts_for_nothing() {
     assert_eq!(said(&snapshot, PROXY), ["fail daemonset-incomplete w-1 < k8s.nodes.ready"]);
     snapshot.node_mut("w-1").is_talos = false;
     assert_eq!(said(&snapshot, PROXY), [""; 0]);
+}
+
+#[test]
+fn kube_proxy_covers_nodes_or_is_not_wanted() {
+    let id = "k8s.kube-proxy";
+    let set = |change: fn(&mut crate::snapshot::Workload)| {
+        let mut snapshot = healthy();
+        change(&mut snapshot.kube().daemon_sets.as_mut().unwrap()[1]);
+        snapshot
+    };
+    assert_eq!(
+        said(&set(|it| it.observed_generation = None), id),
+        ["fail daemonset-incomplete kube-system/kube-proxy"]
+    );
+    assert_eq!(status(&set(|it| (it.desired, it.available) = (0, 0)), id), Status::Skip);
+    // The numbers count even where the pods contradict them.
+    assert_eq!(said(&set(|it| it.available = 3), id), ["fail daemonset-incomplete kube-system/kube-proxy"]);
+    let mut snapshot = set(|it| it.available = 3);
+    let pods = snapshot.kube().pods.as_mut().unwrap();
+    pods.retain(|pod| pod.name != "kube-proxy-abcd3");
+    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1"]);
+    snapshot.node_mut("w-1").leaving = true;
+    assert_eq!(status(&snapshot, id), Status::Pass);
+
+    snapshot.kube().daemon_sets = Ok(Vec::new());
+    assert_eq!(said(&snapshot, id), ["fail daemonset-missing kube-system/kube-proxy"]);
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests = no(GapKind::TimedOut);
+    }
+    assert_eq!(said(&snapshot, id), ["error daemonset-missing kube-system/kube-proxy"]);
+    let mut disabled = healthy();
+    for name in CONTROL_PLANES {
+        disabled.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().proxy_enabled = false;
+    }
+    assert_eq!(status(&disabled, id), Status::Skip);
+}
+
+/// A worker that is allowed to be missing accounts for only one of the missing pods.
+#[test]
+fn what_the_missing_workers_do_not_account_for_is_not_allowed() {
+    let id = "k8s.kube-proxy";
+    let mut snapshot = healthy();
+    snapshot.power_off("w-1");
+    snapshot.asked.max_unready_workers = Allowance::Count(1);
+    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1 < k8s.nodes.ready"]);
+    snapshot.kube().daemon_sets.as_mut().unwrap()[1].available = 1;
+    let expected =
+        ["fail daemonset-incomplete kube-system/kube-proxy", "fail daemonset-incomplete w-1 < k8s.nodes.ready"];
+    assert_eq!(said(&snapshot, id), expected);
+    let mut verdicts = vec![(find(id).unwrap(), judge(&snapshot, id))];
+    allowance::apply(&snapshot, &mut verdicts);
+    assert_eq!(verdicts[0].1.status(), Status::Fail);
+}
+
+#[test]
+fn flannel_is_judged_where_talos_installs_it() {
+    let id = "k8s.cni";
+    let mut snapshot = healthy();
+    snapshot.kube().daemon_sets.as_mut().unwrap()[0].available = 3;
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-flannel-abcd3");
+    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1"]);
+    assert_eq!(said(&snapshot.clone().without_talos(), id), ["fail daemonset-incomplete w-1"]);
+    assert_eq!(status(&snapshot, "k8s.kube-proxy"), Status::Pass);
+    snapshot.kube().daemon_sets.as_mut().unwrap().retain(|set| set.name != "kube-flannel");
+    assert_eq!(said(&snapshot, id), ["fail daemonset-missing kube-system/kube-flannel"]);
+    assert_eq!(status(&snapshot.clone().without_talos(), id), Status::Skip);
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().flannel_enabled = false;
+    }
+    assert_eq!(status(&snapshot, id), Status::Skip);
+    assert_eq!(lines(&healthy(), id), ["kube-flannel: available on 4 of 4 nodes"]);
+}
+
+#[test]
+fn absurd_numbers_of_a_daemon_set_are_no_pass() {
+    let mut snapshot = healthy();
+    let set = snapshot.kube().daemon_sets.as_mut().unwrap().iter_mut().find(|set| set.name == "kube-proxy").unwrap();
+    (set.desired, set.available) = (i32::MAX, i32::MIN);
+    assert_eq!(status(&snapshot, "k8s.kube-proxy"), Status::Fail);
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::checks::kubernetes::tests::{beside, judge, lines, no, not_ready, pod, said, with};
+use crate::checks::kubernetes::tests::{beside, judge, lines, no, not_ready, pod, said, status, with};
+use crate::model::Status;
 use crate::snapshot::{GapKind, Pod, ServiceEndpoint, Snapshot, Workload};
 use crate::testing::fixture::{CONTROL_PLANES, healthy};
 
@@ -395,4 +396,24 @@ fn dns_of_another_namespace_counts_where_kube_system_has_none() {
         (endpoint.addresses, endpoint.ready) = (Vec::new(), false);
     }
     assert_eq!(said(&scaled, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
+}
+
+#[test]
+fn dns_needs_one_ready_endpoint() {
+    let id = "k8s.dns";
+    let mut snapshot = healthy();
+    for endpoint in snapshot.kube().dns_endpoints.as_mut().unwrap() {
+        endpoint.ready = false;
+    }
+    assert_eq!(said(&snapshot, id), ["fail dns-no-endpoints kube-system/kube-dns"]);
+    snapshot.kube().deployments.as_mut().unwrap()[0].desired = 0;
+    assert_eq!(said(&snapshot, id), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
+    snapshot.kube().dns_endpoints = Ok(Vec::new());
+    snapshot.kube().deployments = Ok(Vec::new());
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("coredns"));
+    assert_eq!(said(&snapshot, id), ["fail dns-missing kube-system/kube-dns"]);
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().dns_enabled = false;
+    }
+    assert_eq!(status(&snapshot, id), Status::Skip);
 }

@@ -2,6 +2,7 @@
 
 mod api;
 mod certificates;
+mod containers;
 mod daemon_sets;
 mod dns;
 mod extensions;

@@ -1,13 +1,9 @@
 use std::time::Duration;
 
-use crate::checks::allowance;
-use crate::checks::find;
 use crate::checks::kubernetes::tests::{OF_STATIC_PODS, judge, lines, no, roots, said, status};
 use crate::model::Status;
-use crate::snapshot::{
-    Allowance, ContainerState, GapKind, Observed, Pod, PodState, Snapshot, StaticPodStatus, UserPod,
-};
-use crate::testing::fixture::{self, CONTROL_PLANES, ago, healthy, running_pod};
+use crate::snapshot::{ContainerState, GapKind, Observed, Pod, PodState, Snapshot, StaticPodStatus, UserPod};
+use crate::testing::fixture::{CONTROL_PLANES, ago, healthy, running_pod};
 
 /// State of a scheduler with a wrong flag, as Talos showed it.
 pub(super) fn crashing(container: &str) -> PodState {
@@ -26,7 +22,7 @@ pub(super) fn crashing(container: &str) -> PodState {
     }
 }
 
-fn status_of<'a>(snapshot: &'a mut Snapshot, node: &str, pod: &str) -> &'a mut PodState {
+pub(super) fn status_of<'a>(snapshot: &'a mut Snapshot, node: &str, pod: &str) -> &'a mut PodState {
     let statuses = snapshot.talos_of(node).static_pod_statuses.as_mut().unwrap();
     &mut statuses.iter_mut().find(|status| status.name == pod).unwrap().state
 }
@@ -425,105 +421,6 @@ fn without_talos_mirror_pods_are_judged() {
     assert_eq!(said(&hosted, "k8s.controlplane.scheduler"), ["error no-answer cluster < k8s.api.servers"]);
 }
 
-#[test]
-fn kube_proxy_covers_nodes_or_is_not_wanted() {
-    let id = "k8s.kube-proxy";
-    let set = |change: fn(&mut crate::snapshot::Workload)| {
-        let mut snapshot = healthy();
-        change(&mut snapshot.kube().daemon_sets.as_mut().unwrap()[1]);
-        snapshot
-    };
-    assert_eq!(
-        said(&set(|it| it.observed_generation = None), id),
-        ["fail daemonset-incomplete kube-system/kube-proxy"]
-    );
-    assert_eq!(status(&set(|it| (it.desired, it.available) = (0, 0)), id), Status::Skip);
-    // The numbers count even where the pods contradict them.
-    assert_eq!(said(&set(|it| it.available = 3), id), ["fail daemonset-incomplete kube-system/kube-proxy"]);
-    let mut snapshot = set(|it| it.available = 3);
-    let pods = snapshot.kube().pods.as_mut().unwrap();
-    pods.retain(|pod| pod.name != "kube-proxy-abcd3");
-    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1"]);
-    snapshot.node_mut("w-1").leaving = true;
-    assert_eq!(status(&snapshot, id), Status::Pass);
-
-    snapshot.kube().daemon_sets = Ok(Vec::new());
-    assert_eq!(said(&snapshot, id), ["fail daemonset-missing kube-system/kube-proxy"]);
-    for name in CONTROL_PLANES {
-        snapshot.talos_of(name).bootstrap_manifests = no(GapKind::TimedOut);
-    }
-    assert_eq!(said(&snapshot, id), ["error daemonset-missing kube-system/kube-proxy"]);
-    let mut disabled = healthy();
-    for name in CONTROL_PLANES {
-        disabled.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().proxy_enabled = false;
-    }
-    assert_eq!(status(&disabled, id), Status::Skip);
-}
-
-/// A worker that is allowed to be missing accounts for only one of the missing pods.
-#[test]
-fn what_the_missing_workers_do_not_account_for_is_not_allowed() {
-    let id = "k8s.kube-proxy";
-    let mut snapshot = healthy();
-    snapshot.power_off("w-1");
-    snapshot.asked.max_unready_workers = Allowance::Count(1);
-    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1 < k8s.nodes.ready"]);
-    snapshot.kube().daemon_sets.as_mut().unwrap()[1].available = 1;
-    let expected =
-        ["fail daemonset-incomplete kube-system/kube-proxy", "fail daemonset-incomplete w-1 < k8s.nodes.ready"];
-    assert_eq!(said(&snapshot, id), expected);
-    let mut verdicts = vec![(find(id).unwrap(), judge(&snapshot, id))];
-    allowance::apply(&snapshot, &mut verdicts);
-    assert_eq!(verdicts[0].1.status(), Status::Fail);
-}
-
-#[test]
-fn flannel_is_judged_where_talos_installs_it() {
-    let id = "k8s.cni";
-    let mut snapshot = healthy();
-    snapshot.kube().daemon_sets.as_mut().unwrap()[0].available = 3;
-    snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-flannel-abcd3");
-    assert_eq!(said(&snapshot, id), ["fail daemonset-incomplete w-1"]);
-    assert_eq!(said(&snapshot.clone().without_talos(), id), ["fail daemonset-incomplete w-1"]);
-    assert_eq!(status(&snapshot, "k8s.kube-proxy"), Status::Pass);
-    snapshot.kube().daemon_sets.as_mut().unwrap().retain(|set| set.name != "kube-flannel");
-    assert_eq!(said(&snapshot, id), ["fail daemonset-missing kube-system/kube-flannel"]);
-    assert_eq!(status(&snapshot.clone().without_talos(), id), Status::Skip);
-    for name in CONTROL_PLANES {
-        snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().flannel_enabled = false;
-    }
-    assert_eq!(status(&snapshot, id), Status::Skip);
-    assert_eq!(lines(&healthy(), id), ["kube-flannel: available on 4 of 4 nodes"]);
-}
-
-#[test]
-fn dns_needs_one_ready_endpoint() {
-    let id = "k8s.dns";
-    let mut snapshot = healthy();
-    for endpoint in snapshot.kube().dns_endpoints.as_mut().unwrap() {
-        endpoint.ready = false;
-    }
-    assert_eq!(said(&snapshot, id), ["fail dns-no-endpoints kube-system/kube-dns"]);
-    snapshot.kube().deployments.as_mut().unwrap()[0].desired = 0;
-    assert_eq!(said(&snapshot, id), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
-    snapshot.kube().dns_endpoints = Ok(Vec::new());
-    snapshot.kube().deployments = Ok(Vec::new());
-    snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("coredns"));
-    assert_eq!(said(&snapshot, id), ["fail dns-missing kube-system/kube-dns"]);
-    for name in CONTROL_PLANES {
-        snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().dns_enabled = false;
-    }
-    assert_eq!(status(&snapshot, id), Status::Skip);
-}
-
-#[test]
-fn absurd_numbers_of_a_daemon_set_are_no_pass() {
-    let mut snapshot = healthy();
-    let set = snapshot.kube().daemon_sets.as_mut().unwrap().iter_mut().find(|set| set.name == "kube-proxy").unwrap();
-    (set.desired, set.available) = (i32::MAX, i32::MIN);
-    assert_eq!(status(&snapshot, "k8s.kube-proxy"), Status::Fail);
-}
-
 /// What a dead kubelet has said of its pods stands for a while.
 #[test]
 fn a_mirror_pod_is_as_old_as_the_lease_of_its_node() {
@@ -563,159 +460,4 @@ fn only_a_machine_that_tells_so_has_no_kubernetes() {
     for id in ["k8s.controlplane.scheduler", "k8s.staticpods.running"] {
         assert!(!said(&without("v1.13.0", &["machined", "apid", "etcd"]), id).is_empty(), "{id}");
     }
-}
-
-/// What is said of a scheduler in this state: why, and in which words.
-fn trouble(state: PodState) -> (&'static str, String) {
-    let mut snapshot = healthy();
-    *status_of(&mut snapshot, "cp-3", "kube-scheduler-cp-3") = state;
-    let verdict = judge(&snapshot, "k8s.controlplane.scheduler");
-    let (_, problem) = verdict.problems().next().unwrap();
-    (problem.reason.code(), problem.observed.clone())
-}
-
-fn container(ready: bool, exit_code: Option<i32>, restarts: u32, running: bool) -> ContainerState {
-    let finished = exit_code.map(|_| ago(30));
-    ContainerState { name: "it".to_owned(), ready, exit_code, finished, restarts, running, ..ContainerState::default() }
-}
-
-fn pod_of(containers: Vec<ContainerState>) -> PodState {
-    PodState { phase: "Running".to_owned(), ready: Some(false), containers, message: String::new() }
-}
-
-/// A container that failed and was restarted is crash-looping, unless it is running for the first time since.
-#[test]
-fn crash_looping_is_told_from_a_single_crash() {
-    let (crashing, not_ready) = ("crash-looping", "component-not-ready");
-    for (ready, exit_code, restarts, running, expected) in [
-        (false, Some(1), 2, true, crashing),
-        (false, Some(1), 2, false, crashing),
-        (false, Some(1), 1, false, crashing),
-        (false, Some(1), 1, true, not_ready),
-        (false, Some(1), 0, false, not_ready),
-        (false, Some(0), 5, false, not_ready),
-        (false, None, 5, false, not_ready),
-        (true, Some(1), 5, false, not_ready),
-    ] {
-        let state = pod_of(vec![container(ready, exit_code, restarts, running)]);
-        assert_eq!(trouble(state).0, expected, "{ready} {exit_code:?} {restarts} {running}");
-    }
-    let waiting = |reason: &str| {
-        pod_of(vec![ContainerState { waiting_reason: Some(reason.to_owned()), ..container(false, None, 0, false) }])
-    };
-    assert_eq!(trouble(waiting("CrashLoopBackOff")).0, crashing);
-    assert_eq!(trouble(waiting("ImagePullBackOff")).0, not_ready);
-    // As a scheduler that was started twice at boot and is frozen now.
-    let crashed = |finished| pod_of(vec![ContainerState { finished, ..container(false, Some(1), 2, true) }]);
-    for (finished, expected) in [(Some(ago(600)), crashing), (Some(ago(601)), not_ready), (None, not_ready)] {
-        assert_eq!(trouble(crashed(finished)).0, expected, "{finished:?}");
-    }
-}
-
-#[test]
-fn a_pod_that_is_not_ready_says_what_it_does() {
-    let words = |state: PodState| trouble(state).1;
-    let well = ContainerState { name: "beside".to_owned(), ..container(true, None, 3, true) };
-    assert_eq!(words(pod_of(vec![well, container(false, None, 0, true)])), "container it: running, not ready");
-    assert_eq!(words(pod_of(vec![container(false, None, 0, false)])), "container it: not running");
-    let killed =
-        ContainerState { termination_reason: Some("OOMKilled".to_owned()), ..container(false, Some(137), 1, false) };
-    assert_eq!(words(pod_of(vec![killed])), "container it: OOMKilled, exit code 137, 1 restart");
-    let pulled = ContainerState {
-        waiting_reason: Some("ErrImagePull".to_owned()),
-        waiting_message: Some("not found".to_owned()),
-        ..container(false, None, 0, false)
-    };
-    let with_message = PodState { message: "on its own".to_owned(), ..pod_of(vec![pulled]) };
-    assert_eq!(words(with_message), "container it: ErrImagePull, not found, on its own");
-    assert_eq!(words(PodState::default()), "no phase, no Ready condition");
-    let evicted = PodState { phase: "Failed".to_owned(), message: "evicted".to_owned(), ..pod_of(Vec::new()) };
-    assert_eq!(words(evicted), "Failed, not ready, evicted");
-}
-
-/// Restarted so often in all, as Talos and Kubernetes tell it.
-fn restarts(snapshot: &mut Snapshot, of: &str, times: u32) {
-    let told = snapshot.nodes.iter_mut().flat_map(|node| &mut node.talos.static_pod_statuses).flatten();
-    let told = told.map(|it| (&it.name, &mut it.state));
-    let kubernetes = snapshot.kubernetes.as_mut().unwrap();
-    let shown = kubernetes.pods.iter_mut().flatten().map(|it| (&it.name, &mut it.state));
-    for (_, state) in told.chain(shown).filter(|(name, _)| *name == of) {
-        state.containers[0].restarts = times;
-    }
-}
-
-#[test]
-fn a_restart_between_two_rounds_is_a_warning() {
-    let (scheduler, pods) = ("k8s.controlplane.scheduler", "k8s.staticpods.running");
-    let mut before = healthy();
-    restarts(&mut before, "kube-scheduler-cp-3", 7);
-    let after = |before: &Snapshot, times: u32| {
-        let mut snapshot = healthy();
-        restarts(&mut snapshot, "kube-scheduler-cp-3", times);
-        snapshot.memory = before.memory.after(before, Duration::from_secs(5));
-        snapshot
-    };
-    assert_eq!(status(&before, scheduler), Status::Pass, "nobody knows since when");
-    let grown = after(&before, 9);
-    assert_eq!(said(&grown, scheduler), ["warn restarting cp-3"]);
-    assert_eq!(said(&grown, pods), ["warn restarting kube-scheduler-cp-3 < k8s.controlplane.scheduler"]);
-    assert_eq!(
-        judge(&grown, scheduler).problems().next().unwrap().1.observed,
-        "2 restarts since the previous round, 9 in total"
-    );
-    let mut behind = after(&before, 9);
-    status_of(&mut behind, "cp-3", "kube-scheduler-cp-3").containers[0].restarts = 7;
-    assert_eq!(said(&behind, scheduler), ["warn restarting cp-3"], "the mirror pod tells");
-    let same = after(&grown, 9);
-    assert_eq!((status(&same, scheduler), status(&same, pods)), (Status::Pass, Status::Pass));
-    // A new pod of the same name, which is then restarted itself.
-    let anew = after(&same, 0);
-    assert_eq!(status(&anew, scheduler), Status::Pass);
-    assert_eq!(status(&after(&anew, 1), scheduler), Status::Warn);
-    // A round that did not see it forgets nothing.
-    let mut unseen = healthy();
-    unseen.talos_of("cp-3").static_pod_statuses = fixture::gap(GapKind::TimedOut);
-    unseen.kube().pods = fixture::gap(GapKind::TimedOut);
-    unseen.memory = same.memory.after(&same, Duration::from_secs(5));
-    assert_eq!(status(&after(&unseen, 10), scheduler), Status::Warn);
-}
-
-/// Static pods have no readiness probe: between two crashes they are ready.
-#[test]
-fn a_crash_a_moment_ago_is_a_warning_and_what_a_reboot_ended_is_none() {
-    let pods = "k8s.staticpods.running";
-    let of = |ready_since: u64, ended: u64, exit_code: i32, restarts: u32| {
-        let mut snapshot = healthy();
-        let conditions = &mut snapshot.kube_node_mut("cp-2").conditions;
-        conditions.iter_mut().filter(|it| it.kind == "Ready").for_each(|it| it.since = Some(ago(ready_since)));
-        let pod = snapshot.kube().pods.iter_mut().flatten().find(|pod| pod.name == "kube-apiserver-cp-2").unwrap();
-        let container = &mut pod.state.containers[0];
-        (container.exit_code, container.finished, container.restarts) = (Some(exit_code), Some(ago(ended)), restarts);
-        said(&snapshot, pods)
-    };
-    let warned = ["warn restarting kube-apiserver-cp-2 < k8s.controlplane.apiserver"];
-    assert_eq!(of(3600, 40, 137, 57), warned);
-    assert_eq!(of(3600, 40, 0, 57), [""; 0], "it was asked to end");
-    assert_eq!(of(3600, 40, 137, 1), [""; 0], "once");
-    assert_eq!(of(3600, 900, 137, 57), [""; 0], "long ago");
-    assert_eq!(of(30, 40, 137, 57), [""; 0], "with its machine");
-}
-
-#[test]
-fn pods_of_controllers_restart_too() {
-    for (id, pod) in [
-        ("k8s.kube-proxy", "kube-proxy-abcd3"),
-        ("k8s.cni", "kube-flannel-abcd0"),
-        ("k8s.dns", "coredns-5d8c4cc7b-aaaaa"),
-    ] {
-        let mut snapshot = healthy();
-        snapshot.memory = snapshot.memory.after(&snapshot, Duration::from_secs(5));
-        restarts(&mut snapshot, pod, 1);
-        assert_eq!(said(&snapshot, id), [format!("warn restarting {pod}")]);
-    }
-    let mut leaving = healthy();
-    leaving.memory = leaving.memory.after(&leaving, Duration::from_secs(5));
-    restarts(&mut leaving, "kube-proxy-abcd3", 1);
-    leaving.node_mut("w-1").leaving = true;
-    assert_eq!(status(&leaving, "k8s.kube-proxy"), Status::Pass);
 }
