@@ -210,7 +210,7 @@ fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
         return Place::Here;
     }
     let holder = cluster.list(|kubernetes| &kubernetes.system_leases).and_then(|leases| {
-        // One that may be renewed is somebody's.
+        // A lease that may still be renewed has a holder.
         let lease = leases.by_name.get(component.name());
         let lease = lease.filter(|lease| renewal(lease, leases.date) != Renewal::Lapsed)?;
         lease.holder.as_deref()

@@ -87,6 +87,14 @@ pub(crate) enum NoStatus<'a> {
 }
 
 impl View<'_> {
+    /// Whether this list has the member of the control plane: by its own ID, and by name or address only if it does not tell one.
+    pub(crate) fn is_in(&self, node: &Node, listed: &[EtcdMember]) -> bool {
+        match self.id {
+            Some(id) => listed.iter().any(|member| member.id == id),
+            None => listed.iter().any(|member| could_be(member, node)),
+        }
+    }
+
     pub(crate) fn sees_leader(&self) -> bool {
         self.status.as_ref().is_ok_and(|status| status.has_leader())
     }

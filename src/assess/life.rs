@@ -84,7 +84,7 @@ impl Assessment<'_> {
         }
     }
 
-    /// Whether a node is listed as ready while its lease looks stale, or does not tell: its kubelet has just died, or is about to renew it.
+    /// Whether a node is listed as ready while its lease looks stale or cannot be judged: its kubelet has just died, or is about to renew it.
     pub(crate) fn a_lease_looks_stale(&self) -> bool {
         let objects = self.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
         let looks_stale = |name: &str| self.life(name) == Life::Silent || self.renewal(name) == Some(Renewal::Unknown);
@@ -93,7 +93,7 @@ impl Assessment<'_> {
 
     /// Whether somebody renews the lease of the node with this name. `None`: it has none, or the leases are not known.
     pub(crate) fn renewal(&self, name: &str) -> Option<Renewal> {
-        let leases = self.list(|kubernetes| &kubernetes.node_leases).filter(|_| !self.has_no_leases())?;
+        let leases = self.list(|kubernetes| &kubernetes.node_leases)?;
         leases.by_name.get(name).map(|lease| renewal(lease, leases.date))
     }
 
@@ -131,7 +131,7 @@ mod tests {
         (cluster.life("w-1"), cluster.kubelet_reports("w-1"))
     }
 
-    /// Without `Date`, the time of a renewal is compared with nothing.
+    /// Without `Date` there is nothing to compare the time of a renewal with.
     #[test]
     fn an_answer_without_date_tells_by_two_samples_or_not_at_all() {
         let undated = |moved: Option<u64>, still: Option<u64>, lasts: u64| {

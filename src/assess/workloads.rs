@@ -32,14 +32,13 @@ pub(crate) enum Renewal {
     /// The last renewal is younger than the lease lasts.
     Renewed,
     Lapsed,
-    /// The answer of the API server had no `Date`, so nothing tells how old the last renewal is, and what two samples show of it
-    /// decides nothing.
+    /// The API server's answer had no `Date`, so nothing tells how old the last renewal is, and two samples do not settle it.
     Unknown,
 }
 
 pub(crate) fn renewal(lease: &Lease, date: Option<Timestamp>) -> Renewal {
     let lasts = lasts(lease);
-    // A kubelet renews its lease when a quarter of its duration has passed, and who elects a leader more often than that.
+    // A kubelet renews its lease when a quarter of its duration has passed, and whoever leads renews more often than that.
     let stands_still = || lease.still_for.is_some_and(|still| still >= lasts / 4);
     match date {
         _ if was_renewed(lease, date, lasts) => Renewal::Renewed,

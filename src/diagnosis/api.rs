@@ -112,7 +112,7 @@ fn port(authority: &str) -> &str {
 pub(super) const SERVER: Cause = Cause {
     id: "api-server-down",
     title: "the API server of a control plane does not work",
-    impact: "requests that reach this API server fail, also those that a load balancer sends to it",
+    impact: "requests that reach this API server fail, including those that a load balancer sends to it",
     explain: "The machine is up, but its API server does not answer, is frozen, or reports that it is not ready. A load \
 balancer hides this as long as another server works; upgrading that one then causes an outage.\n\n\
 A frozen server accepts connections but never answers, so TCP health checks report it as up. A server that is not ready lists \

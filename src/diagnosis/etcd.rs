@@ -187,7 +187,7 @@ backup.",
     },
 };
 
-/// With the commands that replace the member, if it is one, everybody was seen, and the others keep a quorum without it, and serve.
+/// Adds the commands that replace the member, if exactly one is corrupt, every control plane was seen, and the others have a quorum and serve.
 fn replaced(symptoms: &Symptoms<'_>, diagnosis: Recognized) -> Recognized {
     let corrupt: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, &[Reason::AlarmCorrupt]).collect();
     let control_planes: Vec<&Node> = symptoms.snapshot.control_planes().collect();

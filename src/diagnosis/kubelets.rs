@@ -11,7 +11,7 @@ use Step::{Change, Do, Look};
 pub(super) const KUBELET: Cause = Cause {
     id: "kubelet-not-running",
     title: "the kubelet of a machine is not running",
-    impact: "no pod is started, stopped or reported on the machine; running containers keep running, and after 5 minutes Kubernetes replaces those pods that may run elsewhere",
+    impact: "no pod is started, stopped or reported on the machine; running containers keep running, and after 5 minutes Kubernetes replaces the pods that can run elsewhere",
     explain: "Talos on the machine reports that its kubelet is not running or not healthy. No pod is started or reported there \
 any more; after about 50 seconds Kubernetes marks the node NotReady. On a control plane, a crashed API server is not restarted \
 either.\n\n\
@@ -118,7 +118,7 @@ fn unregistered(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Option<Recognized> 
         return None;
     }
     let requests = symptoms.snapshot.kubernetes.as_ref()?.signing_requests.as_ref();
-    // One that was issued is of the machine's former life: Kubernetes keeps it for an hour.
+    // An issued request may be from before the machine was reinstalled: Kubernetes keeps it for an hour.
     let is_its = |it: &SigningRequest| it.state != RequestState::Settled && it.node_name() == Some(&node.name);
     let (has, likely) = match requests.map(|all| all.iter().any(is_its)) {
         Ok(false) => (

@@ -178,7 +178,7 @@ checked as usual.",
 pub(super) const DOWN: Cause = Cause {
     id: "node-down",
     title: "a machine is down or cut off",
-    impact: "if the machine is down, so are its pods; after 5 minutes Kubernetes replaces those that may run elsewhere",
+    impact: "if the machine is down, so are its pods; after 5 minutes Kubernetes replaces those that can run elsewhere",
     explain: "A working endpoint cannot reach the machine, which refuses nothing, and nothing shows that it is alive. It is powered off, has crashed, \
 hangs, lost its network, or has a new address. Kubernetes takes about 50 seconds to notice; if it keeps reporting the node as \
 Ready, only the Talos API is filtered. The pods on it are down and, if it is a control plane, so are its etcd member and its \

@@ -75,12 +75,9 @@ fn alone(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<Broken> {
     }
     let named = said.named();
     for planted in truth.shown.iter().filter(|planted| !planted.fault.said.is_empty()) {
-        if !named
-            .iter()
-            .any(|(word, about)| planted.fault.said.contains(&word.as_str()) && is_about(case, about, planted))
-        {
-            let about: BTreeSet<_> =
-                named.iter().filter(|(_, about)| is_about(case, about, planted)).map(|(word, _)| word).collect();
+        let about: BTreeSet<_> =
+            named.iter().filter(|(_, about)| is_about(case, about, planted)).map(|(word, _)| word).collect();
+        if !about.iter().any(|word| planted.fault.said.contains(&word.as_str())) {
             add(
                 &format!("unnamed:{}", planted.fault.name),
                 format!("one of {:?} of {planted}; said of it: {about:?}", planted.fault.said),
@@ -149,7 +146,7 @@ fn heals(case: &Case) -> bool {
 
 fn is_about(case: &Case, about: &str, planted: &Planted) -> bool {
     let Some(machine) = planted.machine else { return true };
-    // The balancer leads to the only API server, and nothing else may be known of the cluster.
+    // It leads to the only API server, and perhaps nothing else is known of the cluster.
     if machine.controls && case.control_planes == 1 && about.contains("balancer") {
         return true;
     }

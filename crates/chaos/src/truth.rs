@@ -43,10 +43,10 @@ struct Now<'a> {
 }
 
 impl<'a> Truth<'a> {
-    /// When the run had ended.
+    /// What was true when the run ended.
     pub(crate) fn of(case: &'a Case, said: &Said) -> Self {
         let at = said.after;
-        // A single round has asked nearly everything at its beginning, however long it waited for a second sample or for who is silent.
+        // A single round asks nearly everything at its start, however long it then waits for a second sample or a silent machine.
         let slack = if said.report["rounds"] == 1 { at.max(SLACK) } else { SLACK };
         let (mut faults, mut perhaps) = (Vec::new(), false);
         for planted in &case.faults {

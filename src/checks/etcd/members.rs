@@ -221,13 +221,11 @@ fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdM
         Outcome::problem(problem)
     };
     match view.id {
-        Some(id) if listed.iter().any(|member| member.id == id) => {
-            members(cluster, view).map_or_else(|outcome| outcome, |_| Outcome::Pass(None))
-        }
-        Some(id) => not_a_member(format!("its member {} is not in the list", hex(id))),
-        None if !listed.iter().any(|member| could_be(member, node)) => {
+        Some(id) if !view.is_in(node, listed) => not_a_member(format!("its member {} is not in the list", hex(id))),
+        None if !view.is_in(node, listed) => {
             not_a_member("no member in the list has its ID, name or address".to_owned())
         }
+        Some(_) => members(cluster, view).map_or_else(|outcome| outcome, |_| Outcome::Pass(None)),
         None => status(cluster, view).map_or_else(|outcome| outcome, |_| not_running(node)),
     }
 }

@@ -301,12 +301,11 @@ fn voters_not_given(views: &[View<'_>], members: Option<&[EtcdMember]>) -> Vec<S
 
 const ODD: &str = "an odd number of voters";
 
-/// Control planes that no listed member is.
+/// Control planes without a member in the list.
 fn outside<'v>(views: &'v [View<'_>], members: Option<&'v [EtcdMember]>) -> impl Iterator<Item = &'v str> {
     views.iter().filter_map(move |view| {
         let node = view.node?;
-        let is_it = |member: &EtcdMember| view.id == Some(member.id) || could_be(member, node);
-        (!members?.iter().any(is_it)).then_some(view.target.name.as_str())
+        (!view.is_in(node, members?)).then_some(view.target.name.as_str())
     })
 }
 

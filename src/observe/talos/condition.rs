@@ -10,7 +10,7 @@ use talos_api::machine::{MemoryResponse, MountsResponse};
 
 use super::call::{Caller, LIST, Route, SMALL};
 use super::machine::{malformed, only};
-use super::resources::{ADDRESS_STATUSES, KUBE_SPAN_PEERS, Resource, Type, each};
+use super::resources::{ADDRESS_STATUSES, KUBE_SPAN_PEERS, Resource, Type, VOLUME_STATUSES, each};
 use crate::observe::dial::cause::clean;
 use crate::snapshot::{
     Adjtime, DATA_MOUNTS, Diagnostic, LinkAddress, Mount, NetworkStatus, Observed, Peer, TimeStatus, VOLUME_PHASES,
@@ -23,7 +23,6 @@ const ADJTIME_STATUSES: Type = Type { namespace: "runtime", name: "AdjtimeStatus
 const NETWORK_STATUSES: Type = Type { namespace: "network", name: "NetworkStatuses.net.talos.dev" };
 const LINK_STATUSES: Type = Type { namespace: "network", name: "LinkStatuses.net.talos.dev" };
 const KUBE_PRISM_STATUSES: Type = Type { namespace: "k8s", name: "KubePrismStatuses.kubernetes.talos.dev" };
-const VOLUME_STATUSES: Type = Type { namespace: "runtime", name: "VolumeStatuses.block.talos.dev" };
 const DIAGNOSTICS: Type = Type { namespace: "runtime", name: "Diagnostics.runtime.talos.dev" };
 
 /// Beginnings of the names of devices whose single address is of the node's own range of pod addresses.
@@ -174,8 +173,8 @@ impl From<VolumeStatusSpec> for VolumeStatus {
     }
 }
 
-/// There are some seven of each machine, and libyaml would take a fifth of a run's instructions for them. A phase of zero is
-/// `waiting`, which is never good news.
+/// Each machine has about seven of them, and to read them as YAML would be a fifth of a run's instructions. Phase 0 is `waiting`, which
+/// is never good news.
 fn volume(resource: &Resource) -> Observed<Volume> {
     let status = match resource.message::<VolumeStatusSpec>()? {
         Some(spec) => spec.into(),

@@ -41,6 +41,9 @@ pub(super) const MEMBERS: Type = Type { namespace: "cluster", name: "Members.clu
 pub(super) const KUBE_SPAN_PEERS: Type =
     Type { namespace: "kubespan", name: "KubeSpanPeerStatuses.kubespan.talos.dev" };
 
+/// The only ones that are read from protobuf.
+pub(super) const VOLUME_STATUSES: Type = Type { namespace: "runtime", name: "VolumeStatuses.block.talos.dev" };
+
 /// Of a machine whose kube-proxy uses IPVS, one of each Service of the cluster.
 pub(super) const ADDRESS_STATUSES: Type = Type { namespace: "network", name: "AddressStatuses.net.talos.dev" };
 
@@ -48,6 +51,10 @@ impl Type {
     /// `Members` of `Members.cluster.talos.dev`.
     fn short(self) -> &'static str {
         self.name.split('.').next().unwrap_or(self.name)
+    }
+
+    fn is_read_from_protobuf(self) -> bool {
+        self.name == VOLUME_STATUSES.name
     }
 
     fn most(self) -> Most {
@@ -65,7 +72,7 @@ pub(super) struct Resource {
     kind: &'static str,
     pub(super) id: String,
     yaml: String,
-    /// The same in protobuf. Empty from Talos before 1.9.6, and where every field is zero.
+    /// The same in protobuf, of types that are read from it. Empty from Talos before 1.9.6, and where every field is zero.
     proto: Vec<u8>,
 }
 
@@ -80,10 +87,10 @@ impl Resource {
         serde_yaml::from_str(&self.yaml).map_err(|error| malformed(&format!("{} `{}`: {error}", self.kind, self.id)))
     }
 
-    /// The specification from its protobuf encoding, which costs a fraction of the YAML. `None`: there are no bytes, which may mean that
-    /// every field is zero, or that this Talos does not send them; the YAML tells.
+    /// The specification from its protobuf encoding, which costs a fraction of the YAML. `None`: there are no bytes. Either every field
+    /// is zero, or this Talos does not send them; the YAML tells which.
     ///
-    /// Only for types of which no field that is zero says something good: here, what is missing cannot be told from what is zero.
+    /// In protobuf, a field that is missing looks like one that is zero. So this is only for types where zero is never good news.
     pub(super) fn message<M: Message + Default>(&self) -> Observed<Option<M>> {
         if self.proto.is_empty() {
             return Ok(None);
@@ -119,7 +126,8 @@ fn read(of: Type, message: Option<Sent>) -> Observed<Option<Resource>> {
         return Ok(None);
     }
     let spec = message.spec.filter(|spec| !spec.yaml_spec.is_empty());
-    let Spec { yaml_spec: yaml, proto_spec: proto } = spec.ok_or_else(|| missing("specification"))?;
+    let Spec { yaml_spec: yaml, proto_spec } = spec.ok_or_else(|| missing("specification"))?;
+    let proto = if of.is_read_from_protobuf() { proto_spec } else { Vec::new() };
     Ok(Some(Resource { kind: of.short(), id: metadata.id, yaml, proto }))
 }
 
@@ -191,7 +199,7 @@ impl Caller {
             let (mut count, mut bytes) = (0, 0);
             while let Some(message) = stream.message().await? {
                 count += 1;
-                bytes += OVERHEAD + message.resource.as_ref().map_or(0, weight);
+                bytes += OVERHEAD + message.resource.as_ref().map_or(0, |it| weight(of, it));
                 if count > most.resources || bytes > most.bytes {
                     let Most { resources, bytes } = most;
                     let text = format!("{}: more than {resources} resources or {} MiB", of.short(), bytes >> 20);
@@ -205,6 +213,11 @@ impl Caller {
     }
 }
 
-fn weight(resource: &Sent) -> usize {
-    resource.spec.as_ref().map_or(0, |spec| spec.yaml_spec.len() + spec.proto_spec.len())
+/// Bytes of its specification that are kept.
+fn weight(of: Type, resource: &Sent) -> usize {
+    let kept = |spec: &Spec| {
+        let proto = if of.is_read_from_protobuf() { spec.proto_spec.len() } else { 0 };
+        spec.yaml_spec.len() + proto
+    };
+    resource.spec.as_ref().map_or(0, kept)
 }

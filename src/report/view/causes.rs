@@ -45,7 +45,7 @@ pub(crate) struct Cause {
     hints: Vec<Rendered>,
     is_permanent: bool,
     /// Checks that show it, all or in part.
-    shows: BTreeSet<CheckId>,
+    pub(crate) shows: BTreeSet<CheckId>,
     blocked: BTreeSet<CheckId>,
     /// What `explain` takes.
     explained_as: &'static str,
@@ -181,12 +181,6 @@ impl Cause {
             page: Page::Reason(block.reason),
             impact: None,
         }
-    }
-
-    /// Checks that show it, all or in part.
-    #[cfg(test)]
-    pub(crate) fn shown_by(&self) -> impl Iterator<Item = CheckId> {
-        self.shows.iter().copied()
     }
 
     /// Its lines below the headline.

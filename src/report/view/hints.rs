@@ -53,7 +53,7 @@ pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
         Hint::Try { command: template, arguments } => command(HintKind::Try, None, template, arguments, sources),
         Hint::Remedy { command: template, arguments } => {
             let text = match *template {
-                // Before a change that may lose data: whoever may make it may take one.
+                // It changes nothing, and is proposed only before what needs os:admin anyway.
                 saves if saves.contains(" etcd snapshot ") => "writes a local file; needs os:admin",
                 changes if changes.contains("{talosctl}") => "changes the cluster; needs os:admin",
                 _ => "changes the cluster",

@@ -311,7 +311,7 @@ pub(super) fn kubernetes() -> Vec<Fault> {
         Fault {
             shown: &[Source::Object],
             said: &["stale-node-object", "node-removed-but-listed"],
-            // A machine that knows no other vouches for none, and for the absence of none.
+            // With a single machine, no other source can confirm that a Node is stale.
             fits: |case| case.control_planes + case.workers > 1,
             ..fault("stale-node", On::Cluster, |plan, _| {
                 plan.object("nodes", "", "worker-0", &json!({"metadata": {"uid": "gone", "labels": {"kubernetes.io/os": "linux"}},

@@ -13,12 +13,7 @@ pub(super) fn tell(world: &mut World, recording: &Recording) {
     for call in recording.kubernetes().filter(|call| call.status == Some(200)) {
         let Some((resource, namespace)) = listed(call.path()) else { continue };
         let objects = world.kubernetes.objects.entry(resource.clone()).or_default();
-        let is_elsewhere =
-            |object: &Value| namespace.is_some() && object["metadata"]["namespace"].as_str() != namespace;
-        let is_repeated =
-            |object: &Value| items(&call.body["items"]).any(|it| it["metadata"]["uid"] == object["metadata"]["uid"]);
-        // A whole list tells as well what there is no longer.
-        objects.retain(|object| if call.is_selection() { !is_repeated(object) } else { is_elsewhere(object) });
+        objects.retain(|object| namespace.is_some() && object["metadata"]["namespace"].as_str() != namespace);
         objects.extend(items(&call.body["items"]).cloned());
         if resource == "leases.coordination.k8s.io" {
             let stalled = items(&call.body["items"]).filter_map(|lease| stalled(lease, call));

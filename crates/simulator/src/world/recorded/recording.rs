@@ -172,11 +172,6 @@ impl KubernetesCall {
         self.path.split_once('?').map_or(&self.path, |(path, _)| path)
     }
 
-    /// A list of some objects only, such as pods in one phase.
-    pub(super) fn is_selection(&self) -> bool {
-        self.path.contains("fieldSelector=")
-    }
-
     pub(super) fn silence(&self) -> Option<Silence> {
         self.gap.as_ref().map(|gap| gap.kind)
     }
