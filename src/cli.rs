@@ -54,6 +54,11 @@ pub(crate) enum Command {
         #[arg(long)]
         upgrade_plan: bool,
     },
+    /// Check or describe a policy (`--policy`), without a cluster
+    Policy {
+        #[command(subcommand)]
+        command: PolicyCommand,
+    },
     /// Print the completion script of a shell
     Completions { shell: clap_complete::Shell },
     /// Print the manual page (roff)
@@ -73,6 +78,17 @@ pub(crate) enum Command {
         #[arg(long)]
         upgrade: bool,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Check a policy: every field, id and date
+    Check {
+        #[arg(value_name = "PATH", value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Print the JSON schema of a policy
+    Schema,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -308,6 +324,11 @@ pub(crate) struct TimingOptions {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Verdict")]
 pub(crate) struct VerdictOptions {
+    /// Policy file: expectations, thresholds, machines that are off on purpose, accepted problems
+    ///
+    /// `policy check` checks one without a cluster, `policy schema` describes its fields.
+    #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_POLICY", value_hint = ValueHint::FilePath)]
+    pub(crate) policy: Option<PathBuf>,
     /// Treat warnings as failures
     #[arg(long, env = "CLUSTER_HEALTH_STRICT", value_parser = switch(), action = ArgAction::SetTrue)]
     pub(crate) strict: bool,
@@ -431,12 +452,12 @@ fn upgraded(text: &str) -> Result<(String, String), String> {
 }
 
 /// A whole version, without the `v` that may stand before it: half of one would let every patch pass.
-fn version(text: &str) -> Result<String, String> {
+pub(crate) fn version(text: &str) -> Result<String, String> {
     numbers(text, &[3]).ok_or_else(|| "expected a version of three numbers, such as `v1.13.0` for Talos".to_owned())
 }
 
 /// The same, or of a minor version every patch.
-fn version_or_minor(text: &str) -> Result<String, String> {
+pub(crate) fn version_or_minor(text: &str) -> Result<String, String> {
     numbers(text, &[2, 3]).ok_or_else(|| "expected a version such as `1.35.4` or `1.35`".to_owned())
 }
 

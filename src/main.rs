@@ -21,15 +21,17 @@ mod text;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::FromArgMatches as _;
 use clap::builder::Resettable;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, PolicyCommand};
 use crate::commands::CommandError;
+use crate::config::policy::Document;
 use crate::model::Exit;
-use crate::plan::{Plan, Start, Usage, variables};
+use crate::plan::{Plan, Start, Usage, policy, variables};
 
 /// musl's own allocator takes one lock for all threads; parsing long lists with it is several times slower.
 #[cfg(target_env = "musl")]
@@ -67,6 +69,18 @@ fn known_variables() -> Result<(), Usage> {
     variables::all_known(&commands::command(), names.iter().map(String::as_str))
 }
 
+fn planned_with_policy(args: &cli::RunArgs, matches: &clap::ArgMatches, start: Start) -> Result<Plan, Usage> {
+    let policy = args.verdict.policy.as_deref().map(Document::read).transpose()?;
+    Plan::decide(args, matches, policy.as_ref(), start)
+}
+
+/// What a run would say of the policy before it asks anybody.
+fn check_policy(file: &Path, start: Start) -> Result<(), Usage> {
+    let document = Document::read(file)?;
+    policy::stated(&cli::NodeOptions::default(), &document)?;
+    policy::decide(&document, start.wall).map(drop)
+}
+
 fn start_from(start: Start) -> Exit {
     // `check` is what the program does anyhow.
     let mut words: Vec<OsString> = std::env::args_os().collect();
@@ -95,6 +109,13 @@ fn start_from(start: Start) -> Exit {
     };
     match cli.command {
         Some(cli::Command::UpgradePlan(args)) => planned(Plan::of_upgrade(&args, start)),
+        Some(cli::Command::Policy { command: PolicyCommand::Check { file } }) => match check_policy(&file, start) {
+            Ok(()) => Exit::Healthy,
+            Err(usage) => {
+                run::complain(&usage.message, usage.hint.as_deref());
+                Exit::Usage
+            }
+        },
         Some(command) => match commands::run(&command, &mut io::stdout().lock()) {
             Ok(()) => Exit::Healthy,
             // Whoever closed the pipe has read enough.
@@ -108,6 +129,6 @@ fn start_from(start: Start) -> Exit {
                 Exit::Usage
             }
         },
-        None => planned(Plan::decide(&cli.run, &matches, start)),
+        None => planned(planned_with_policy(&cli.run, &matches, start)),
     }
 }

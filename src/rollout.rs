@@ -122,7 +122,7 @@ impl Rollout {
         let target = cluster.asked.upgrade.talos.clone()?;
         let leader = leader(cluster);
         let is_judged = |node: &&Node| match cluster.standing(node) {
-            Standing::Judged => true,
+            Standing::Judged | Standing::NotJudged(NotJudged::DeclaredOff) => true,
             Standing::NotJudged(NotJudged::OutOfScope | NotJudged::OutsideFlags) => !cluster.is_guest(node),
             Standing::Guest | Standing::NotJudged(NotJudged::Leaving | NotJudged::StaleDiscovery) => false,
         };

@@ -41,6 +41,8 @@ const CHECKS: &[(&str, &[&str])] = &[
     ("kubernetes", &["gaps", "scope", "stated"]),
     // Which versions run, it has of `kubernetes`, and what etcd is made of, of `etcd`.
     ("upgrade", &["gaps", "scope", "stated", "etcd", "kubernetes"]),
+    ("policy", &["stated"]),
+    ("accept", &[]),
     ("allowance", &["scope"]),
     ("evidence", &["gaps"]),
     ("mod", &[]),

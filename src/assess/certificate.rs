@@ -15,15 +15,21 @@ pub(crate) enum Fault {
     Expired,
     /// Before the run may end.
     EndsWithinTheRun,
-    /// Less than 30 days or a tenth of its lifetime are left.
+    /// Less is left than there should be: by default 30 days, or a tenth of its lifetime.
     EndsSoon,
 }
 
-pub(crate) fn faults(certificate: &Certificate, now: Timestamp, deadline: Option<Timestamp>) -> Vec<Fault> {
+/// `soon`: how much should be left.
+pub(crate) fn faults(
+    certificate: &Certificate,
+    now: Timestamp,
+    deadline: Option<Timestamp>,
+    soon: SignedDuration,
+) -> Vec<Fault> {
     let mut faults = Vec::new();
     faults.extend((!certificate.client_auth).then_some(Fault::NotForClients));
     faults.extend((!certificate.matches_key).then_some(Fault::OtherKey));
-    faults.extend(fault_of_dates(certificate.not_before, certificate.not_after, now, deadline));
+    faults.extend(fault_of_dates(certificate.not_before, certificate.not_after, now, deadline, soon));
     faults
 }
 
@@ -32,6 +38,7 @@ pub(crate) fn fault_of_dates(
     end: Timestamp,
     now: Timestamp,
     deadline: Option<Timestamp>,
+    soon: SignedDuration,
 ) -> Option<Fault> {
     if begin > now {
         Some(Fault::NotYetValid)
@@ -40,21 +47,21 @@ pub(crate) fn fault_of_dates(
     } else if deadline.is_some_and(|deadline| end < deadline) {
         Some(Fault::EndsWithinTheRun)
     } else {
-        ends_soon(begin, end, now).then_some(Fault::EndsSoon)
+        ends_soon(begin, end, now, soon).then_some(Fault::EndsSoon)
     }
 }
 
 /// Why no peer would accept it now, whatever else is right.
 pub(super) fn worst(certificate: &Certificate, now: Timestamp) -> Option<Fault> {
-    faults(certificate, now, None).into_iter().find(|fault| *fault != Fault::EndsSoon)
+    faults(certificate, now, None, SignedDuration::ZERO).into_iter().find(|fault| *fault != Fault::EndsSoon)
 }
 
 pub(crate) fn is_unusable(certificate: &Certificate, now: Timestamp) -> bool {
     worst(certificate, now).is_some()
 }
 
-/// Less than 30 days, or a tenth of its lifetime if that is shorter, are left.
-pub(crate) fn ends_soon(not_before: Timestamp, not_after: Timestamp, now: Timestamp) -> bool {
+/// Less than `soon`, or than a tenth of its lifetime if that is shorter, is left.
+pub(crate) fn ends_soon(not_before: Timestamp, not_after: Timestamp, now: Timestamp, soon: SignedDuration) -> bool {
     let tenth = not_after.duration_since(not_before) / 10;
-    not_after.duration_since(now) < tenth.min(SignedDuration::from_hours(30 * 24))
+    not_after.duration_since(now) < tenth.min(soon)
 }

@@ -6,6 +6,7 @@
 mod access;
 mod certificate;
 pub(crate) mod components;
+mod declared;
 pub(crate) mod etcd;
 mod identity;
 mod join;
@@ -29,12 +30,13 @@ pub(crate) use population::{
     talos_version,
 };
 
+pub(crate) use declared::Presence;
 pub(crate) use serving::{PodLists, Serving, UNNOTICED, Why};
 pub(crate) use standing::{NotJudged, Standing};
 
 use jiff::Timestamp;
 
-use crate::snapshot::{Asked, KubeNode, Kubernetes, Memory, Node, Observed, Pod, Snapshot, Talos};
+use crate::snapshot::{Asked, ExcuseState, KubeNode, Kubernetes, Memory, Node, Observed, Pod, Snapshot, Talos};
 use components::Components;
 use etcd::Etcd;
 use servers::Server;
@@ -144,6 +146,11 @@ impl<'a> Assessment<'a> {
     /// The clock of an API server, which knows more of its nodes' than the runner's does.
     pub(crate) fn server_time(&self) -> Timestamp {
         self.snapshot.server_time()
+    }
+
+    /// Whether an excuse of the policy counts now.
+    pub(crate) fn excuse_state(&self, excuse: &crate::model::Excuse) -> ExcuseState {
+        self.snapshot.excuse_state(excuse)
     }
 
     /// The population: every machine that any source names, sorted by name.

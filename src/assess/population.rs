@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::access::{MachineAccess, TalosAccess, contact, service};
+use super::declared::{self, Declaration};
 use super::identity::{Identity, is_machine};
 use super::standing::{NotJudged, Standing};
 use super::workloads::says_ready;
@@ -24,6 +25,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) is_stale_node_object: bool,
     /// The machine's Node object.
     pub(crate) object: Option<&'a KubeNode>,
+    /// What a policy says of the machine.
+    pub(crate) declaration: Option<Declaration<'a>>,
 }
 
 pub(super) fn machines<'a>(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, identity: &Identity) -> Vec<Machine<'a>> {
@@ -41,19 +44,23 @@ pub(super) fn machines<'a>(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, iden
         };
         let is_guest = is_another && !is_named_as_talos(node);
         let is_stale_discovery_member = removed.has(node);
+        let object = objects.of_machine(node);
+        let declaration = declared::of(snapshot, talos, node, object);
+        let is_excused = declaration.is_some_and(|declaration| declaration.excuses());
         Machine {
-            standing: standing(snapshot, node, is_stale_discovery_member, is_guest),
+            standing: standing(snapshot, node, is_stale_discovery_member, is_excused, is_guest),
             is_guest,
             talos_unreachable: talos_unreachable(talos, node),
             is_stale_discovery_member,
             is_stale_node_object: !is_guest && is_stale_node_object(snapshot, node, &objects),
-            object: objects.of_machine(node),
+            object,
+            declaration,
         }
     };
     snapshot.nodes.iter().map(machine).collect()
 }
 
-fn standing(snapshot: &Snapshot, node: &Node, is_stale: bool, is_guest: bool) -> Standing {
+fn standing(snapshot: &Snapshot, node: &Node, is_stale: bool, is_excused: bool, is_guest: bool) -> Standing {
     if node.leaving {
         Standing::NotJudged(NotJudged::Leaving)
     } else if node.out_of_scope {
@@ -62,6 +69,8 @@ fn standing(snapshot: &Snapshot, node: &Node, is_stale: bool, is_guest: bool) ->
         Standing::NotJudged(NotJudged::OutsideFlags)
     } else if is_stale {
         Standing::NotJudged(NotJudged::StaleDiscovery)
+    } else if is_excused {
+        Standing::NotJudged(NotJudged::DeclaredOff)
     } else if is_guest {
         Standing::Guest
     } else {
@@ -163,7 +172,7 @@ impl<'a> Removed<'a> {
 }
 
 /// A machine that does not answer for itself on the Talos API has shown that it is there.
-fn lives(snapshot: &Snapshot, node: &Node) -> bool {
+pub(super) fn lives(snapshot: &Snapshot, node: &Node) -> bool {
     let server = snapshot.kubernetes.iter().find_map(|kubernetes| kubernetes.servers.get(&node.name));
     let refuses = |gap: &Gap| gap.kind == GapKind::Maintenance || gap.is_refused_certificate();
     server.is_some_and(Result::is_ok)

@@ -20,6 +20,8 @@ pub(crate) enum NotJudged {
     OutsideFlags,
     /// Known to discovery alone, and gone.
     StaleDiscovery,
+    /// Off on purpose, as a policy says, and seen to be.
+    DeclaredOff,
 }
 
 impl Standing {

@@ -38,7 +38,7 @@ pub(crate) fn require(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
 /// run. Most answers of Talos only add detail to the checks that do not judge them; etcd's members and the states of static pods are more.
 fn needs(check: &Check, fact: Fact) -> bool {
     match check.stage {
-        Stage::Connectivity | Stage::Readiness | Stage::Server => false,
+        Stage::Connectivity | Stage::Readiness | Stage::Policy | Stage::Server => false,
         Stage::Etcd => {
             let compares_members = matches!(check.id, CheckId::EtcdMembersConsistent | CheckId::EtcdMembersNodes);
             compares_members && fact == Fact::EtcdMembership

@@ -4,6 +4,7 @@
 //! A fact that could not be seen is an error of its own words, marked as unseen: where a required check has told of what stands
 //! in the way, the engine names that check instead.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::assess::components::NoPods;
@@ -254,28 +255,31 @@ pub(super) fn needs_no_object(node: &Node) -> Option<Outcome> {
 }
 
 /// What a client certificate should have left, in words.
-pub(super) const ENOUGH: &str = "30 days or a tenth of its lifetime left";
+pub(super) fn enough(cluster: &Assessment<'_>) -> String {
+    let days = cluster.asked.thresholds.certificates.as_hours() / 24;
+    format!("{days} days or a tenth of its lifetime left")
+}
 
 /// What a fault of a client certificate is called: reason, what is expected, and what was seen.
-fn client_certificate(fault: Fault) -> (Reason, &'static str, &'static str) {
+fn client_certificate(cluster: &Assessment<'_>, fault: Fault) -> (Reason, Cow<'static, str>, &'static str) {
     let now = "a certificate that is valid now";
     match fault {
         Fault::NotForClients => (
             Reason::ClientAuthMissing,
-            "a certificate made for client authentication",
+            "a certificate made for client authentication".into(),
             "extended key usage `clientAuth` is missing",
         ),
         Fault::OtherKey => (
             Reason::KeyMismatch,
-            "a key that matches the certificate",
+            "a key that matches the certificate".into(),
             "the private key belongs to another certificate",
         ),
-        Fault::NotYetValid => (Reason::CertificateNotYetValid, now, "it is not valid yet"),
-        Fault::Expired => (Reason::CertificateExpired, now, "it has expired"),
+        Fault::NotYetValid => (Reason::CertificateNotYetValid, now.into(), "it is not valid yet"),
+        Fault::Expired => (Reason::CertificateExpired, now.into(), "it has expired"),
         Fault::EndsWithinTheRun => {
-            (Reason::CertificateExpiresSoon, "a certificate that outlives the run", "it expires before that")
+            (Reason::CertificateExpiresSoon, "a certificate that outlives the run".into(), "it expires before that")
         }
-        Fault::EndsSoon => (Reason::CertificateExpiresSoon, ENOUGH, "it expires soon"),
+        Fault::EndsSoon => (Reason::CertificateExpiresSoon, enough(cluster).into(), "it expires soon"),
     }
 }
 
@@ -283,13 +287,22 @@ fn client_certificate(fault: Fault) -> (Reason, &'static str, &'static str) {
 pub(super) fn certificate_problems(cluster: &Assessment<'_>, certificate: &Certificate) -> Vec<Problem> {
     let Certificate { not_before, not_after, .. } = *certificate;
     let problem = |fault| faulty(cluster, fault, &Validity { not_before, not_after }, "");
-    faults(certificate, cluster.taken, cluster.asked.deadline).into_iter().map(problem).collect()
+    faults(certificate, cluster.taken, cluster.asked.deadline, cluster.asked.thresholds.certificates)
+        .into_iter()
+        .map(problem)
+        .collect()
 }
 
 /// What is wrong with the CA that servers are verified with, told without asking anybody. The TLS library does not look at its dates;
 /// those of Kubernetes and Talos do, and so does everybody else who uses this configuration.
 pub(super) fn ca_problem(cluster: &Assessment<'_>, ca: &Validity) -> Option<Problem> {
-    let fault = fault_of_dates(ca.not_before, ca.not_after, cluster.taken, cluster.asked.deadline)?;
+    let fault = fault_of_dates(
+        ca.not_before,
+        ca.not_after,
+        cluster.taken,
+        cluster.asked.deadline,
+        cluster.asked.thresholds.certificates,
+    )?;
     let problem = faulty(cluster, fault, ca, "the CA ");
     let is_over = fault == Fault::Expired;
     Some(if is_over { problem.hint(Hint::likely("the CA was replaced, and this file was not")) } else { problem })
@@ -297,7 +310,7 @@ pub(super) fn ca_problem(cluster: &Assessment<'_>, ca: &Validity) -> Option<Prob
 
 fn faulty(cluster: &Assessment<'_>, fault: Fault, valid: &Validity, what: &str) -> Problem {
     let (now, Validity { not_before: begin, not_after: end }) = (cluster.taken, valid);
-    let (reason, expected, observed) = client_certificate(fault);
+    let (reason, expected, observed) = client_certificate(cluster, fault);
     let observed = match fault {
         Fault::NotForClients | Fault::OtherKey => observed.to_owned(),
         Fault::NotYetValid => format!("{what}valid only from {begin}, and the local time is {now}"),
@@ -323,7 +336,7 @@ pub(super) fn kubernetes_side<'a>(cluster: &Assessment<'a>) -> Result<&'a Kubern
         KubernetesAccess::NoCredentials(gap) => (reason(Protocol::Kubernetes, gap.kind), &*gap.text),
         KubernetesAccess::Insecure(server) => (Reason::KubeconfigInsecure, *server),
         KubernetesAccess::Unusable(fault) => {
-            let (reason, _, observed) = client_certificate(*fault);
+            let (reason, _, observed) = client_certificate(cluster, *fault);
             (reason, observed)
         }
     };

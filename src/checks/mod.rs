@@ -3,11 +3,13 @@
 //! A judge sees one [`Assessment`] and nothing else, and none knows another. It passes because something was seen, never
 //! because nothing was: a verdict without findings is an error, and a fact that is a gap is at best an error.
 
+pub(crate) mod accept;
 pub(crate) mod allowance;
 mod etcd;
 pub(crate) mod evidence;
 mod gaps;
 mod kubernetes;
+mod policy;
 mod scope;
 mod stated;
 mod talos;
@@ -53,6 +55,11 @@ impl Check {
         self.requires.iter().chain(self.after).copied()
     }
 
+    /// An option of its own asks for it, or a policy, and nothing else.
+    pub(crate) fn is_asked_by_option(&self) -> bool {
+        matches!(self.stage, Stage::Upgrade | Stage::Policy | Stage::Server) || self.id == CheckId::TalosNodesExtensions
+    }
+
     /// What requires nothing is judged from files alone, before anybody is asked.
     pub(crate) fn is_preflight(&self) -> bool {
         self.requires.is_empty()
@@ -82,6 +89,7 @@ pub(crate) const ALL: &[&Check] = &[
     &talos::MEMORY,
     &talos::DISK,
     &talos::DIAGNOSTICS,
+    &talos::EXTENSIONS,
     &etcd::SERVICE,
     &etcd::QUORUM,
     &etcd::LEADER,
@@ -130,6 +138,8 @@ pub(crate) const ALL: &[&Check] = &[
     &upgrade::ROOM,
     &upgrade::VOLUMES,
     &upgrade::QUORUM,
+    &policy::MACHINES,
+    &policy::ACCEPT,
     &talos::SERVER,
 ];
 

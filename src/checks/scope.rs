@@ -23,6 +23,7 @@ fn words(why: NotJudged) -> &'static str {
         NotJudged::OutOfScope => "outside of `--nodes`",
         NotJudged::OutsideFlags => "not among the selected nodes",
         NotJudged::StaleDiscovery => "known only to discovery, and no longer there; see `talos.nodes.expected`",
+        NotJudged::DeclaredOff => "off, as the policy says; see `policy.machines`",
     }
 }
 
@@ -42,21 +43,38 @@ pub(super) fn is_narrowed(cluster: &Assessment<'_>) -> bool {
 
 /// Judges each Talos node of the scope on its own. Nodes that are not judged are listed with the reason.
 pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
-    talos_way(cluster).map_or_else(Verdict::whole, |()| each_of_scope(cluster, judge))
+    talos_way(cluster).map_or_else(Verdict::whole, |()| each_of_scope(cluster, reason_not_judged_as_talos, judge))
 }
 
-/// The same for a check that Kubernetes alone can answer: without Talos, every Node of the scope is judged.
-pub(super) fn each_machine<'a>(cluster: &'a Assessment<'_>, judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
-    talos_way_if_asked(cluster).map_or_else(Verdict::whole, |()| each_of_scope(cluster, judge))
+/// The same before an upgrade, which Kubernetes alone can answer in part: without Talos, every Node of the scope is judged. That a policy
+/// excuses a machine for being off says nothing of what an upgrade finds there.
+pub(super) fn each_machine_to_upgrade<'a>(
+    cluster: &'a Assessment<'_>,
+    judge: impl FnMut(&'a Node, &mut Verdict),
+) -> Verdict {
+    let way = talos_way_if_asked(cluster);
+    way.map_or_else(Verdict::whole, |()| each_of_scope(cluster, reason_not_upgraded, judge))
 }
 
-fn each_of_scope<'a>(cluster: &'a Assessment<'_>, mut judge: impl FnMut(&'a Node, &mut Verdict)) -> Verdict {
+/// Why a check of stage 8 does not judge this node.
+pub(super) fn reason_not_upgraded(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
+    match cluster.standing(node) {
+        Standing::NotJudged(NotJudged::DeclaredOff) => cluster.is_guest(node).then_some(GUEST),
+        Standing::Judged | Standing::Guest | Standing::NotJudged(_) => reason_not_judged_as_talos(cluster, node),
+    }
+}
+
+fn each_of_scope<'a>(
+    cluster: &'a Assessment<'_>,
+    reason_left_out: impl Fn(&Assessment<'_>, &Node) -> Option<&'static str>,
+    mut judge: impl FnMut(&'a Node, &mut Verdict),
+) -> Verdict {
     if cluster.nodes().is_empty() {
         return Verdict::whole(Outcome::problem(no_node(cluster)));
     }
     let mut verdict = Verdict::default();
     for node in cluster.nodes().iter().filter(|node| !node.out_of_scope) {
-        match reason_not_judged_as_talos(cluster, node) {
+        match reason_left_out(cluster, node) {
             Some(reason) => verdict.skip(node.target(), reason),
             None => judge(node, &mut verdict),
         }
@@ -124,6 +142,7 @@ mod tests {
             (NotJudged::OutOfScope, "`--nodes`"),
             (NotJudged::OutsideFlags, "selected nodes"),
             (NotJudged::StaleDiscovery, "discovery"),
+            (NotJudged::DeclaredOff, "policy"),
         ] {
             assert!(words(why).contains(expected), "{why:?}");
         }

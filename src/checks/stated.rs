@@ -116,7 +116,8 @@ fn counted(number: usize, role: Role) -> String {
 fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     let counts = |node: &&Node| {
         match cluster.standing(node) {
-            Standing::Judged => true,
+            // A machine that is off on purpose is still one of those that there are.
+            Standing::Judged | Standing::NotJudged(NotJudged::DeclaredOff) => true,
             // `--nodes` says whom to look at, and not how many there are.
             Standing::NotJudged(NotJudged::OutOfScope) => {
                 let machine = cluster.machine(node);

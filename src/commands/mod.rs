@@ -17,12 +17,15 @@ use clap::CommandFactory as _;
 use clap::builder::{PossibleValue, TypedValueParser};
 
 use crate::checks::{self, Check};
-use crate::cli::{Cli, Command, ListOutput};
+use crate::cli::{Cli, Command, ListOutput, PolicyCommand};
 use crate::diagnosis;
 use crate::model::{Exit, Fact, Reason, Right, Stage};
 use crate::report::format::{self, json, plan};
 
 pub(crate) use complete::answer;
+
+/// Of `--policy`, as it is published.
+const POLICY_SCHEMA: &str = include_str!("../../schema/policy.v1.json");
 
 /// Why a command did not do what was asked.
 #[derive(Debug)]
@@ -51,6 +54,11 @@ pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), Command
         Command::UpgradePlan(_) => return Err(CommandError::Usage("`upgrade-plan` is a run".to_owned())),
         Command::Schema { upgrade_plan: true } => out.write_all(plan::SCHEMA.as_bytes())?,
         Command::Schema { .. } => out.write_all(json::SCHEMA.as_bytes())?,
+        Command::Policy { command: PolicyCommand::Schema } => out.write_all(POLICY_SCHEMA.as_bytes())?,
+        // It needs the clock.
+        Command::Policy { command: PolicyCommand::Check { .. } } => {
+            return Err(CommandError::Usage("`policy check` is no table".to_owned()));
+        }
         Command::Completions { shell } => out.write_all(&complete::script(*shell)?)?,
         Command::Man => out.write_all(&manual::page()?)?,
         Command::Version { output } => version(*output, out)?,
@@ -103,8 +111,10 @@ pub(crate) fn command() -> clap::Command {
 
 /// For `-h`: without the variables, whose names follow from those of the options.
 pub(crate) fn brief_command() -> clap::Command {
-    // It is for scripts, and nobody types it.
-    command().mut_args(|arg| arg.hide_env(true)).mut_subcommand("sanitize", |command| command.hide(true))
+    // They are for scripts and packages, and nobody types them.
+    let hidden = ["sanitize", "man"];
+    let command = command().mut_args(|arg| arg.hide_env(true));
+    hidden.iter().fold(command, |command, name| command.mut_subcommand(name, |command| command.hide(true)))
 }
 
 /// Options that `-h` shows; `--help` has all.

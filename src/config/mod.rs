@@ -16,6 +16,7 @@ mod kubeconfig_schema;
 mod line;
 pub(crate) mod pem;
 pub(crate) mod plugin;
+pub(crate) mod policy;
 pub(crate) mod proxy;
 pub(crate) mod talosconfig;
 mod yaml;

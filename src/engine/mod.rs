@@ -294,6 +294,7 @@ async fn one_round(
             lacks_sample = true;
         }
     }
+    weight::accept(&snapshot, &mut verdicts);
     let diagnoses = diagnose_in_turns(&snapshot, &verdicts).await;
     let round = weighed(pace, memory.rounds + 1, started.elapsed(), snapshot, verdicts, diagnoses);
     Some(Round { in_doubt: lacks_sample && is_in_doubt(&round.verdicts), ..round })
@@ -321,8 +322,9 @@ fn completed(
     number: u32,
     took: Duration,
     snapshot: Snapshot,
-    verdicts: Vec<(&'static Check, Verdict)>,
+    mut verdicts: Vec<(&'static Check, Verdict)>,
 ) -> Round {
+    weight::accept(&snapshot, &mut verdicts);
     let diagnoses = diagnose(&snapshot, &verdicts);
     weighed(pace, number, took, snapshot, verdicts, diagnoses)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::event::Round;
-use super::weight::apply_severity_overrides;
+use super::weight::{accept, apply_severity_overrides};
 use super::{Pace, own_verdict};
 use crate::assess::Assessment;
 use crate::checks::{self, Check};
@@ -71,6 +71,7 @@ impl<'a> Recheck<'a> {
     pub(crate) fn is_seen_in(&self, pace: &Pace, snapshot: &Snapshot) -> bool {
         let cluster = Assessment::of(snapshot);
         let mut verdicts: Vec<_> = self.checks.iter().map(|check| (*check, own_verdict(check, &cluster))).collect();
+        accept(snapshot, &mut verdicts);
         apply_severity_overrides(pace, snapshot, &mut verdicts);
         let seen: BTreeSet<Sign> = verdicts
             .iter()

@@ -22,6 +22,13 @@ pub(super) fn apply(
     relax_blocked(pace, verdicts);
 }
 
+/// What a policy accepts only warns, before anybody looks for causes: what still fails does not follow from it.
+pub(super) fn accept(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
+    if checks::accept::apply(snapshot, verdicts) {
+        explain(snapshot, verdicts);
+    }
+}
+
 /// What still fails is not left to a cause that the options have made a warning: whoever reads only what failed would find nothing.
 fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)], diagnoses: &mut [Diagnosis]) {
     // Nothing else makes a warning of a failure.
@@ -94,8 +101,11 @@ fn failing(verdicts: &[(&'static Check, Verdict)]) -> HashSet<Sight> {
 
 impl Pace {
     /// Of `--strict`, `--fail-on` and `--warn-only` the most specific counts: a reason before a check before everything. No
-    /// option names the same as the other.
+    /// option names the same as the other. What a policy accepts, they leave alone.
     pub(super) fn weight(&self, check: CheckId, problem: &Problem) -> Severity {
+        if problem.accepted.is_some() {
+            return Severity::Warn;
+        }
         let names = |named: &Named| (named.reasons.contains(&problem.reason), named.checks.contains(&check));
         let fails = match (names(&self.warn_only), names(&self.fail_on)) {
             ((true, _), _) => return Severity::Warn,

@@ -41,6 +41,7 @@ ids! {
     TalosNodesMemory "talos.nodes.memory";
     TalosNodesDisk "talos.nodes.disk";
     TalosNodesDiagnostics "talos.nodes.diagnostics";
+    TalosNodesExtensions "talos.nodes.extensions";
     EtcdService "etcd.service";
     EtcdQuorum "etcd.quorum";
     EtcdLeader "etcd.leader";
@@ -89,6 +90,8 @@ ids! {
     UpgradeRoom "upgrade.room";
     UpgradeVolumes "upgrade.volumes";
     UpgradeQuorum "upgrade.quorum";
+    PolicyMachines "policy.machines";
+    PolicyAccept "policy.accept";
     TalosServer "talos.server";
 }
 

@@ -22,4 +22,6 @@ pub(crate) use reason::{Reason, Source, Step};
 pub(crate) use role::{MachineType, Role};
 pub(crate) use shared::Shared;
 pub(crate) use stage::Stage;
-pub(crate) use verdict::{About, Finding, Hint, Kind, NO_NODE, Outcome, Problem, Severity, Status, Target, Verdict};
+pub(crate) use verdict::{
+    About, Excuse, Finding, Hint, Kind, NO_NODE, Outcome, Problem, Severity, Status, Target, Verdict,
+};

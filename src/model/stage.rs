@@ -1,6 +1,6 @@
 //! The stages that checks are grouped in.
 
-/// The seven stages, in order, that of a planned upgrade, and the second opinion that `--server` asks for.
+/// The seven stages, in order, that of a planned upgrade, what a policy says, and the second opinion that `--server` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Connectivity = 1,
@@ -11,11 +11,12 @@ pub(crate) enum Stage {
     Nodes,
     StaticPods,
     Upgrade,
+    Policy,
     Server,
 }
 
 impl Stage {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Connectivity,
         Self::Readiness,
         Self::Etcd,
@@ -24,6 +25,7 @@ impl Stage {
         Self::Nodes,
         Self::StaticPods,
         Self::Upgrade,
+        Self::Policy,
         Self::Server,
     ];
 
@@ -63,6 +65,7 @@ impl Stage {
             Self::Nodes => ("kubernetes-nodes", "nodes", "Checking Kubernetes node health...", "Kubernetes nodes"),
             Self::StaticPods => ("static-pods", "pods", "Checking static pods...", "Static pods"),
             Self::Upgrade => ("upgrade", "upgrade", "Checking upgrade readiness...", "Upgrade readiness"),
+            Self::Policy => ("policy", "policy", "Checking the policy...", "Policy"),
             Self::Server => ("server", "server", "Running the cluster's own health check...", "Server check"),
         }
     }

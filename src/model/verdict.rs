@@ -87,6 +87,8 @@ pub(crate) enum Kind {
     /// A configuration of admission webhooks.
     Webhook,
     ApiService,
+    /// An entry of a policy.
+    Policy,
     /// One of the things that the cluster's own health check looks at.
     ServerCheck,
 }
@@ -103,6 +105,7 @@ impl Kind {
             Self::Workload => "workload",
             Self::Webhook => "webhook",
             Self::ApiService => "api-service",
+            Self::Policy => "policy",
             Self::ServerCheck => "server-check",
         }
     }
@@ -218,6 +221,17 @@ pub(crate) struct Problem {
     /// The machines on which a problem of the whole cluster shows, by their names; [`NO_NODE`] for pods that are on none. It is
     /// explained only by what explains all of them.
     pub(crate) places: Option<Shared<Vec<String>>>,
+    /// A policy accepts it for a while: it warns, whatever `--strict` and `--fail-on` say.
+    pub(crate) accepted: Option<Shared<Excuse>>,
+}
+
+/// Why something may stay as it is, and until when. Somebody has written it into a policy.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Excuse {
+    pub(crate) because: String,
+    pub(crate) until: jiff::Timestamp,
+    /// In the policy.
+    pub(crate) line: u64,
 }
 
 /// The place of a pod without a node.
@@ -257,6 +271,7 @@ impl Problem {
             between_rounds: false,
             about: None,
             places: None,
+            accepted: None,
         }
     }
 
@@ -293,6 +308,13 @@ impl Problem {
     pub(crate) fn on<T: Into<String>>(self, places: impl IntoIterator<Item = T>) -> Self {
         let places: Vec<String> = places.into_iter().map(Into::into).collect();
         Self { places: (!places.is_empty()).then(|| Shared::from(places)), ..self }
+    }
+
+    /// A policy accepts it.
+    pub(crate) fn accept(&mut self, excuse: &Excuse) {
+        self.severity = Severity::Warn;
+        self.observed = format!("{} (accepted until {}: {})", self.observed, excuse.until, excuse.because);
+        self.accepted = Some(Shared::from(excuse.clone()));
     }
 
     /// See [`Problem::on`]; none if it is not known to show anywhere.

@@ -3,6 +3,7 @@
 mod access;
 mod output;
 mod pace;
+pub(crate) mod policy;
 pub(crate) mod selection;
 mod stated;
 pub(crate) mod variables;
@@ -17,17 +18,19 @@ use tokio::time::Instant;
 
 pub(crate) use self::output::Output;
 use self::pace::Times;
+use self::policy::Decided;
 use self::selection::{UnknownCheck, Wanted};
 use crate::checks::{self, Check};
 use crate::cli::{
     self, CheckOptions, ConnectionOptions, Evidence, Level, OutputOptions, PlanArgs, PlanOutput, RunArgs, TimingOptions,
 };
 use crate::config::access::Access;
+use crate::config::policy::Document;
 use crate::engine::Pace;
 use crate::model::{CheckId, Fact};
 use crate::observe::Inquiry;
 use crate::report::format::plan;
-use crate::report::{Report, Selection, Sources, Weakening};
+use crate::report::{Origin, PolicyFile, Report, Selection, Sources, Weakening};
 use crate::snapshot::{Allowance, Asked, First, Order, Upgrade};
 use crate::text::{clock, version};
 
@@ -59,6 +62,7 @@ pub(crate) struct Plan {
     pub(crate) wait_timeout: Option<Duration>,
     pub(crate) output: Output,
     pub(crate) weakened: Vec<Weakening>,
+    pub(crate) policy: Option<PolicyFile>,
     /// A selection that checks nothing is no error.
     pub(crate) allow_empty: bool,
     /// Exit with 0 or 1 only.
@@ -82,7 +86,19 @@ impl Start {
 }
 
 impl Plan {
-    pub(crate) fn decide(args: &RunArgs, matches: &ArgMatches, start: Start) -> Result<Self, Usage> {
+    pub(crate) fn decide(
+        args: &RunArgs,
+        matches: &ArgMatches,
+        document: Option<&Document>,
+        start: Start,
+    ) -> Result<Self, Usage> {
+        let Some(document) = document else { return Self::decide_by(args, matches, Decided::default(), start) };
+        let nodes = policy::stated(&args.nodes, document)?;
+        let decided = policy::decide(document, start.wall)?;
+        Self::decide_by(&RunArgs { nodes, ..args.clone() }, matches, decided, start)
+    }
+
+    fn decide_by(args: &RunArgs, matches: &ArgMatches, policy: Decided, start: Start) -> Result<Self, Usage> {
         let RunArgs { connection, nodes, checks, timing, verdict, output } = args;
         let selection = selection::select(&Wanted {
             level: checks.level,
@@ -91,7 +107,7 @@ impl Plan {
             no_talos: connection.no_talos,
             no_kubernetes: connection.no_kubernetes,
             server: connection.server,
-            upgrade: &upgrade_checks(checks),
+            asked: &[upgrade_checks(checks), policy.checks()].concat(),
         })
         .map_err(|unknown| unknown_check(&unknown))?;
         let named = |patterns| selection::named(patterns).map_err(|unknown| unknown_reason(&unknown));
@@ -100,6 +116,7 @@ impl Plan {
         let Times { wait_timeout, stable_for, interval, attempt_timeout } = pace::times(timing)?;
         contradictions(connection, checks, &selection)?;
         stated::all_judged(args, &selection)?;
+        stated::policy_judged(&policy.checks(), &selection)?;
         if let Some(both) = fail_on.common(&warn_only) {
             return Err(Usage::new(format!("`{both}` cannot be in both `--fail-on` and `--warn-only`")));
         }
@@ -117,6 +134,9 @@ impl Plan {
                     expect_workers: nodes.expect_workers,
                     expect_talos: nodes.expect_talos.clone(),
                     expect_kubernetes: nodes.expect_kubernetes.clone(),
+                    expect_extensions: policy.extensions,
+                    thresholds: policy.thresholds,
+                    policy: policy.policy.into(),
                     upgrade: Upgrade {
                         talos: checks.upgrade_talos.clone(),
                         kubernetes: checks.upgrade_kubernetes.clone(),
@@ -151,7 +171,8 @@ impl Plan {
             },
             wait_timeout,
             output: output.into(),
-            weakened: weakened(args, matches),
+            weakened: weakened(args, matches).into_iter().chain(policy.weakened).collect(),
+            policy: policy.file,
             allow_empty: verdict.allow_empty,
             simple_exit_codes: verdict.simple_exit_codes,
             sources: access::sources(connection),
@@ -188,7 +209,7 @@ impl Plan {
             output: OutputOptions { output, quiet: *quiet, ..OutputOptions::default() },
             ..RunArgs::default()
         };
-        let mut plan = Self::decide(&run, &ArgMatches::default(), start)?;
+        let mut plan = Self::decide(&run, &ArgMatches::default(), None, start)?;
         plan.inquiry.facts.extend(Fact::OF_PLAN);
         let asked = &mut plan.inquiry.asked;
         asked.upgrade = Upgrade {
@@ -212,6 +233,7 @@ impl Plan {
             wait_timeout: self.wait_timeout,
             stable_for: self.pace.stable_for,
             weakened: self.weakened.clone(),
+            policy: self.policy.clone(),
             sources: self.sources.clone(),
             junit: self.output.junit,
             ..Report::unbegun(self.start.wall, &self.selection)
@@ -274,8 +296,8 @@ fn contradictions(
         of_the_upgrade(image, checks.upgrade_talos.as_deref())?;
     }
     for pattern in &checks.check {
-        if let Some(stage) = selection::means_only_unasked(pattern, planned) {
-            return Err(Usage::new(format!("`{pattern}` runs only with {}", selection::asked_by(stage))));
+        if let Some(check) = selection::means_only_unasked(pattern, planned) {
+            return Err(Usage::new(format!("`{pattern}` runs only with {}", selection::asked_by(check))));
         }
     }
     if no_talos && no_kubernetes && connection.etcd_endpoints.is_empty() {
@@ -340,8 +362,8 @@ fn weakened(args: &RunArgs, matches: &ArgMatches) -> Vec<Weakening> {
         let option = format!("--{} {}", stated::dashed(id), value?).trim_end().to_owned();
         let source = matches.ids().any(|it| it == id).then(|| matches.value_source(id)).flatten();
         let origin = match source {
-            Some(ValueSource::EnvVariable) => format!("CLUSTER_HEALTH_{}", id.to_uppercase()),
-            _ => "flag".to_owned(),
+            Some(ValueSource::EnvVariable) => Origin::Variable(format!("CLUSTER_HEALTH_{}", id.to_uppercase())),
+            _ => Origin::Flag,
         };
         Some(Weakening { option, origin })
     })
@@ -358,7 +380,7 @@ mod tests {
     pub(super) fn decide(arguments: &[&str]) -> Result<Plan, Usage> {
         let matches = Cli::command().get_matches_from([&["cluster-health"], arguments].concat());
         let cli = Cli::from_arg_matches(&matches).unwrap();
-        Plan::decide(&cli.run, &matches, Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH })
+        Plan::decide(&cli.run, &matches, None, Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH })
     }
 
     #[test]
@@ -460,7 +482,7 @@ mod tests {
             if let Ok(matches) = matches {
                 let cli = Cli::from_arg_matches(&matches).unwrap();
                 let start = Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH };
-                assert!(Plan::decide(&cli.run, &matches, start).is_err(), "{arguments:?}");
+                assert!(Plan::decide(&cli.run, &matches, None, start).is_err(), "{arguments:?}");
             }
         }
     }
@@ -479,6 +501,6 @@ mod tests {
         let plan = decide(&["--no-kubernetes", "--max-unready-workers", "10%", "--level", "full"]).unwrap();
         let options: Vec<_> = plan.weakened.iter().map(|weakening| weakening.option.as_str()).collect();
         assert_eq!(options, ["--max-unready-workers 10%", "--no-kubernetes"]);
-        assert!(plan.weakened.iter().all(|weakening| weakening.origin == "flag"));
+        assert!(plan.weakened.iter().all(|weakening| weakening.origin == Origin::Flag));
     }
 }

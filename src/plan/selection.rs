@@ -5,7 +5,7 @@ use crate::cli::Level;
 use crate::engine::Named;
 use crate::model::{CheckId, Reason, Stage};
 use crate::report::{NotSelected, Selection};
-use crate::text::nearest;
+use crate::text::{self, nearest};
 
 /// What was asked for.
 #[derive(Debug, Default)]
@@ -17,8 +17,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) no_kubernetes: bool,
     /// Names its check, whatever `--check` and `--level` name.
     pub(crate) server: bool,
-    /// The checks of stage 8 that the options ask for; they, too, whatever `--check` and `--level` name.
-    pub(crate) upgrade: &'a [CheckId],
+    /// The checks of stage 8 that the options ask for, and those that the policy does; they, too, whatever `--check` and `--level` name.
+    pub(crate) asked: &'a [CheckId],
 }
 
 /// A pattern that fits no check.
@@ -46,7 +46,7 @@ fn select_from(
             Selection::NotSelected(NotSelected::NoTalos)
         } else if wanted.no_kubernetes && matches!(check.stage, Stage::ApiServer | Stage::Nodes) {
             Selection::NotSelected(NotSelected::NoKubernetes)
-        } else if is_asked_by_option(check.stage) {
+        } else if check.is_asked_by_option() {
             Selection::Selected
         } else if !in_level(check, wanted.level) {
             Selection::NotSelected(NotSelected::Level)
@@ -59,7 +59,7 @@ fn select_from(
     // Who does not ask for the second opinion, or of an upgrade, does not read of it either.
     let planned = catalog.iter().filter(|check| match check.stage {
         Stage::Server => wanted.server,
-        Stage::Upgrade => wanted.upgrade.contains(&check.id),
+        _ if check.is_asked_by_option() => wanted.asked.contains(&check.id),
         _ => true,
     });
     let mut selection: Vec<_> = planned.map(|check| (*check, verdict(check))).collect();
@@ -89,26 +89,23 @@ fn add_prerequisites(selection: &mut [(&'static Check, Selection)]) {
     }
 }
 
-/// Stages that an option of their own asks for, and nothing else.
-fn is_asked_by_option(stage: Stage) -> bool {
-    matches!(stage, Stage::Upgrade | Stage::Server)
-}
-
-/// The options that ask for the checks of such a stage.
-pub(crate) fn asked_by(stage: Stage) -> &'static str {
-    match stage {
+/// The options that ask for such a check.
+pub(crate) fn asked_by(check: &Check) -> &'static str {
+    match check.stage {
         Stage::Server => "`--server`",
+        Stage::Policy => "`--policy`",
+        _ if check.id == CheckId::TalosNodesExtensions => "`--policy`",
         _ => "`--upgrade-talos`, `--upgrade-kubernetes` or `--drain`",
     }
 }
 
 /// The first check that a pattern of `--check` names, if it names such as only an option of their own asks for, and none of
 /// them is `planned`.
-pub(crate) fn means_only_unasked(pattern: &str, planned: &[(&'static Check, Selection)]) -> Option<Stage> {
+pub(crate) fn means_only_unasked(pattern: &str, planned: &[(&'static Check, Selection)]) -> Option<&'static Check> {
     let fitting: Vec<_> = checks::ALL.iter().filter(|check| fits(check, pattern)).collect();
     let is_planned = |check: &Check| planned.iter().any(|(it, _)| it.id == check.id);
-    let is_unasked = fitting.iter().all(|check| is_asked_by_option(check.stage) && !is_planned(check));
-    fitting.first().filter(|_| is_unasked).map(|check| check.stage)
+    let is_unasked = fitting.iter().all(|check| check.is_asked_by_option() && !is_planned(check));
+    fitting.first().filter(|_| is_unasked).map(|check| **check)
 }
 
 /// Stages 1 and 2, what compares Talos with Kubernetes, and what an upgrade of Talos needs.
@@ -170,17 +167,7 @@ pub(crate) fn named(patterns: &[String]) -> Result<Named, UnknownCheck> {
 pub(super) fn fits(check: &Check, pattern: &str) -> bool {
     let prefix = || check.id.name().strip_prefix(pattern).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let stage = || pattern.parse() == Ok(check.stage.number()) || pattern == check.stage.name();
-    prefix() || stage() || (pattern.contains('*') && glob(pattern, check.id.name()))
-}
-
-/// `*` fits any run of characters, dots included.
-fn glob(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((head, tail)) => text
-            .strip_prefix(head)
-            .is_some_and(|rest| (0..=rest.len()).filter_map(|at| rest.get(at..)).any(|rest| glob(tail, rest))),
-    }
+    prefix() || stage() || (pattern.contains('*') && text::fits(pattern, check.id.name()))
 }
 
 #[cfg(test)]

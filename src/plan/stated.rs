@@ -68,6 +68,16 @@ pub(super) fn all_judged(args: &RunArgs, selection: &[(&'static Check, Selection
     if verdict.allow_empty { Ok(()) } else { names_run("check", &checks.check, selection) }
 }
 
+/// All that a policy asks for is judged.
+pub(super) fn policy_judged(asked: &[CheckId], selection: &[(&'static Check, Selection)]) -> Result<(), Usage> {
+    for (check, part) in selection.iter().filter(|(check, _)| asked.contains(&check.id)) {
+        if let Selection::NotSelected(by) = part {
+            return Err(Usage::new(format!("the policy needs the check {}, which is {}", check.id, by.words())));
+        }
+    }
+    Ok(())
+}
+
 /// Of the checks that each name stands for, some run; a reason stands for those that find it.
 fn names_run(id: &str, names: &[String], selection: &[(&'static Check, Selection)]) -> Result<(), Usage> {
     for name in names {
@@ -83,7 +93,7 @@ fn names_run(id: &str, names: &[String], selection: &[(&'static Check, Selection
             return Err(Usage::new(format!("{option} means {}, which is {}", check.id, by.words())));
         }
         if let Some(check) = checks::ALL.iter().find(|check| is_meant(check)) {
-            let with = selection::asked_by(check.stage);
+            let with = selection::asked_by(check);
             return Err(Usage::new(format!("{option} means {}, which runs only with {with}", check.id)));
         }
     }
@@ -129,7 +139,6 @@ mod tests {
     use crate::checks;
     use crate::cli::Cli;
     use crate::engine;
-    use crate::model::Stage;
     use crate::plan::tests::decide;
     use crate::snapshot::{Snapshot, Sources};
     use crate::testing::fixture;
@@ -155,7 +164,7 @@ mod tests {
         let layers = [vec![], vec!["--no-talos"], vec!["--no-kubernetes"]];
         let layers = [&layers[..], &[vec!["--no-talos", "--etcd-endpoints", "127.0.0.1:2379"]]].concat();
         // What only an option of its own asks for is none to choose.
-        let is_free = |check: &&&checks::Check| !matches!(check.stage, Stage::Upgrade | Stage::Server);
+        let is_free = |check: &&&checks::Check| !check.is_asked_by_option();
         let ids = || checks::ALL.iter().filter(is_free).map(|check| check.id.name());
         let levels = ["talos", "etcd", "api", "full"].map(|level| vec!["--level", level]);
         let stages = ["1", "2", "3", "4", "5", "6", "7", "etcd", "k8s", "talos", "*"];
@@ -228,8 +237,8 @@ mod tests {
         level wait_timeout interval attempt_timeout stable_for fail_fast retry_all strict warn_only allow_empty \
         simple_exit_codes output report junit_file junit_granularity trace termination_log evidence quiet verbose color ci ascii heartbeat";
 
-    /// Options that name checks, of which some have to run.
-    const NAME_CHECKS: [&str; 2] = ["check", "fail_on"];
+    /// Options that name checks, of which some have to run; of a policy, all of them.
+    const NAME_CHECKS: [&str; 3] = ["check", "fail_on", "policy"];
 
     #[test]
     fn every_option_says_whether_it_demands_something() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::history::{self, Happened, History};
-use super::{CheckReport, Granularity, NodeInfo, Report, RunResult, Selection, Sources, Weakening};
+use super::{CheckReport, Granularity, NodeInfo, Origin, Report, RunResult, Selection, Sources, Weakening};
 use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, Explained, Seen};
 use crate::model::{
@@ -188,6 +188,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         hint: None,
         targeted: None,
         weakened: Vec::new(),
+        policy: None,
         not_observed: Vec::new(),
         diagnoses: Vec::new().into(),
         sources: Sources {
@@ -243,8 +244,8 @@ pub(crate) fn unhealthy() -> Report {
     report.finished_at = "2026-11-21T03:05:00Z".parse().unwrap();
     report.rounds = 60;
     report.weakened = vec![
-        Weakening { option: "--skip etcd.alarms".to_owned(), origin: "flag".to_owned() },
-        Weakening { option: "--level full".to_owned(), origin: "CLUSTER_HEALTH_LEVEL".to_owned() },
+        Weakening { option: "--skip etcd.alarms".to_owned(), origin: Origin::Flag },
+        Weakening { option: "--level full".to_owned(), origin: Origin::Variable("CLUSTER_HEALTH_LEVEL".to_owned()) },
     ];
     report.not_observed = vec!["etcd.alarms: not selected (--skip)".to_owned()];
     let set = |report: &mut Report, check: &Check, findings: Vec<Finding>| {

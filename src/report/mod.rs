@@ -14,6 +14,7 @@ pub(crate) mod sink;
 mod tests;
 pub(crate) mod view;
 
+use std::fmt;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -55,6 +56,7 @@ pub(crate) struct Report {
     pub(crate) targeted: Option<(usize, usize)>,
     /// Options that weaken the verdict, and where they came from.
     pub(crate) weakened: Vec<Weakening>,
+    pub(crate) policy: Option<PolicyFile>,
     /// What was never seen and why, in words (`kube-scheduler metrics: …`); also checks not selected.
     pub(crate) not_observed: Vec<String>,
     pub(crate) sources: Sources,
@@ -123,8 +125,40 @@ impl Readiness {
 pub(crate) struct Weakening {
     /// `--skip etcd.alarms`.
     pub(crate) option: String,
-    /// `flag` or `CLUSTER_HEALTH_SKIP`.
-    pub(crate) origin: String,
+    pub(crate) origin: Origin,
+}
+
+/// Where a [`Weakening`] was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag,
+    Variable(String),
+    /// A line of the policy.
+    Policy(u64),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Variable(name) => f.write_str(name),
+            Self::Policy(line) => write!(f, "policy, line {line}"),
+        }
+    }
+}
+
+impl Weakening {
+    pub(crate) fn is_of_policy(&self) -> bool {
+        matches!(self.origin, Origin::Policy(_))
+    }
+}
+
+/// The file of `--policy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PolicyFile {
+    pub(crate) path: String,
+    /// Of its bytes, in hex.
+    pub(crate) sha256: String,
 }
 
 /// Where the facts came from.
@@ -321,6 +355,7 @@ impl Report {
             hint: None,
             targeted: None,
             weakened: Vec::new(),
+            policy: None,
             not_observed: Vec::new(),
             sources: Sources::default(),
             diagnoses: Shared::default(),
@@ -359,7 +394,8 @@ impl Report {
     /// All of the cluster was judged, and nothing is wrong but what stands in the way of an upgrade or a drain.
     pub(crate) fn is_healthy_but_not_ready(&self) -> bool {
         use NotSelected::{Check, Level};
-        let is_of_cluster = |check: &&CheckReport| !matches!(check.check.stage, Stage::Upgrade | Stage::Server);
+        let is_of_cluster =
+            |check: &&CheckReport| !matches!(check.check.stage, Stage::Upgrade | Stage::Policy | Stage::Server);
         let is_left_out = |check: &CheckReport| matches!(check.selection, Selection::NotSelected(Check | Level));
         let is_fine = |check: &CheckReport| check.shown_status().is_fine() && !is_left_out(check);
         self.result == RunResult::Unhealthy && self.checks.iter().filter(is_of_cluster).all(is_fine)

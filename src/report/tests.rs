@@ -248,7 +248,8 @@ fn stage_8_has_words_of_its_own() {
     let mut weakened = drain();
     weakened.checks[last].status = Some(Status::Warn);
     assert_eq!(said(&weakened), "healthy, ready: worker-1 can be drained");
-    weakened.weakened = vec![Weakening { option: "--warn-only upgrade.drain".to_owned(), origin: "flag".to_owned() }];
+    weakened.weakened =
+        vec![Weakening { option: "--warn-only upgrade.drain".to_owned(), origin: crate::report::Origin::Flag }];
     assert_eq!((said(&weakened), weakened.upgrade_readiness()), ("healthy".to_owned(), Some(Readiness::Undetermined)));
     fail(&mut blocked, 0);
     assert_eq!(said(&blocked), "unhealthy", "that is more than a drain that has to wait");

@@ -190,7 +190,7 @@ mod tests {
         let arguments = ["cluster-health", "--wait-timeout", wait, "--skip", skip, "--allow-empty"];
         let matches = Cli::command().get_matches_from(arguments);
         let cli = Cli::from_arg_matches(&matches).unwrap();
-        let plan = Plan::decide(&cli.run, &matches, Start::now()).unwrap();
+        let plan = Plan::decide(&cli.run, &matches, None, Start::now()).unwrap();
         let wanted = [Wanted { format: &format::JSON, path: "report".into() }];
         let environment = Environment::new::<&str, &str>([]);
         let names = Names::of(&plan, &wanted, Ci::None, &environment).unwrap();

@@ -10,6 +10,7 @@ pub(crate) mod logs;
 mod memory;
 mod missing;
 mod observe;
+mod policy;
 mod talos;
 
 use std::borrow::Cow;
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::model::{CheckId, Kind, Role, Target};
+use crate::model::{CheckId, Kind, Role, Shared, Target};
 
 pub(crate) use awaited::{Awaited, Part, Progress};
 pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
@@ -31,6 +32,7 @@ pub(crate) use kubernetes::{
 pub(crate) use memory::{Boot, Memory};
 pub(crate) use missing::{Missing, Source};
 pub(crate) use observe::{Observe, Patience, Suspects};
+pub(crate) use policy::{Acceptance, Declared, ExcuseState, Policy, Thresholds};
 pub(crate) use talos::{
     Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS, LinkAddress,
     MachineStatus, Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service,
@@ -174,6 +176,12 @@ pub(crate) struct Asked {
     pub(crate) expect_talos: Option<String>,
     /// `--expect-kubernetes`, without `v`: `1.35.4`, or `1.35` for any patch of it.
     pub(crate) expect_kubernetes: Option<String>,
+    /// System extensions that a policy expects on every machine, as it names them.
+    pub(crate) expect_extensions: Vec<String>,
+    /// Where warnings begin.
+    pub(crate) thresholds: Thresholds,
+    /// Excuses.
+    pub(crate) policy: Shared<Policy>,
     /// What is about to be done.
     pub(crate) upgrade: Upgrade,
     /// `upgrade-plan`: in which order.

@@ -6,6 +6,7 @@ pub(crate) mod duration;
 pub(crate) mod excerpt;
 #[cfg(test)]
 mod fuzz;
+mod glob;
 mod invisible;
 pub(crate) mod lines;
 mod names;
@@ -19,6 +20,7 @@ mod wrap;
 pub(crate) mod yaml;
 
 pub(crate) use address::{has_port, host};
+pub(crate) use glob::fits;
 pub(crate) use names::{joined, some};
 pub(crate) use nearest::nearest;
 pub(crate) use wrap::wrapped;

@@ -17,6 +17,7 @@ mod kubernetes;
 mod machine;
 mod pki;
 mod plan;
+mod policy;
 mod record;
 mod recorded;
 mod reports;

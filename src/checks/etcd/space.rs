@@ -41,8 +41,9 @@ const DEFAULT_QUOTA: u64 = 2 << 30;
 const WORTH_DEFRAGMENTING: u64 = 100_000_000;
 
 /// Percent of the quota.
-const WARN_AT: u128 = 80;
-const FAIL_AT: u128 = 95;
+const FAIL_AT: u8 = 95;
+/// Below this, nobody needs to defragment before the alarm is disarmed.
+const ROOMY: u8 = 80;
 
 enum Quota {
     Bytes(u64),
@@ -78,7 +79,7 @@ fn space(cluster: &Assessment<'_>) -> Verdict {
                 if let Quota::Bytes(quota) = quota {
                     fullest = fullest.max(Some((status.db_size, quota)));
                 }
-                filled(view, status, &quota)
+                filled(cluster, view, status, &quota)
             }
             Err(outcome) => outcome,
         };
@@ -122,13 +123,13 @@ fn known_quota(view: &View<'_>, status: &EtcdStatus) -> Option<Quota> {
 /// Whether the database is known to be far from its quota.
 pub(super) fn has_room(view: &View<'_>, status: &EtcdStatus) -> bool {
     match known_quota(view, status) {
-        Some(Quota::Bytes(quota)) => status.db_size > 0 && !has_reached(WARN_AT, status, quota),
+        Some(Quota::Bytes(quota)) => status.db_size > 0 && !has_reached(ROOMY, status, quota),
         Some(Quota::None) | None => false,
     }
 }
 
-fn has_reached(percent: u128, status: &EtcdStatus, quota: u64) -> bool {
-    u128::from(status.db_size) * 100 >= u128::from(quota) * percent
+fn has_reached(percent: u8, status: &EtcdStatus, quota: u64) -> bool {
+    u128::from(status.db_size) * 100 >= u128::from(quota) * u128::from(percent)
 }
 
 /// How full the database is, as far as it is known: `2.0 GiB of 2.0 GiB, 1.9 GiB in use`.
@@ -140,13 +141,14 @@ pub(super) fn fill(view: &View<'_>, status: &EtcdStatus) -> String {
     format!("{}{of}, {} in use", human(status.db_size), human(status.db_size_in_use))
 }
 
-fn filled(view: &View<'_>, status: &EtcdStatus, quota: &Quota) -> Outcome {
+fn filled(cluster: &Assessment<'_>, view: &View<'_>, status: &EtcdStatus, quota: &Quota) -> Outcome {
+    let warns_at = cluster.asked.thresholds.etcd_space;
     let Quota::Bytes(quota) = *quota else { return Outcome::Pass(None) };
     let observed = fill(view, status);
-    let expected = format!("less than 80 % of {}", human(quota));
+    let expected = format!("less than {warns_at} % of {}", human(quota));
     let problem = if has_reached(FAIL_AT, status, quota) {
         Problem::fail(Reason::SpaceNearlyFull, expected, observed)
-    } else if has_reached(WARN_AT, status, quota) {
+    } else if has_reached(warns_at, status, quota) {
         Problem::warn(Reason::SpaceNearlyFull, expected, observed)
     } else {
         return Outcome::Pass(None);

@@ -6,7 +6,7 @@ use super::servers;
 use crate::assess::servers::Server;
 use crate::assess::{Assessment, ends_soon};
 use crate::checks::Check;
-use crate::checks::gaps::{ENOUGH, is_refused, kubernetes_side, listed, unseen};
+use crate::checks::gaps::{enough, is_refused, kubernetes_side, listed, unseen};
 use crate::checks::scope::{control_planes, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, RequestState, SigningRequest};
@@ -103,20 +103,25 @@ fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>) -> Option<Outcome>
         Err(_) => return None,
     };
     let Some(certificate) = &readyz.certificate else {
-        let problem = Problem::error(Reason::UnreadableAnswer, ENOUGH, "the certificate cannot be read");
+        let problem = Problem::error(Reason::UnreadableAnswer, enough(cluster), "the certificate cannot be read");
         return Some(Outcome::problem(problem));
     };
     let observed = format!("expires at {}", certificate.not_after);
     // It was valid a moment ago, or there would be no answer.
-    Some(if ends_soon(certificate.not_before, certificate.not_after, cluster.taken) {
-        Outcome::problem(
-            Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).hint(Hint::likely(
-                "Talos did not renew it after half of its lifetime, or it belongs to a load balancer",
-            )),
-        )
-    } else {
-        Outcome::Pass(None)
-    })
+    Some(
+        if ends_soon(
+            certificate.not_before,
+            certificate.not_after,
+            cluster.taken,
+            cluster.asked.thresholds.certificates,
+        ) {
+            Outcome::problem(Problem::warn(Reason::CertificateExpiresSoon, enough(cluster), observed).hint(
+                Hint::likely("Talos did not renew it after half of its lifetime, or it belongs to a load balancer"),
+            ))
+        } else {
+            Outcome::Pass(None)
+        },
+    )
 }
 
 fn requests(cluster: &Assessment<'_>) -> Verdict {

@@ -33,8 +33,6 @@ compare its clock with (container mode without Kubernetes).",
     judge: time,
 };
 
-/// Beyond this, etcd complains.
-const NOTICEABLE: SignedDuration = SignedDuration::from_secs(1);
 /// Beyond this, leases look stale and certificates soon expired.
 const HARMFUL: SignedDuration = SignedDuration::from_secs(30);
 /// `Date` has whole seconds, rounded down.
@@ -83,7 +81,7 @@ fn of_node(cluster: &Assessment<'_>, node: &Node, by_lease: &ByLease) -> Vec<Out
         let problem = Problem::fail(Reason::TimeNotSynced, "a synchronized clock", "not synchronized");
         problems.push(problem.hint(Hint::likely("its time servers cannot be reached")));
     }
-    problems.extend(wrong(by_kernel, by_lease));
+    problems.extend(wrong(cluster.asked.thresholds.clock_skew, by_kernel, by_lease));
     if !problems.is_empty() {
         return problems.into_iter().map(|problem| Outcome::problem(with_commands(node, problem))).collect();
     }
@@ -96,13 +94,14 @@ fn of_node(cluster: &Assessment<'_>, node: &Node, by_lease: &ByLease) -> Vec<Out
 }
 
 /// The kernel knows no more than its time server does, and is corrected long before it is noticeably off. So it never
-/// outweighs what a lease shows: the worse of both decides.
-fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Problem> {
+/// outweighs what a lease shows: the worse of both decides. `limit`: what is noticed.
+fn wrong(limit: SignedDuration, by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Problem> {
     // Unsigned: the least of all signed durations has no positive counterpart.
-    let noticeable = NOTICEABLE.unsigned_abs();
+    let noticeable = limit.unsigned_abs();
+    let within = if noticeable == Duration::from_secs(1) { "1 second".to_owned() } else { human(noticeable) };
     let kernel = by_kernel.map(|off| {
         let words = match off.is_negative() {
-            _ if off.unsigned_abs() <= noticeable => "correct to within 1 second".to_owned(),
+            _ if off.unsigned_abs() <= noticeable => format!("correct to within {within}"),
             true => format!("{} behind", human(off.unsigned_abs())),
             false => format!("{} ahead", human(off.unsigned_abs())),
         };
@@ -123,7 +122,7 @@ fn wrong(by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Proble
         return None;
     }
     let observed = said.into_iter().map(|(_, words)| words).collect::<Vec<_>>().join("; ");
-    let expected = "a clock that is correct to within 1 second";
+    let expected = format!("a clock that is correct to within {within}");
     let problem = if off > HARMFUL.unsigned_abs() {
         Problem::fail(Reason::ClockSkew, expected, observed)
     } else {
@@ -186,7 +185,7 @@ fn by_lease(lease: Option<(&Leases, &Lease)>) -> ByLease {
     let ahead =
         leases.last_date.map(|last| renewed.duration_since(last) - DATE_STEP).filter(SignedDuration::is_positive);
     let oldest = lease.moved_within.and_then(|within| SignedDuration::try_from(within).ok());
-    let behind = oldest.map(|oldest| age - oldest).filter(|behind| *behind > NOTICEABLE);
+    let behind = oldest.map(|oldest| age - oldest).filter(|behind| *behind > DATE_STEP);
     if let Some(ahead) = ahead {
         ByLease::AtLeast(ahead)
     } else if let Some(behind) = behind {

@@ -107,7 +107,7 @@ fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
                 if volumes.is_none() && var.size < least {
                     judged.problems.push(too_small(node, var.size, least));
                 } else {
-                    judged.problems.extend(own(mounts).filter_map(|mount| space(node, mount)));
+                    judged.problems.extend(own(mounts).filter_map(|mount| space(cluster, node, mount)));
                 }
             }
             None => judged.unknown("the size of /var is not reported"),
@@ -177,18 +177,23 @@ fn own(mounts: &[Mount]) -> impl Iterator<Item = &Mount> {
     own.map(|(_, mount)| mount)
 }
 
-fn space(node: &Node, mount: &Mount) -> Option<Problem> {
+fn space(cluster: &Assessment<'_>, node: &Node, mount: &Mount) -> Option<Problem> {
     let path = mount.path.as_str();
-    if mount.available >= mount.size / 10 {
+    let percent = cluster.asked.thresholds.disk_free;
+    if u128::from(mount.available) >= u128::from(mount.size) * u128::from(percent) / 100 {
         return None;
     }
+    let expected = match percent {
+        10 => format!("a tenth of {path} free"),
+        _ => format!("{percent} % of {path} free"),
+    };
     let problem = if mount.available == 0 {
         let severity = if path == LOGS { Severity::Warn } else { Severity::Fail };
         let observed = format!("{path} is full: no byte of {} MiB is free", mount.size / MIB);
-        Problem { severity, ..Problem::fail(Reason::DiskFull, format!("a tenth of {path} free"), observed) }
+        Problem { severity, ..Problem::fail(Reason::DiskFull, expected, observed) }
     } else {
         let observed = format!("{path}: {} of {} MiB free", mount.available / MIB, mount.size / MIB);
-        Problem::warn(Reason::DiskNearlyFull, format!("a tenth of {path} free"), observed)
+        Problem::warn(Reason::DiskNearlyFull, expected, observed)
     };
     Some(problem.hint(Hint::run("{talosctl} -n {} usage -H --depth 2 {}", [node.address.as_str(), path])))
 }

@@ -2,7 +2,7 @@
 
 use crate::assess::{Assessment, ends_soon};
 use crate::checks::Check;
-use crate::checks::gaps::{ENOUGH, talos_contact};
+use crate::checks::gaps::{enough, talos_contact};
 use crate::checks::scope::each_node;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage};
 use crate::snapshot::{Node, ServingCertificate};
@@ -46,9 +46,9 @@ fn shown(cluster: &Assessment<'_>, node: &Node) -> Outcome {
         let problem = Problem::fail(Reason::ServerCertificateExpired, "a certificate that is valid now", observed);
         return Outcome::problem(problem.hint(csrs()));
     }
-    if ends_soon(begin, end, cluster.taken) {
+    if ends_soon(begin, end, cluster.taken, cluster.asked.thresholds.certificates) {
         let observed = format!("expires at {end}");
-        return Outcome::problem(Problem::warn(Reason::CertificateExpiresSoon, ENOUGH, observed).hint(csrs()));
+        return Outcome::problem(Problem::warn(Reason::CertificateExpiresSoon, enough(cluster), observed).hint(csrs()));
     }
     Outcome::Pass(None)
 }

@@ -36,7 +36,7 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
     let (new_talos, new_kubernetes) = match targets(upgrade.talos.as_deref(), upgrade.kubernetes.as_deref()) {
         Ok((None, None)) => return not_asked("--upgrade-talos"),
         Ok(targets) => targets,
-        Err(problem) => return Verdict::whole(Outcome::problem(problem)),
+        Err(outcome) => return Verdict::whole(outcome),
     };
     let mut machines = ByMinor::new();
     let mut of_machines = each_node(cluster, |node, verdict| match talos_of(cluster, node) {
@@ -68,14 +68,15 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
 }
 
 /// The versions that the options name, as the table knows them.
-fn targets(talos: Option<&str>, kubernetes: Option<&str>) -> Result<(Option<&'static Talos>, Option<u32>), Problem> {
+fn targets(talos: Option<&str>, kubernetes: Option<&str>) -> Result<(Option<&'static Talos>, Option<u32>), Outcome> {
     let known = |text: &str| {
         let talos = data::target(text).and_then(known_talos);
-        talos.ok_or_else(|| unknown("Talos", &format!("v{text}"), KNOWN_TALOS))
+        talos.ok_or_else(|| Outcome::problem(unknown("Talos", &format!("v{text}"), KNOWN_TALOS)))
     };
     let minor = |text: &str| {
         let numbers = data::target(text).filter(|numbers| data::is_known_kubernetes(*numbers));
-        numbers.map(|it| it.1).ok_or_else(|| unknown("Kubernetes", &format!("v{text}"), KNOWN_KUBERNETES))
+        let unknown = || Outcome::problem(unknown("Kubernetes", &format!("v{text}"), KNOWN_KUBERNETES));
+        numbers.map(|it| it.1).ok_or_else(unknown)
     };
     Ok((talos.map(known).transpose()?, kubernetes.map(minor).transpose()?))
 }

@@ -158,6 +158,7 @@ impl<'a> Graph<'a> {
             | Kind::Workload
             | Kind::Webhook
             | Kind::ApiService
+            | Kind::Policy
             | Kind::ServerCheck => None,
         }
     }
@@ -327,6 +328,9 @@ impl<'a> Graph<'a> {
             | Id::K8sControlplaneVersions
             | Id::K8sNodesPressure
             | Id::K8sNodesConditions
+            | Id::TalosNodesExtensions
+            | Id::PolicyMachines
+            | Id::PolicyAccept
             | Id::UpgradeTalosPath
             | Id::UpgradeKubernetesPath
             | Id::UpgradeMatrix

@@ -588,6 +588,13 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::VolumeAttached
         | R::ServerCheckFailed
         | R::ServerCheckUnfinished
+        | R::ExtensionMissing
+        | R::MachineOff
+        | R::MachineNotOff
+        | R::ExcuseExpired
+        | R::ExcuseUnproven
+        | R::AcceptUnused
+        | R::AcceptExceeded
         | R::TooManyUnready
         | R::UnreadableAnswer
         | R::AnswerTooLarge

@@ -4,11 +4,13 @@
 //! Commands that only read come first; `NODE` and `CP` stand for the address of the node concerned and of a healthy control
 //! plane.
 
+mod accept;
 mod access;
 mod api;
 mod etcd;
 mod machine;
 mod nodes;
+mod policy;
 pub(crate) mod sources;
 mod steps;
 mod upgrade;
@@ -258,6 +260,13 @@ reasons! {
     VolumeAttached "volume-attached" "volumes are still attached to a machine that was drained" upgrade::VOLUME_ATTACHED;
     ServerCheckFailed "server-check-failed" "the cluster's own health check reports a problem" workloads::SERVER_CHECK_FAILED;
     ServerCheckUnfinished "server-check-unfinished" "the cluster's own health check did not finish" workloads::SERVER_CHECK_UNFINISHED;
+    ExtensionMissing "extension-missing" "a system extension that the policy expects is not installed" policy::EXTENSION_MISSING;
+    MachineOff "machine-off" "the machine is off, as the policy says" policy::MACHINE_OFF;
+    MachineNotOff "machine-not-off" "the machine is not off as the policy says" policy::MACHINE_NOT_OFF;
+    ExcuseExpired "excuse-expired" "an excuse of the policy has expired" policy::EXCUSE_EXPIRED;
+    ExcuseUnproven "excuse-unproven" "no clock shows that an excuse of the policy still holds" policy::EXCUSE_UNPROVEN;
+    AcceptUnused "accept-unused" "nothing matches an accepted problem of the policy" policy::ACCEPT_UNUSED;
+    AcceptExceeded "accept-exceeded" "more problems match than the policy accepts" policy::ACCEPT_EXCEEDED;
     TooManyUnready "too-many-unready" "more workers are not ready than allowed" workloads::TOO_MANY_UNREADY;
     UnreadableAnswer "unreadable-answer" "an answer could not be understood" workloads::UNREADABLE_ANSWER;
     AnswerTooLarge "answer-too-large" "an answer exceeded the size limit" workloads::ANSWER_TOO_LARGE;

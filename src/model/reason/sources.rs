@@ -9,6 +9,10 @@ pub(crate) struct Source {
     pub(crate) address: &'static str,
 }
 
+pub(crate) const POLICY: Source = Source {
+    title: "cluster-health documentation, `A policy`",
+    address: "https://cluster-health.github.io/cluster-health/guides/policy.html",
+};
 pub(crate) const TALOS_TROUBLESHOOTING: Source = Source {
     title: "Talos documentation, `Troubleshooting`",
     address: "https://docs.siderolabs.com/talos/v1.13/troubleshooting/troubleshooting",

@@ -106,8 +106,12 @@ pub(crate) struct Document<'a> {
     scope: &'static str,
     /// null unless scope is targeted.
     targeted: Option<Targeted>,
-    /// Options that make the verdict weaker than the full one.
+    /// Options, and entries of a policy, that make the verdict weaker than the full one.
     weakened: Vec<Weakened>,
+    /// The file of `--policy`.
+    // Added later, and not always there: a document of version 1 may lack it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<Policy>,
     /// What was not seen, and why.
     not_observed: Vec<String>,
     /// Where the facts came from.
@@ -148,10 +152,19 @@ struct Targeted {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Weakened {
-    /// As typed: --skip etcd.alarms.
+    /// As typed: --skip etcd.alarms. Of a policy, in words.
     option: String,
-    /// flag, or the name of the variable.
+    /// flag, the name of the variable, or the line of the policy.
     origin: String,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Policy {
+    /// As given.
+    path: String,
+    /// SHA-256 of the file, in hex: whoever can change it can excuse what it gates.
+    sha256: String,
 }
 
 #[derive(Serialize)]
@@ -332,7 +345,7 @@ struct Check<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "target"))]
 struct TargetEntry {
-    /// cluster, credentials, endpoint, node, etcd-member, pod, workload, webhook, api-service, server-check; more may come.
+    /// cluster, credentials, endpoint, node, etcd-member, pod, workload, webhook, api-service, policy, server-check; more may come.
     kind: &'static str,
     /// As the cluster calls it.
     name: String,
@@ -379,6 +392,21 @@ struct ProblemEntry {
     hints: Vec<Hint>,
     /// Id of the check whose failure this one only repeats.
     explained_by: Option<&'static str>,
+    /// A policy accepts it: it warns, whatever `--strict` and `--fail-on` say.
+    // Added later, and rare: a document of version 1 may lack it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted: Option<Accepted>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Accepted {
+    /// As the policy says.
+    because: String,
+    /// RFC 3339, UTC.
+    until: Timestamp,
+    /// Of the policy.
+    line: u64,
 }
 
 #[derive(Serialize)]
@@ -424,8 +452,12 @@ pub(super) fn document(report: &Report) -> Document<'_> {
         weakened: report
             .weakened
             .iter()
-            .map(|weak| Weakened { option: clean(&weak.option), origin: clean(&weak.origin) })
+            .map(|weak| Weakened { option: clean(&weak.option), origin: clean(&weak.origin.to_string()) })
             .collect(),
+        policy: report
+            .policy
+            .as_ref()
+            .map(|policy| Policy { path: clean(&policy.path), sha256: policy.sha256.clone() }),
         not_observed: cleaned(&report.not_observed),
         sources: Origins {
             talosconfig: sources.talosconfig.as_deref().map(clean),
@@ -561,6 +593,11 @@ fn problem_entry(of: &Target, problem: &Problem, report: &Report) -> ProblemEntr
         waiting_helps: problem.waiting_helps,
         hints: hint_entries(&problem.hints, report),
         explained_by: problem.explained_by.map(CheckId::name),
+        accepted: problem.accepted.as_deref().map(|excuse| Accepted {
+            because: clean(&excuse.because),
+            until: excuse.until,
+            line: excuse.line,
+        }),
     }
 }
 

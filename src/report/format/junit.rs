@@ -81,6 +81,10 @@ fn run_suite(report: &Report) -> TestSuite {
     for weak in &report.weakened {
         suite.add_property(Property::new("weakened", clean(&format!("{} ({})", weak.option, weak.origin))));
     }
+    if let Some(policy) = &report.policy {
+        suite.add_property(Property::new("policy", clean(&policy.path)));
+        suite.add_property(Property::new("policySha256", policy.sha256.as_str()));
+    }
     let status = match report.trouble() {
         None => TestCaseStatus::success(),
         Some(Trouble { kind, text }) => {

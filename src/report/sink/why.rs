@@ -126,6 +126,7 @@ fn remarks(cluster: &Assessment<'_>, node: &Node) -> Vec<String> {
         NotJudged::OutOfScope => "not checked: outside of --nodes".to_owned(),
         NotJudged::OutsideFlags => "not checked: not in --control-plane-nodes or --worker-nodes".to_owned(),
         NotJudged::StaleDiscovery => "not checked: stale discovery member".to_owned(),
+        NotJudged::DeclaredOff => "not checked: off, as the policy says".to_owned(),
     }));
     if machine.is_stale_discovery_member && why != Some(NotJudged::StaleDiscovery) {
         remarks.push("stale discovery member".to_owned());

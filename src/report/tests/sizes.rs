@@ -13,7 +13,7 @@ use crate::checks::{self};
 use crate::diagnosis::diagnose;
 use crate::engine::event::{Event, Round};
 use crate::engine::{End, judge};
-use crate::model::{Severity, Stage};
+use crate::model::Severity;
 use crate::snapshot::{Gap, GapKind, Snapshot, TalosNode, TimeStatus, Volume};
 use crate::testing::fixture::{Naming, Shape, condition, volume};
 
@@ -99,8 +99,7 @@ impl Size {
 
 /// What a run says that waits for five minutes, in vain unless all is well.
 fn report_of(snapshot: Snapshot, is_healthy: bool) -> Report {
-    let judged: Vec<_> =
-        checks::ALL.iter().copied().filter(|check| !matches!(check.stage, Stage::Upgrade | Stage::Server)).collect();
+    let judged: Vec<_> = checks::ALL.iter().copied().filter(|check| !check.is_asked_by_option()).collect();
     let verdicts = judge(&judged, &snapshot);
     let diagnoses = diagnose(&snapshot, &verdicts);
     let (at, took) = (Duration::ZERO, Duration::from_millis(700));

@@ -207,6 +207,7 @@ impl Nodes {
             | Kind::Workload
             | Kind::Webhook
             | Kind::ApiService
+            | Kind::Policy
             | Kind::ServerCheck => None,
         }
     }

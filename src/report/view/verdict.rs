@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, wrap};
-use crate::model::{CheckId, Exit, Outcome, Status};
-use crate::report::{Readiness, Report, RunResult, Selection, Sources};
+use crate::model::{CheckId, Exit, Finding, Outcome, Status};
+use crate::report::{PolicyFile, Readiness, Report, RunResult, Selection, Sources};
 use crate::snapshot::Upgrade;
 use crate::text::duration::human;
 use crate::text::sanitize::{brief, clean};
@@ -198,6 +198,28 @@ fn relaxed_blockers(report: &Report) -> Option<String> {
     (!blockers.is_empty()).then(|| format!("nothing is known behind {names}: {said}"))
 }
 
+/// Entries of a policy that are shown, of those that make the verdict weaker.
+const ENTRIES: usize = 3;
+
+fn weakened(report: &Report) -> Vec<String> {
+    let (of_policy, options): (Vec<_>, Vec<_>) = report.weakened.iter().partition(|weak| weak.is_of_policy());
+    let shown = options.into_iter().chain(of_policy.iter().copied().take(ENTRIES));
+    let mut shown: Vec<String> =
+        shown.map(|it| format!("{} ({})", clean(&it.option), clean(&it.origin.to_string()))).collect();
+    if of_policy.len() > ENTRIES {
+        shown.push(format!("{} more of the policy", of_policy.len() - ENTRIES));
+    }
+    shown
+}
+
+/// `policy.yaml (SHA-256 1f2e3d4c5b6a…), 2 accepted problems`
+fn of_policy(report: &Report, policy: &PolicyFile) -> String {
+    let problems = report.checks.iter().flat_map(|check| &check.findings).filter_map(Finding::problem);
+    let accepted = problems.filter(|problem| problem.accepted.is_some()).count();
+    let digest = policy.sha256.get(..12).unwrap_or_default();
+    format!("{} (SHA-256 {digest}…), {}", clean(&policy.path), count(accepted, "accepted problem"))
+}
+
 /// What the verdict does not say, and what makes it weaker: a name, and one or more items.
 pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     let judged = report.is_judged();
@@ -210,10 +232,10 @@ pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
         remarks.push(("because", vec![relaxed]));
     }
     remarks.extend(report.hint.as_deref().map(|hint| (HINT, vec![clean(hint)])));
-    let weakened = report.weakened.iter().map(|weak| format!("{} ({})", clean(&weak.option), clean(&weak.origin)));
     if judged || report.result != RunResult::Error {
-        remarks.push(("weakened by", weakened.collect()));
+        remarks.push(("weakened by", weakened(report)));
     }
+    remarks.extend(report.policy.as_ref().map(|policy| ("policy", vec![of_policy(report, policy)])));
     if judged {
         let needed = report.checks.iter().filter(|check| check.selection == Selection::Prerequisite);
         remarks.push(("also run, as prerequisites", needed.map(|check| check.check.id.to_string()).collect()));
@@ -230,7 +252,7 @@ mod tests {
     use super::*;
     use crate::model::{CheckId, Verdict};
     use crate::report::history::Happened;
-    use crate::report::{Weakening, fixture};
+    use crate::report::{Origin, Weakening, fixture};
 
     #[test]
     fn a_relaxed_check_that_still_stands_in_the_way_is_named() {
@@ -243,7 +265,7 @@ mod tests {
         let said = |report: &Report| relaxed_blockers(report).unwrap_or_default();
         assert_eq!(said(&report), "");
         let option = "--warn-only talos.nodes.reachable".to_owned();
-        report.weakened = vec![Weakening { option, origin: "flag".to_owned() }];
+        report.weakened = vec![Weakening { option, origin: Origin::Flag }];
         assert!(
             said(&report).starts_with("nothing is known behind talos.nodes.reachable: `--warn-only`"),
             "{}",

@@ -40,6 +40,7 @@ pub(crate) fn plural_kind(kind: Kind) -> &'static str {
         Kind::Workload => "workload",
         Kind::Webhook => "webhook configuration",
         Kind::ApiService => "APIService",
+        Kind::Policy => "entry of the policy",
         Kind::ServerCheck => "server check",
     }
 }
@@ -62,6 +63,8 @@ pub(crate) fn label(kind: Kind, many: bool) -> &'static str {
         (Kind::Webhook, true) => "webhook configurations",
         (Kind::ApiService, false) => "APIService",
         (Kind::ApiService, true) => "APIServices",
+        (Kind::Policy, false) => "entry",
+        (Kind::Policy, true) => "entries",
         (Kind::ServerCheck, false) => "check",
         (Kind::ServerCheck, true) => "checks",
     }

@@ -15,8 +15,8 @@ use crate::testing::laws::{verdicts, worst};
 /// What `--check` selects, with the option that asks for the check if it needs one.
 fn selection(check: &'static Check) -> Vec<&'static Check> {
     let name = [check.id.name().to_owned()];
-    let upgrade: &[CheckId] = if check.stage == Stage::Upgrade { &[check.id] } else { &[] };
-    let wanted = Wanted { check: &name, upgrade, server: check.stage == Stage::Server, ..Wanted::default() };
+    let asked: &[CheckId] = if check.is_asked_by_option() { &[check.id] } else { &[] };
+    let wanted = Wanted { check: &name, asked, server: check.stage == Stage::Server, ..Wanted::default() };
     let selected = select(&wanted).unwrap().into_iter();
     selected.filter(|(_, part)| part.runs()).map(|(check, _)| check).collect()
 }

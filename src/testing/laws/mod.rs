@@ -15,6 +15,7 @@ mod kube_tables;
 mod loss;
 mod monotony;
 mod order;
+mod policies;
 mod rechecks;
 mod removal;
 mod reports;

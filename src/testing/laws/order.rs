@@ -49,6 +49,9 @@ impl Shuffle {
             expect_workers: _,
             expect_talos: _,
             expect_kubernetes: _,
+            expect_extensions,
+            thresholds: _,
+            policy,
             upgrade: _,
             max_unready_workers: _,
             require_quorum_margin: _,
@@ -63,6 +66,9 @@ impl Shuffle {
         self.list(named);
         self.list(control_plane_nodes);
         self.list(worker_nodes);
+        self.list(expect_extensions);
+        self.list(&mut policy.machines);
+        self.list(&mut policy.accept);
         if let Some(Talos { credentials: _, endpoints, discovery: _, server: _ }) = talos {
             self.list(endpoints);
         }

@@ -83,7 +83,7 @@ fn planned(arguments: &[String]) -> (Cli, Option<Plan>) {
     let matches = Cli::command().get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap();
     let start = Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH };
-    let plan = Plan::decide(&cli.run, &matches, start).ok();
+    let plan = Plan::decide(&cli.run, &matches, None, start).ok();
     (cli, plan)
 }
 
@@ -157,11 +157,10 @@ proptest! {
             None => ledger.report(),
         };
 
-        // Nothing else than `--server` and what is asked of an upgrade decides which checks there are.
+        // Nothing else than `--server`, a policy, and what is asked of an upgrade decides which checks there are.
         let of_catalog = ALL.iter().filter(|check| match check.stage {
             Stage::Server => cli.run.connection.server,
-            Stage::Upgrade => false,
-            _ => true,
+            _ => !check.is_asked_by_option(),
         });
         let mut expected = Vec::new();
         for check in of_catalog {

@@ -8,7 +8,7 @@ use crate::checks::Check;
 use crate::model::{CheckId, Hint, Outcome, Target};
 use crate::report::history::Happened;
 use crate::report::tests::sizes::Size;
-use crate::report::{RunResult, fixture};
+use crate::report::{Origin, RunResult, fixture};
 use crate::snapshot::logs::{Log, Source, Tail};
 use crate::text::sanitize::shell_quote;
 
@@ -74,7 +74,7 @@ fn hostile(text: &str) -> Report {
     report.error = Some(text());
     report.hint = Some(text());
     report.not_observed = vec![text()];
-    report.weakened.iter_mut().for_each(|weak| (weak.option, weak.origin) = (text(), text()));
+    report.weakened.iter_mut().for_each(|weak| (weak.option, weak.origin) = (text(), Origin::Variable(text())));
     report.sources.context = Some(text());
     report.sources.endpoints = vec![text()];
     report.sources.kubeconfig = Some(text());

@@ -1,0 +1,93 @@
+//! Machines that a policy declares to be off.
+
+use super::access::{MachineAccess, TalosAccess};
+use super::population::{is_seen_lost, lives};
+use super::workloads::{Renewal, renewal, says_ready};
+use crate::snapshot::{Declared, ExcuseState, Gap, GapKind, KubeNode, Node, Snapshot};
+
+/// What the policy says of a machine, and what is seen of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Declaration<'a> {
+    pub(crate) entry: &'a Declared,
+    pub(crate) state: ExcuseState,
+    pub(crate) presence: Presence,
+}
+
+/// Whether a machine is on, as far as anybody shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// Every side that is asked says that nothing comes from it.
+    Off,
+    /// The Talos API, the kubelet or the API server of the machine answers, or something else at its address does.
+    Answers,
+    /// Not every side was read.
+    Unknown,
+}
+
+impl Declaration<'_> {
+    /// The machine is excused: it is off, and may be.
+    pub(crate) fn excuses(&self) -> bool {
+        self.state == ExcuseState::Holds && self.presence == Presence::Off
+    }
+}
+
+/// The entry of the policy that names this machine. If several do, one that counts.
+pub(super) fn of<'a>(
+    snapshot: &'a Snapshot,
+    talos: &TalosAccess<'_>,
+    node: &Node,
+    object: Option<&KubeNode>,
+) -> Option<Declaration<'a>> {
+    let names = |entry: &&Declared| is_named(entry, node, object);
+    let entries = || snapshot.asked.policy.machines.iter().filter(names);
+    let holds = |entry: &&Declared| snapshot.excuse_state(&entry.excuse) == ExcuseState::Holds;
+    let entry = entries().find(holds).or_else(|| entries().next())?;
+    let presence = presence(snapshot, talos, node, object);
+    Some(Declaration { entry, state: snapshot.excuse_state(&entry.excuse), presence })
+}
+
+fn is_named(entry: &Declared, node: &Node, object: Option<&KubeNode>) -> bool {
+    node.is_called(&entry.name) || object.is_some_and(|object| object.name.eq_ignore_ascii_case(&entry.name))
+}
+
+fn presence(snapshot: &Snapshot, talos: &TalosAccess<'_>, node: &Node, object: Option<&KubeNode>) -> Presence {
+    let sides = [by_talos(snapshot, talos, node), by_kubernetes(snapshot, node, object)];
+    if lives(snapshot, node) || sides.contains(&Some(Presence::Answers)) {
+        Presence::Answers
+    } else if sides.contains(&Some(Presence::Unknown)) || sides == [None, None] {
+        Presence::Unknown
+    } else {
+        Presence::Off
+    }
+}
+
+/// `None`: Talos is not asked.
+fn by_talos(snapshot: &Snapshot, talos: &TalosAccess<'_>, node: &Node) -> Option<Presence> {
+    snapshot.talos.as_ref()?;
+    Some(match (talos, MachineAccess::of(node)) {
+        (_, MachineAccess::Open(_) | MachineAccess::Other(_)) => Presence::Answers,
+        // A machine that is off refuses nothing.
+        (_, MachineAccess::Closed(gap)) if gap.is_refused_connection() || gap.kind == GapKind::Maintenance => {
+            Presence::Answers
+        }
+        (TalosAccess::Open, MachineAccess::Closed(_)) if is_seen_lost(node) => Presence::Off,
+        (_, MachineAccess::Closed(_)) => Presence::Unknown,
+    })
+}
+
+/// `None`: Kubernetes is not asked, or has no such Node.
+fn by_kubernetes(snapshot: &Snapshot, node: &Node, object: Option<&KubeNode>) -> Option<Presence> {
+    let kubernetes = snapshot.kubernetes.as_ref()?;
+    if kubernetes.nodes.is_err() && node.sources.kubernetes {
+        return Some(Presence::Unknown);
+    }
+    let object = object?;
+    let lease = kubernetes.node_leases.as_ref().map(|leases| (leases.by_name.get(&object.name), leases.date));
+    Some(match lease.map(|(lease, date)| lease.map(|lease| renewal(lease, date))) {
+        Ok(Some(Renewal::Renewed)) => Presence::Answers,
+        // Whoever makes this Node keeps no lease.
+        Ok(None) if says_ready(object) => Presence::Answers,
+        Ok(Some(Renewal::Lapsed) | None) => Presence::Off,
+        Ok(Some(Renewal::Unknown)) | Err(Gap { .. }) => Presence::Unknown,
+    })
+}

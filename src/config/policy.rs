@@ -1,0 +1,325 @@
+//! The file of `--policy`: its fields, each with its place. What they mean is decided in `plan`.
+//!
+//! It holds no credentials, yet a kubeconfig may be given in its place, so errors repeat names of fields only.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use ring::digest::{SHA256, digest};
+use serde::Deserialize;
+use serde_saphyr::{DuplicateKeyPolicy, Error, Location, MergeKeyPolicy, Options, Spanned};
+
+use super::{ConfigError, file, shown, shown_path};
+use crate::text::nearest;
+
+/// The one version that there is.
+pub(crate) const API_VERSION: &str = "cluster-health/v1";
+
+/// A policy that has been read.
+#[derive(Debug)]
+pub(crate) struct Document {
+    pub(crate) path: String,
+    /// Of the file's bytes, in hex: whoever can change the policy can excuse what it gates.
+    pub(crate) sha256: String,
+    pub(crate) fields: Fields,
+}
+
+// The published schema is made from these structs, their comments included.
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "policy"))]
+pub(crate) struct Fields {
+    /// `cluster-health/v1`.
+    #[cfg_attr(test, schemars(with = "String", extend("const" = API_VERSION)))]
+    pub(crate) api_version: Spanned<String>,
+    /// What the cluster should be like. The options of the same meaning may be given as well, and have to agree.
+    #[serde(default)]
+    pub(crate) expect: Expect,
+    /// Where warnings begin. The limits at which a check fails cannot be moved.
+    #[serde(default)]
+    pub(crate) thresholds: Thresholds,
+    /// Machines that are off on purpose.
+    #[serde(default)]
+    pub(crate) machines: Vec<Machine>,
+    /// Known problems that may stay for a while.
+    #[serde(default)]
+    pub(crate) accept: Vec<Accept>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct Expect {
+    /// Exactly so many control planes, as `--expect-control-planes`. One that is declared off counts.
+    #[cfg_attr(test, schemars(with = "Option<usize>"))]
+    pub(crate) control_planes: Option<Spanned<usize>>,
+    /// Exactly so many workers, as `--expect-workers`. One that is declared off counts.
+    #[cfg_attr(test, schemars(with = "Option<usize>"))]
+    pub(crate) workers: Option<Spanned<usize>>,
+    /// Version of Talos on every machine, as `--expect-talos`: `v1.14.1`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) talos: Option<Spanned<String>>,
+    /// Version of Kubernetes everywhere, as `--expect-kubernetes`: `1.36.4`, or `"1.36"` for any patch. In quotes: without them, 1.30
+    /// is the number 1.3.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) kubernetes: Option<Spanned<String>>,
+    /// System extensions that every machine has, with or without `siderolabs/`. A missing one fails in `talos.nodes.extensions`.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    pub(crate) extensions: Vec<Spanned<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct Thresholds {
+    /// Time that a certificate should have left: `14d`. By default `30d`; a shorter time is looser. A tenth of the certificate's
+    /// lifetime is enough in any case. Belongs to `talos.credentials`, `k8s.credentials`, `talos.nodes.kubelet-certificate` and
+    /// `k8s.api.certificates`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) certificates: Option<Spanned<String>>,
+    /// Share of its quota that an etcd database may take: `70%`. By default `80%`, below `95%`; more is looser. Belongs to `etcd.space`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) etcd_space: Option<Spanned<String>>,
+    /// Share of `/var` that should be free: `15%`. By default `10%`, at most `50%`; less is looser. Belongs to `talos.nodes.disk`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) disk_free: Option<Spanned<String>>,
+    /// Time by which a machine's clock may be wrong: `500ms`. By default `1s`, at most `30s`; more is looser. Belongs to `talos.time`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) clock_skew: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct Machine {
+    /// Name or address.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) name: Spanned<String>,
+    /// `off`: nothing may come from it. A machine that answers is judged like any other.
+    #[cfg_attr(test, schemars(with = "String", extend("enum" = ["off"])))]
+    pub(crate) state: Spanned<String>,
+    /// Why, for whoever reads the report.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) because: Spanned<String>,
+    /// Until when: a time of RFC 3339, or a date, which means the end of that day (UTC). At most 90 days from now.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) until: Spanned<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct Accept {
+    /// Id of the check that finds it (`cluster-health list`), in full.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) check: Spanned<String>,
+    /// Reason code of the problem (`cluster-health list --reasons`).
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) reason: Spanned<String>,
+    /// Target of the problem, as the report names it (`checks[].problems[].target.name`). `*` stands for any characters.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) target: Spanned<String>,
+    /// Most problems that it may match; of more, none is accepted. 1 by default; has to be given if the target has a `*`.
+    #[cfg_attr(test, schemars(with = "Option<usize>"))]
+    pub(crate) max: Option<Spanned<usize>>,
+    /// Why, for whoever reads the report.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) because: Spanned<String>,
+    /// Until when: a time of RFC 3339, or a date, which means the end of that day (UTC). At most 90 days from now.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) until: Spanned<String>,
+}
+
+impl Document {
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        Self::parse(path, &file::read(path, "policy")?)
+    }
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, ConfigError> {
+        let wrong = |problem: &str| ConfigError::unreadable(format!("policy {}: {problem}", shown_path(path)));
+        let text = std::str::from_utf8(bytes).map_err(|_| wrong("is not UTF-8"))?;
+        let fields: Fields = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+            let (problem, hint) = described(&error);
+            let place = error.location().map(place).unwrap_or_default();
+            let error = wrong(&format!("{place}{problem}"));
+            hint.into_iter().fold(error, ConfigError::hint)
+        })?;
+        let mut sha256 = String::new();
+        for byte in digest(&SHA256, bytes).as_ref() {
+            let _ = write!(sha256, "{byte:02x}");
+        }
+        Ok(Self { path: path.to_string_lossy().into_owned(), sha256, fields })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of_text(text: &str) -> Result<Self, ConfigError> {
+        Self::parse(Path::new("policy.yaml"), text.as_bytes())
+    }
+
+    /// What is wrong with a value.
+    pub(crate) fn error<T>(&self, value: &Spanned<T>, problem: &str) -> ConfigError {
+        let path = shown_path(Path::new(&self.path));
+        ConfigError::unreadable(format!("policy {path}: {}{problem}", place(value.referenced)))
+    }
+}
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.no_schema = true;
+    options.strict_booleans = true;
+    options.with_snippet = false;
+    options.duplicate_keys = DuplicateKeyPolicy::Error;
+    options.merge_keys = MergeKeyPolicy::Error;
+    options
+}
+
+/// `line 7, column 12: `
+fn place(location: Location) -> String {
+    match (location.line(), location.column()) {
+        (0, _) => String::new(),
+        (line, column) => format!("line {line}, column {column}: "),
+    }
+}
+
+/// Our own words for the mistakes of people, and what may help; of all others only that there is one. A parser's message may quote
+/// the file.
+fn described(error: &Error) -> (String, Option<String>) {
+    match error.without_snippet() {
+        Error::SerdeUnknownField { field, expected, .. } => {
+            let near = nearest(field, expected.iter().copied());
+            let hint = near.map(|near| format!("did you mean `{near}`?"));
+            (format!("there is no field {} here; there are {}", shown(field), expected.join(", ")), hint)
+        }
+        Error::SerdeMissingField { field, .. } => (format!("the field `{field}` is missing"), None),
+        Error::DuplicateMappingKey { .. } => ("the same field appears twice".to_owned(), None),
+        Error::QuotingRequired { .. } => {
+            let why = "without quotes, 1.30 is the number 1.3".to_owned();
+            ("the value has to be in quotes".to_owned(), Some(why))
+        }
+        _ => ("is not a value that can stand here, or not valid YAML".to_owned(), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use schemars::generate::SchemaSettings;
+    use schemars::transform::{RecursiveTransform, Transform as _};
+    use schemars::{JsonSchema as _, Schema};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Document, ConfigError> {
+        Document::parse(Path::new("p.yaml"), text.as_bytes())
+    }
+
+    fn refused(text: &str) -> String {
+        let error = parsed(text).unwrap_err();
+        [error.message].into_iter().chain(error.hint).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place() {
+        for (text, expected) in [
+            (
+                "apiVersion: cluster-health/v1\nmachnes: []\n",
+                "policy `p.yaml`: line 2, column 1: there is no field `machnes` here; there are apiVersion, expect, thresholds, machines, accept; did you mean `machines`?",
+            ),
+            ("machines: []\n", "policy `p.yaml`: line 1, column 1: the field `apiVersion` is missing"),
+            (
+                "apiVersion: cluster-health/v1\nexpect: {kubernetes: 1.30}\n",
+                "policy `p.yaml`: line 2, column 22: the value has to be in quotes; without quotes, 1.30 is the number 1.3",
+            ),
+            (
+                "apiVersion: cluster-health/v1\nexpect: {}\nexpect: {}\n",
+                "policy `p.yaml`: line 3, column 1: the same field appears twice",
+            ),
+            (
+                "apiVersion: cluster-health/v1\nexpect: {workers: many}\n",
+                "policy `p.yaml`: line 2, column 19: is not a value that can stand here, or not valid YAML",
+            ),
+            ("", "policy `p.yaml`: line 1, column 1: is not a value that can stand here, or not valid YAML"),
+            (
+                "apiVersion: [",
+                "policy `p.yaml`: line 1, column 13: is not a value that can stand here, or not valid YAML",
+            ),
+        ] {
+            assert_eq!(refused(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_kubeconfig_in_its_place_is_not_repeated() {
+        let key = "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVk";
+        for text in [
+            format!("apiVersion: v1\nclusters: []\nusers: [{{user: {{client-key-data: {key}}}}}]\n"),
+            format!("{key}: 1\n"),
+            format!("apiVersion: cluster-health/v1\nmachines: {key}\n"),
+            format!("apiVersion: cluster-health/v1\nmachines: [{{name: w, state: off, because: {key}}}]\n"),
+        ] {
+            assert!(!refused(&text).contains(key), "{}", refused(&text));
+        }
+    }
+
+    #[test]
+    fn what_would_take_long_is_refused() {
+        let head = "apiVersion: cluster-health/v1\n";
+        for text in [
+            format!("{head}machines: {}\n", "[".repeat(100_000)),
+            format!("{head}a: &a [x]\n{}", "b: &b [*a, *a]\n".repeat(1000)),
+            format!("{head}{}", "x".repeat(5 << 20)),
+            format!("{head}<<: {{machines: []}}\n"),
+        ] {
+            assert!(parsed(&text).is_err());
+        }
+        let entry = "- {name: w-7, state: off, because: x, until: 2026-12-01}\n";
+        assert_eq!(
+            parsed(&format!("{head}machines:\n{}", entry.repeat(10_000))).unwrap().fields.machines.len(),
+            10_000
+        );
+    }
+
+    #[test]
+    fn the_report_can_name_the_very_file() {
+        let text = "apiVersion: cluster-health/v1\n";
+        assert_eq!(parsed(text).unwrap().sha256, "a93d7daf0b3769a154cd87ea128cbe115e1b46dc2f98951402aedfa46ea31031");
+    }
+
+    /// Committed, so that a policy can be written from it alone. `UPDATE=1` rewrites it.
+    #[test]
+    fn committed_files_have_the_schema_of_a_policy() {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("schema/policy.v1.json");
+        let generator = SchemaSettings::draft2020_12().into_generator();
+        let mut schema = generator.into_root_schema_for::<Fields>();
+        RecursiveTransform(on_one_line).transform(&mut schema);
+        let mut made = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$id": "urn:cluster-health:policy:v1",
+            "title": "cluster-health policy, version 1",
+            "description": "The file of `--policy`. `cluster-health policy check FILE` checks one without a cluster.",
+        });
+        for (key, value) in schema.as_object().unwrap() {
+            made.as_object_mut().unwrap().entry(key).or_insert_with(|| value.clone());
+        }
+        let made = format!("{made:#}\n");
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, &made).unwrap();
+        }
+        assert!(std::fs::read_to_string(&path).unwrap() == made, "{} is old: make generate", path.display());
+        assert_eq!(Fields::schema_name(), "policy");
+    }
+
+    fn on_one_line(schema: &mut Schema) {
+        if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
+            schema.remove("format");
+        }
+        let description = schema.get("description").and_then(Value::as_str).map(|text| text.replace('\n', " "));
+        if let Some(description) = description {
+            schema.insert("description".to_owned(), description.into());
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What a policy says, beside the cluster.
+
+use super::Step::{Do, Look};
+use super::Text;
+use super::sources::{POLICY, TALOS_EXTENSIONS_INSTALL};
+
+pub(super) const EXTENSION_MISSING: Text = Text {
+    explanation: "The policy lists system extensions that every machine should have (`expect.extensions`), and this machine reports no such extension. An installer without it, used once in an upgrade, is enough: the machine boots all the same, and what needs the extension breaks, such as volumes over iSCSI or a guest agent.",
+    source: TALOS_EXTENSIONS_INSTALL,
+    remedy: &[
+        Look("talosctl -n NODE get extensions"),
+        Do("Upgrade the machine with an installer that has the extension, or take it out of the policy."),
+    ],
+};
+
+pub(super) const MACHINE_OFF: Text = Text {
+    explanation: "The policy declares this machine to be off on purpose (`machines`), and it is. Its other findings are skipped with that reason, and the workloads that ran on it are checked on the machines where they should run now. The excuse ends by itself at the time that the policy gives.",
+    source: POLICY,
+    remedy: &[Do(
+        "Nothing, until the time that the policy gives. When the machine is back, take the entry out of the policy.",
+    )],
+};
+
+pub(super) const MACHINE_NOT_OFF: Text = Text {
+    explanation: "The policy declares this machine to be off on purpose (`machines`), and something still answers for it: its Talos API, its kubelet or its API server. A machine that answers is checked like any other, so the entry excuses nothing.",
+    source: POLICY,
+    remedy: &[
+        Look("talosctl -n NODE version"),
+        Do("Take the entry out of the policy if the machine is back. If it should be off, find out who started it."),
+    ],
+};
+
+pub(super) const EXCUSE_EXPIRED: Text = Text {
+    explanation: "The time until which the policy excuses a machine or a problem has passed, by the clock of this runner or of an API server. From then on nothing is excused: what is still wrong fails as if the entry did not exist.",
+    source: POLICY,
+    remedy: &[Do(
+        "Repair what was excused and take the entry out of the policy, or decide again and set a later `until`.",
+    )],
+};
+
+pub(super) const EXCUSE_UNPROVEN: Text = Text {
+    explanation: "An excuse of the policy counts only while the runner's clock and the clock of an API server are both before its end. No API server has reported its time in this round, or the end lies further in the future than any excuse may by that clock. So nothing is excused.",
+    source: POLICY,
+    remedy: &[
+        Look("kubectl get --raw /version"),
+        Do(
+            "Run with access to Kubernetes: the identity needs to read the leases of `kube-node-lease` or `kube-system`. Compare the runner's clock with that of the cluster.",
+        ),
+    ],
+};
+
+pub(super) const ACCEPT_UNUSED: Text = Text {
+    explanation: "The policy accepts a problem (`accept`) that does not exist: the check has looked at its targets, and none of its problems has this reason and this target. Either it has been repaired, or the entry never matched. An entry that is left behind excuses the next problem of its kind.",
+    source: POLICY,
+    remedy: &[Do(
+        "Take the entry out of the policy. If it should match, compare its check, reason and target with the report (`-o json`, `checks[].problems[]`).",
+    )],
+};
+
+pub(super) const ACCEPT_EXCEEDED: Text = Text {
+    explanation: "More problems match an entry of the policy than it accepts (`max`, 1 unless it is set), so it accepts none of them. A pattern was written for the problems that were known then; what has come since was not decided on by anybody.",
+    source: POLICY,
+    remedy: &[Do("Look at the problems that are new. If all of them are known, raise `max`.")],
+};

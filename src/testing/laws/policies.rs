@@ -1,0 +1,122 @@
+//! What a policy may excuse, over clusters in which something is wrong.
+
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+
+use crate::checks::accept;
+use crate::model::{Excuse, Severity, Stage, Status};
+use crate::snapshot::{Acceptance, Declared, Snapshot, Thresholds};
+use crate::testing::fixture::now;
+use crate::testing::laws::monotony::failing;
+use crate::testing::laws::{verdicts, worst};
+
+fn excuse() -> Excuse {
+    Excuse { because: "a law".to_owned(), until: now() + SignedDuration::from_hours(1), line: 1 }
+}
+
+fn status(world: &Snapshot) -> Status {
+    let mut verdicts = verdicts(world);
+    accept::apply(world, &mut verdicts);
+    worst(&verdicts)
+}
+
+/// Everything that stands in the way: check, target and reason.
+fn failures(world: &Snapshot) -> BTreeSet<(&'static str, String, &'static str)> {
+    let mut verdicts = verdicts(world);
+    accept::apply(world, &mut verdicts);
+    let mut found = BTreeSet::new();
+    for (check, verdict) in verdicts {
+        for (target, problem) in verdict.problems().filter(|(_, problem)| problem.severity > Severity::Warn) {
+            found.insert((check.id.name(), target.name.clone(), problem.reason.code()));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_policy_without_excuses_never_turns_red_into_green() {
+    for (name, mut world) in failing() {
+        let before = status(&world);
+        let workers = world.nodes.iter().filter(|node| node.name.starts_with("w-")).count();
+        (world.asked.expect_workers, world.asked.expect_control_planes) = (Some(workers), Some(3));
+        world.asked.expect_extensions = vec!["iscsi-tools".to_owned()];
+        world.asked.thresholds = Thresholds {
+            certificates: SignedDuration::from_hours(24 * 60),
+            etcd_space: 70,
+            disk_free: 15,
+            clock_skew: SignedDuration::from_millis(500),
+        };
+        assert!(status(&world) >= before, "{name}");
+    }
+}
+
+/// A machine that answers, and one whose excuse has ended.
+#[test]
+fn declaring_a_machine_off_that_is_not_changes_nothing() {
+    for (name, world) in failing() {
+        for machine in ["cp-1", "cp-2", "cp-3", "w-1"] {
+            let before = failures(&world);
+            if is_off(&world, machine) {
+                continue;
+            }
+            let mut declared = world.clone();
+            declared.asked.policy.machines.push(Declared { name: machine.to_owned(), excuse: excuse() });
+            assert_eq!(failures(&declared), before, "{name}, {machine} declared off");
+        }
+    }
+}
+
+fn is_off(world: &Snapshot, machine: &str) -> bool {
+    let mut off = world.clone();
+    off.power_off(machine);
+    off.node(machine).unwrap().talos.contact == world.node(machine).unwrap().talos.contact
+}
+
+#[test]
+fn a_machine_that_is_off_on_purpose_hides_no_other_trouble() {
+    let mut hidden = Vec::new();
+    for (name, world) in failing() {
+        // What is wrong on the machine itself cannot be seen while it is off.
+        let others: Vec<_> = failures(&world)
+            .into_iter()
+            .filter(|(check, target, _)| {
+                let is_upgrade = check.starts_with("upgrade.");
+                !target.contains("w-1") && !is_upgrade
+            })
+            .collect();
+        let mut off = world.clone();
+        off.power_off("w-1");
+        off.asked.policy.machines.push(Declared { name: "w-1".to_owned(), excuse: excuse() });
+        let still = failures(&off);
+        for failure in others {
+            if !still.contains(&failure) {
+                hidden.push(format!("{name}: {failure:?}"));
+            }
+        }
+    }
+    assert!(hidden.is_empty(), "\n{}", hidden.join("\n"));
+}
+
+/// An entry for each failure, one by one.
+#[test]
+fn an_accepted_problem_is_the_only_one_that_changes() {
+    for (name, world) in failing() {
+        let before = failures(&world);
+        for (check, target, reason) in &before {
+            let check = crate::checks::find(check).unwrap();
+            let reason = crate::model::Reason::find(reason).unwrap();
+            if check.stage == Stage::Upgrade || !reason.can_be_accepted() {
+                continue;
+            }
+            let entry = Acceptance { check: check.id, reason, target: target.clone(), max: 1, excuse: excuse() };
+            let mut accepted = world.clone();
+            accepted.asked.policy.accept.push(entry);
+            let mut expected = before.clone();
+            expected.remove(&(check.id.name(), target.clone(), reason.code()));
+            let after = failures(&accepted);
+            // One that could not be determined, or that a target has twice, stays.
+            assert!(after == expected || after == before, "{name}: {} {target} {}", check.id, reason.code());
+        }
+    }
+}
