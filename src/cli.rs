@@ -188,6 +188,9 @@ pub(crate) struct ConnectionOptions {
     /// Cluster name sent to the endpoint, instead of the context's
     #[arg(long, value_name = "NAME", env = "CLUSTER_HEALTH_CLUSTER")]
     pub(crate) cluster: Option<String>,
+    /// What reports and metrics call the cluster [default: the context]
+    #[arg(long, value_name = "NAME", env = "CLUSTER_HEALTH_CLUSTER_NAME", value_parser = item)]
+    pub(crate) cluster_name: Option<String>,
     /// Check Kubernetes only: no talosconfig, stages 1 and 2 skipped
     #[arg(long, env = "CLUSTER_HEALTH_NO_TALOS", value_parser = switch(), action = ArgAction::SetTrue)]
     pub(crate) no_talos: bool,

@@ -36,6 +36,7 @@ pub(super) fn access(args: &ConnectionOptions) -> Access {
 /// Before anything was seen: what was typed.
 pub(super) fn sources(args: &ConnectionOptions) -> Sources {
     Sources {
+        cluster_name: args.cluster_name.clone(),
         talosctl_options: talosctl_options(args),
         typed_endpoints: args.endpoints.clone(),
         kubectl_options: kubectl_options(args),

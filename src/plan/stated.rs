@@ -232,7 +232,7 @@ mod tests {
     }
 
     /// Options that demand nothing of the cluster: whom to ask, what to leave out, what counts how much, when, and how it looks.
-    const DEMAND_NOTHING: &str = "talosconfig context endpoints cluster no_talos kubeconfig kube_context k8s_endpoint in_cluster \
+    const DEMAND_NOTHING: &str = "talosconfig cluster_name context endpoints cluster no_talos kubeconfig kube_context k8s_endpoint in_cluster \
         no_kubernetes no_kubeconfig_from_talos etcd_endpoints etcd_cacert etcd_cert etcd_key nodes max_unready_workers skip \
         level wait_timeout interval attempt_timeout stable_for fail_fast retry_all strict warn_only allow_empty \
         simple_exit_codes output report junit_file junit_granularity trace termination_log evidence quiet verbose color ci ascii heartbeat";

@@ -164,6 +164,8 @@ pub(crate) struct PolicyFile {
 /// Where the facts came from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
+    /// `--cluster-name`.
+    pub(crate) cluster_name: Option<String>,
     pub(crate) talosconfig: Option<String>,
     pub(crate) context: Option<String>,
     pub(crate) endpoints: Vec<String>,
@@ -191,6 +193,20 @@ pub(crate) struct Sources {
     pub(crate) talos_versions: Vec<String>,
     /// kubeconfig sources passed over, and why.
     pub(crate) passed_over: Vec<(String, String)>,
+}
+
+impl Sources {
+    /// The name by which the user knows the cluster: the one that was given, else that of the context. `None`: no file has any.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let Self { cluster_name, context, kube_context, .. } = self;
+        cluster_name.as_deref().or(context.as_deref()).or(kube_context.as_deref())
+    }
+
+    /// The server that was asked, without what all have before it.
+    pub(crate) fn asked(&self) -> Option<&str> {
+        let server = self.server.as_deref().map(|server| server.strip_prefix("https://").unwrap_or(server));
+        server.or(self.endpoints.first().map(String::as_str))
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -38,10 +38,12 @@ pub(crate) fn is_success(format: &str, text: &str) -> bool {
             text.contains("<h1>healthy ") && !text.contains("The run has not finished")
         }
         "prometheus" => {
-            let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+            let line =
+                |name: &str| text.lines().find(|line| line.strip_prefix(name).is_some_and(|it| it.starts_with('{')));
+            let value = |name: &str| line(name).unwrap().rsplit_once(' ').unwrap().1;
             // The last metrics are there, too.
             assert!(text.contains("cluster_health_check_status{"), "{text}");
-            value("cluster_health_healthy ") == "1" && value("cluster_health_complete ") == "1"
+            value("cluster_health_healthy") == "1" && value("cluster_health_complete") == "1"
         }
         other => panic!("nobody can read {other}"),
     }

@@ -332,10 +332,15 @@ fn metrics_remember_the_last_success() {
         let report = format!("--report=prometheus={}", file.display());
         let outcome = program().talosconfig(unreachable()).args(arguments).args([report]).run();
         let text = std::fs::read_to_string(&file).unwrap();
-        let last = text.lines().find_map(|line| line.strip_prefix("cluster_health_last_success_timestamp_seconds "));
+        let last = text
+            .lines()
+            .find_map(|line| line.strip_prefix("cluster_health_last_success_timestamp_seconds{cluster=\"home\"} "));
         (outcome.code, last.unwrap().to_owned())
     };
-    let (bad, good) = (&["--no-kubernetes"][..], &["--skip", "*", "--allow-empty"][..]);
+    let (bad, good) = (
+        &["--no-kubernetes", "--cluster-name", "home"][..],
+        &["--skip", "*", "--allow-empty", "--cluster-name", "home"][..],
+    );
     assert_eq!(last(bad), (1, "0".to_owned()));
     let (code, healthy) = last(good);
     assert!(code == 0 && healthy != "0", "{healthy}");

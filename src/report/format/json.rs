@@ -74,6 +74,10 @@ pub(crate) struct Document<'a> {
     kind: &'static str,
     /// What made the report.
     tool: Tool,
+    /// Which cluster it is of.
+    // Added later: a document of version 1 may lack it.
+    #[cfg_attr(test, schemars(skip_serializing_if = "Option::is_none"))]
+    cluster: Option<Cluster>,
     /// The run came to its end. false in the report that is written at the start and replaced on the way, and after an
     /// interruption: such a report is never a success.
     complete: bool,
@@ -138,6 +142,13 @@ pub(super) struct Tool {
     version: &'static str,
     /// Commit that the program was built from.
     commit: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Cluster {
+    /// As `--cluster-name` says, else the context of the talosconfig, else that of the kubeconfig. null: no file has any.
+    name: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -434,6 +445,7 @@ pub(super) fn document(report: &Report) -> Document<'_> {
         schema_version: SCHEMA_VERSION,
         kind: KIND,
         tool: TOOL,
+        cluster: Some(Cluster { name: sources.name().map(clean) }),
         complete: report.complete,
         result: report.result.name(),
         upgrade_readiness: report.upgrade_readiness().map(Readiness::name),

@@ -67,6 +67,7 @@ fn run_suite(report: &Report) -> TestSuite {
     let sources = &report.sources;
     for (name, value) in [
         ("version", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("cluster", sources.name().map(str::to_owned)),
         ("context", sources.context.clone()),
         ("endpoints", Some(sources.endpoints.join(","))),
         ("server", sources.server.clone()),

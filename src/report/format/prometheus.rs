@@ -23,7 +23,9 @@ pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     let healthy = report.complete && report.result == RunResult::Healthy;
     let last_success = if healthy { Some(report.finished_at) } else { report.last_success };
     let sources = &report.sources;
-    let mut metrics = Metrics { out };
+    // On every series: of two clusters, all would collide.
+    let cluster = clean(sources.name().or_else(|| sources.asked()).unwrap_or_default());
+    let mut metrics = Metrics { cluster, out };
     metrics.one("healthy", "1 if the cluster was seen to be healthy, 0 otherwise.", &u8::from(healthy))?;
     metrics.one(
         "complete",
@@ -99,7 +101,10 @@ pub(crate) fn last_success(path: &Path) -> Option<Timestamp> {
     }
     let mut text = String::new();
     File::open(path).ok()?.take(EARLIER).read_to_string(&mut text).ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix(LAST_SUCCESS)?.strip_prefix(' '))?;
+    // A label's value may have anything in it, blanks and braces included; a file of an earlier version has no label.
+    let line =
+        text.lines().find(|line| line.strip_prefix(LAST_SUCCESS).is_some_and(|it| it.starts_with(['{', ' '])))?;
+    let value = line.rsplit_once(' ')?.1;
     let (seconds, milliseconds) = value.split_once('.')?;
     let milliseconds = seconds.parse::<i64>().ok()?.checked_mul(1000)?.checked_add(milliseconds.parse().ok()?)?;
     Timestamp::from_millisecond(milliseconds).ok().filter(|it| *it > Timestamp::UNIX_EPOCH)
@@ -116,6 +121,7 @@ fn seconds(time: Timestamp) -> String {
 }
 
 struct Metrics<'a> {
+    cluster: String,
     out: &'a mut dyn io::Write,
 }
 
@@ -135,9 +141,9 @@ impl Metrics<'_> {
         }
         writeln!(self.out, "# HELP cluster_health_{name} {help}\n# TYPE cluster_health_{name} gauge")?;
         for (labels, value) in series {
-            let labels: Vec<_> = labels.iter().map(|(key, text)| format!("{key}=\"{}\"", escaped(text))).collect();
-            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            writeln!(self.out, "cluster_health_{name}{labels} {value}")?;
+            let labels = std::iter::once(("cluster", self.cluster.clone())).chain(labels);
+            let labels: Vec<_> = labels.map(|(key, text)| format!("{key}=\"{}\"", escaped(&text))).collect();
+            writeln!(self.out, "cluster_health_{name}{{{}}} {value}", labels.join(","))?;
         }
         Ok(())
     }
@@ -166,6 +172,11 @@ mod tests {
         for (earlier, expected) in [
             (shown(&fixture::healthy()), Some(fixture::healthy().finished_at)),
             (shown(&fixture::unhealthy()), None),
+            (format!("{LAST_SUCCESS} 1795230300.000\n"), Timestamp::from_second(1_795_230_300).ok()),
+            (
+                format!("{LAST_SUCCESS}{{cluster=\"a b}} 7\"}} 1795230300.000\n"),
+                Timestamp::from_second(1_795_230_300).ok(),
+            ),
             (format!("{LAST_SUCCESS} x.y\n"), None),
             (format!("{LAST_SUCCESS} 9223372036854775807.0\n"), None),
             (String::new(), None),
@@ -176,7 +187,7 @@ mod tests {
         report.last_success = Some(fixture::healthy().finished_at);
         std::fs::write(file.path(), shown(&report)).unwrap();
         assert_eq!(last_success(file.path()), report.last_success, "and another one");
-        assert!(shown(&fixture::unhealthy()).contains(&format!("\n{LAST_SUCCESS} 0\n")));
+        assert!(shown(&fixture::unhealthy()).contains(&format!("\n{LAST_SUCCESS}{{cluster=\"prod\"}} 0\n")));
         assert_eq!(last_success(Path::new("/dev/zero")), None, "it has no end");
     }
 
@@ -186,7 +197,8 @@ mod tests {
         report.complete = false;
         let text = shown(&report);
         assert!(
-            text.contains("\ncluster_health_healthy 0\n") && text.contains(&format!("\n{LAST_SUCCESS} 0\n")),
+            text.contains("\ncluster_health_healthy{cluster=\"prod\"} 0\n")
+                && text.contains(&format!("\n{LAST_SUCCESS}{{cluster=\"prod\"}} 0\n")),
             "{text}"
         );
     }

@@ -62,11 +62,9 @@ pub(crate) fn identity(report: &Report) -> String {
     format!("{cluster}{at}, cluster-health {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The context by which the user knows the cluster, and the server that was asked; `None`: no file names either.
+/// What the user calls the cluster, and the server that was asked; `None`: no file names either.
 fn cluster(sources: &Sources) -> Option<String> {
-    let server = sources.server.as_deref().map(|server| server.strip_prefix("https://").unwrap_or(server));
-    let server = server.or(sources.endpoints.first().map(String::as_str)).map(clean);
-    match (sources.context.as_deref().or(sources.kube_context.as_deref()).map(clean), server) {
+    match (sources.name().map(clean), sources.asked().map(clean)) {
         (Some(name), Some(server)) => Some(format!("{name} ({server})")),
         (name, server) => name.or(server),
     }

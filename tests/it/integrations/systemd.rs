@@ -51,10 +51,10 @@ fn it_writes_the_metrics_that_the_alerts_ask_for() {
     let (outcome, home) = script(env!("CARGO_BIN_EXE_cluster-health"), &cluster).args(options).run_and_keep();
     outcome.is(0, &[]);
     let metrics = std::fs::read_to_string(home.path().join("cluster-health.prom")).unwrap();
-    assert!(metrics.contains("\ncluster_health_healthy 1\n"), "{metrics}");
+    assert!(metrics.contains("\ncluster_health_healthy{cluster=\"simulated\"} 1\n"), "{metrics}");
     let alerts = text("systemd/alerts.yaml");
     let words = alerts.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     for metric in words.filter(|word| word.starts_with("cluster_health_")) {
-        assert!(metrics.contains(&format!("\n{metric} ")), "{metric} is not in {metrics}");
+        assert!(metrics.contains(&format!("\n{metric}{{")), "{metric} is not in {metrics}");
     }
 }
