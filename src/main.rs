@@ -74,11 +74,16 @@ fn planned_with_policy(args: &cli::RunArgs, matches: &clap::ArgMatches, start: S
     Plan::decide(args, matches, policy.as_ref(), start)
 }
 
-/// What a run would say of the policy before it asks anybody.
-fn check_policy(file: &Path, start: Start) -> Result<(), Usage> {
+/// What a run would say of the policy before it asks anybody; and what it makes weaker.
+fn check_policy(file: &Path, start: Start) -> Result<String, Usage> {
     let document = Document::read(file)?;
     policy::stated(&cli::NodeOptions::default(), &document)?;
-    policy::decide(&document, start.wall).map(drop)
+    let decided = policy::decide(&document, start.wall)?;
+    let ended =
+        decided.ended(start.wall).into_iter().map(|(name, line)| format!("has ended: {name} (policy, line {line})"));
+    let weakens = decided.weakened.iter().map(|weak| format!("weakens: {} ({})", weak.option, weak.origin));
+    let lines = std::iter::once(format!("valid, SHA-256 {}", document.sha256)).chain(ended).chain(weakens);
+    Ok(lines.map(|line| text::sanitize::clean(&line) + "\n").collect())
 }
 
 fn start_from(start: Start) -> Exit {
@@ -110,7 +115,8 @@ fn start_from(start: Start) -> Exit {
     match cli.command {
         Some(cli::Command::UpgradePlan(args)) => planned(Plan::of_upgrade(&args, start)),
         Some(cli::Command::Policy { command: PolicyCommand::Check { file } }) => match check_policy(&file, start) {
-            Ok(()) => Exit::Healthy,
+            // Whoever closed the pipe has the exit code.
+            Ok(said) => io::stdout().write_all(said.as_bytes()).map_or(Exit::Healthy, |()| Exit::Healthy),
             Err(usage) => {
                 run::complain(&usage.message, usage.hint.as_deref());
                 Exit::Usage

@@ -30,7 +30,7 @@ pub(crate) use population::{
     talos_version,
 };
 
-pub(crate) use declared::Presence;
+pub(crate) use declared::{Presence, Side};
 pub(crate) use serving::{PodLists, Serving, UNNOTICED, Why};
 pub(crate) use standing::{NotJudged, Standing};
 

@@ -9,7 +9,9 @@ use super::identity::{Identity, is_machine};
 use super::standing::{NotJudged, Standing};
 use super::workloads::says_ready;
 use crate::model::{CheckId, Role};
-use crate::snapshot::{Gap, GapKind, KubeNode, Kubernetes, Node, Observed, Service, Snapshot, System, Workload};
+use crate::snapshot::{
+    Declared, ExcuseState, Gap, GapKind, KubeNode, Kubernetes, Node, Observed, Service, Snapshot, System, Workload,
+};
 use crate::text::version;
 
 /// A machine of the population.
@@ -249,6 +251,15 @@ impl<'a> super::Assessment<'a> {
     /// Control planes of the population: neither being removed, nor gone and listed by discovery alone.
     pub(crate) fn control_planes(&self) -> impl Iterator<Item = &'a Node> {
         control_planes(self.snapshot, &self.machines)
+    }
+
+    /// Machines that the policy declares off and that no source names any more.
+    pub(crate) fn forgotten_declarations(&self) -> usize {
+        let is_forgotten = |entry: &&Declared| {
+            self.excuse_state(&entry.excuse) == ExcuseState::Holds
+                && !self.snapshot.nodes.iter().any(|node| node.is_called(&entry.name))
+        };
+        self.asked.policy.machines.iter().filter(is_forgotten).count()
     }
 
     /// The user said which nodes there should be, or how many.

@@ -1,7 +1,9 @@
 //! `accept` of a policy, over all checks of a round: known problems that may stay for a while.
 
+use std::collections::HashMap;
+
 use super::Check;
-use crate::model::{CheckId, Finding, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
+use crate::model::{About, CheckId, Finding, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Verdict};
 use crate::snapshot::{Acceptance, ExcuseState, Snapshot};
 use crate::text::fits;
 
@@ -9,15 +11,14 @@ use crate::text::fits;
 /// accepted.
 pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) -> bool {
     let mut is_any = false;
+    let mut odd = HashMap::new();
     for entry in &snapshot.asked.policy.accept {
         if snapshot.excuse_state(&entry.excuse) != ExcuseState::Holds {
             continue;
         }
         let check = |(check, _): &(&Check, Verdict)| check.id == entry.check && check.stage != Stage::Upgrade;
-        let Some((_, verdict)) = verdicts.iter_mut().find(|it| check(it)) else {
-            tell(verdicts, entry, unused(entry, "the check does not run"));
-            continue;
-        };
+        // One policy may serve several jobs, each with its selection.
+        let Some((_, verdict)) = verdicts.iter_mut().find(|it| check(it)) else { continue };
         let matching = verdict.findings.iter().filter(|finding| matches(entry, finding)).count();
         let is_unknown = |finding: &Finding| {
             let fits = fits(&entry.target, &finding.target.name) || finding.target.kind == Kind::Cluster;
@@ -26,7 +27,7 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
         if matching > entry.max {
             let observed = format!("{matching} match, so none of them is accepted");
             let expected = format!("at most {} of {}", entry.max, entry.name());
-            tell(verdicts, entry, Problem::warn(Reason::AcceptExceeded, expected, observed));
+            odd.insert(entry.name(), Problem::warn(Reason::AcceptExceeded, expected, observed));
         } else if matching > 0 {
             for finding in &mut verdict.findings {
                 if matches(entry, finding)
@@ -37,30 +38,35 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
                 }
             }
         } else if !verdict.findings.iter().any(is_unknown) {
-            tell(verdicts, entry, unused(entry, "nothing matches"));
+            odd.insert(entry.name(), unused(entry));
         }
     }
+    tell(verdicts, odd);
     is_any
 }
 
 /// What could not be determined is not accepted, whatever it is called.
 fn matches(entry: &Acceptance, finding: &Finding) -> bool {
     let is_it = |problem: &Problem| {
-        problem.reason == entry.reason && problem.severity != Severity::Error && problem.reason.can_be_accepted()
+        let is_of_identity = problem.about == Some(About::Identity);
+        problem.reason == entry.reason
+            && problem.severity != Severity::Error
+            && problem.reason.can_be_accepted()
+            && !is_of_identity
     };
     finding.problem().is_some_and(is_it) && fits(&entry.target, &finding.target.name)
 }
 
-fn unused(entry: &Acceptance, observed: &str) -> Problem {
-    Problem::warn(Reason::AcceptUnused, format!("a problem {}", entry.name()), observed)
+fn unused(entry: &Acceptance) -> Problem {
+    Problem::warn(Reason::AcceptUnused, format!("a problem {}", entry.name()), "there is none")
 }
 
-/// Adds the problem to the check that is about these entries.
-fn tell(verdicts: &mut [(&'static Check, Verdict)], entry: &Acceptance, problem: Problem) {
+/// Adds the problems to the check that is about these entries, by their names.
+fn tell(verdicts: &mut [(&'static Check, Verdict)], mut odd: HashMap<String, Problem>) {
     let own = verdicts.iter_mut().find(|(check, _)| check.id == CheckId::PolicyAccept);
-    if let Some((_, verdict)) = own {
-        let target = Target::new(Kind::Policy, entry.name());
-        verdict.findings.retain(|finding| *finding.target != target || finding.problem().is_some());
-        verdict.problem(target, problem);
+    for finding in own.into_iter().flat_map(|(_, verdict)| &mut verdict.findings) {
+        if let Some(problem) = odd.remove(&finding.target.name) {
+            finding.outcome = Outcome::problem(problem);
+        }
     }
 }

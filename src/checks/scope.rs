@@ -27,6 +27,11 @@ fn words(why: NotJudged) -> &'static str {
     }
 }
 
+/// The same, if it is because the machine is off on purpose.
+pub(super) fn reason_declared_off(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
+    cluster.standing(node).not_judged().filter(|why| *why == NotJudged::DeclaredOff).map(words)
+}
+
 /// The same for a check that judges no guests.
 pub(super) fn reason_not_judged_as_talos(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
     match cluster.standing(node) {
@@ -54,6 +59,14 @@ pub(super) fn each_machine_to_upgrade<'a>(
 ) -> Verdict {
     let way = talos_way_if_asked(cluster);
     way.map_or_else(Verdict::whole, |()| each_of_scope(cluster, reason_not_upgraded, judge))
+}
+
+/// The same for what only Talos tells.
+pub(super) fn each_node_to_upgrade<'a>(
+    cluster: &'a Assessment<'_>,
+    judge: impl FnMut(&'a Node, &mut Verdict),
+) -> Verdict {
+    talos_way(cluster).map_or_else(Verdict::whole, |()| each_of_scope(cluster, reason_not_upgraded, judge))
 }
 
 /// Why a check of stage 8 does not judge this node.

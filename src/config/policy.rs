@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ring::digest::{SHA256, digest};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_saphyr::{DuplicateKeyPolicy, Error, Location, MergeKeyPolicy, Options, Spanned};
 
 use super::{ConfigError, file, shown, shown_path};
@@ -34,16 +34,16 @@ pub(crate) struct Fields {
     #[cfg_attr(test, schemars(with = "String", extend("const" = API_VERSION)))]
     pub(crate) api_version: Spanned<String>,
     /// What the cluster should be like. The options of the same meaning may be given as well, and have to agree.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) expect: Expect,
     /// Where warnings begin. The limits at which a check fails cannot be moved.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) thresholds: Thresholds,
     /// Machines that are off on purpose.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) machines: Vec<Machine>,
     /// Known problems that may stay for a while.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) accept: Vec<Accept>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Expect {
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) kubernetes: Option<Spanned<String>>,
     /// System extensions that every machine has, with or without `siderolabs/`. A missing one fails in `talos.nodes.extensions`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub(crate) extensions: Vec<Spanned<String>>,
 }
@@ -122,7 +122,7 @@ pub(crate) struct Accept {
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) target: Spanned<String>,
     /// Most problems that it may match; of more, none is accepted. 1 by default; has to be given if the target has a `*`.
-    #[cfg_attr(test, schemars(with = "Option<usize>"))]
+    #[cfg_attr(test, schemars(with = "Option<usize>", range(min = 1)))]
     pub(crate) max: Option<Spanned<usize>>,
     /// Why, for whoever reads the report.
     #[cfg_attr(test, schemars(with = "String"))]
@@ -130,6 +130,11 @@ pub(crate) struct Accept {
     /// Until when: a time of RFC 3339, or a date, which means the end of that day (UTC). At most 90 days from now.
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) until: Spanned<String>,
+}
+
+/// A key without a value, as it stands there once its last entry is gone.
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl Document {
@@ -195,9 +200,11 @@ fn described(error: &Error) -> (String, Option<String>) {
         Error::SerdeMissingField { field, .. } => (format!("the field `{field}` is missing"), None),
         Error::DuplicateMappingKey { .. } => ("the same field appears twice".to_owned(), None),
         Error::QuotingRequired { .. } => {
-            let why = "without quotes, 1.30 is the number 1.3".to_owned();
-            ("the value has to be in quotes".to_owned(), Some(why))
+            let why = "YAML reads it as a number or a boolean, and 1.30 as 1.3".to_owned();
+            ("the value is a text and has to be in quotes".to_owned(), Some(why))
         }
+        Error::MultipleDocuments { .. } => ("there is more than one YAML document".to_owned(), None),
+        Error::Eof { .. } => ("the file ends before it says anything".to_owned(), None),
         _ => ("is not a value that can stand here, or not valid YAML".to_owned(), None),
     }
 }
@@ -232,7 +239,7 @@ mod tests {
             ("machines: []\n", "policy `p.yaml`: line 1, column 1: the field `apiVersion` is missing"),
             (
                 "apiVersion: cluster-health/v1\nexpect: {kubernetes: 1.30}\n",
-                "policy `p.yaml`: line 2, column 22: the value has to be in quotes; without quotes, 1.30 is the number 1.3",
+                "policy `p.yaml`: line 2, column 22: the value is a text and has to be in quotes; YAML reads it as a number or a boolean, and 1.30 as 1.3",
             ),
             (
                 "apiVersion: cluster-health/v1\nexpect: {}\nexpect: {}\n",
@@ -242,7 +249,7 @@ mod tests {
                 "apiVersion: cluster-health/v1\nexpect: {workers: many}\n",
                 "policy `p.yaml`: line 2, column 19: is not a value that can stand here, or not valid YAML",
             ),
-            ("", "policy `p.yaml`: line 1, column 1: is not a value that can stand here, or not valid YAML"),
+            ("", "policy `p.yaml`: line 1, column 1: the file ends before it says anything"),
             (
                 "apiVersion: [",
                 "policy `p.yaml`: line 1, column 13: is not a value that can stand here, or not valid YAML",
@@ -281,6 +288,15 @@ mod tests {
             parsed(&format!("{head}machines:\n{}", entry.repeat(10_000))).unwrap().fields.machines.len(),
             10_000
         );
+    }
+
+    #[test]
+    fn a_key_without_a_value_is_empty() {
+        let text = "apiVersion: cluster-health/v1\nexpect:\nthresholds:\nmachines:\naccept:\n";
+        assert!(parsed(text).unwrap().fields.machines.is_empty());
+        assert!(refused("# nothing\n").starts_with("policy `p.yaml`: "));
+        let two = "apiVersion: cluster-health/v1\n---\napiVersion: cluster-health/v1\n";
+        assert!(refused(two).ends_with("there is more than one YAML document"), "{}", refused(two));
     }
 
     #[test]

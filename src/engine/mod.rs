@@ -339,6 +339,7 @@ fn weighed(
     mut diagnoses: Vec<Diagnosis>,
 ) -> Round {
     weight::apply(pace, &snapshot, &mut verdicts, &mut diagnoses);
+    weight::mark_accepted(&mut verdicts, &mut diagnoses);
     if checks::evidence::require(&snapshot, &mut verdicts) {
         weight::by_options(pace, &mut verdicts);
     }

@@ -29,6 +29,29 @@ pub(super) fn accept(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdi
     }
 }
 
+/// Says of each accepted problem until when it is and why, wherever it is shown. Causes were found by then: none is worded by an excuse.
+pub(super) fn mark_accepted(verdicts: &mut [(&'static Check, Verdict)], diagnoses: &mut [Diagnosis]) {
+    for (check, verdict) in verdicts {
+        // Whoever changes findings copies them.
+        if !verdict.problems().any(|(_, problem)| problem.accepted.is_some()) {
+            continue;
+        }
+        for finding in &mut verdict.findings {
+            let Outcome::Problem(problem) = &mut finding.outcome else { continue };
+            let Some(excuse) = &problem.accepted else { continue };
+            let marked = format!("{} (accepted until {}: {})", problem.observed, excuse.until, excuse.because);
+            let is_it = |it: &&mut Explained| {
+                let of = (it.check, &it.target, it.reason, &it.observed);
+                of == (check.id, &*finding.target, problem.reason, &problem.observed)
+            };
+            for explained in diagnoses.iter_mut().flat_map(|it| &mut it.explains).filter(is_it) {
+                explained.observed.clone_from(&marked);
+            }
+            problem.observed = marked;
+        }
+    }
+}
+
 /// What still fails is not left to a cause that the options have made a warning: whoever reads only what failed would find nothing.
 fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)], diagnoses: &mut [Diagnosis]) {
     // Nothing else makes a warning of a failure.

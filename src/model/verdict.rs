@@ -313,7 +313,6 @@ impl Problem {
     /// A policy accepts it.
     pub(crate) fn accept(&mut self, excuse: &Excuse) {
         self.severity = Severity::Warn;
-        self.observed = format!("{} (accepted until {}: {})", self.observed, excuse.until, excuse.because);
         self.accepted = Some(Shared::from(excuse.clone()));
     }
 

@@ -34,6 +34,13 @@ pub(crate) struct Decided {
 }
 
 impl Decided {
+    /// Entries that have ended, each with its line.
+    pub(crate) fn ended(&self, now: Timestamp) -> Vec<(String, u64)> {
+        let machines = self.policy.machines.iter().map(|it| (format!("machine {}", it.name), &it.excuse));
+        let all = machines.chain(self.policy.accept.iter().map(|it| (it.name(), &it.excuse)));
+        all.filter(|(_, excuse)| excuse.until <= now).map(|(name, excuse)| (name, excuse.line)).collect()
+    }
+
     /// Checks that only a policy asks for.
     pub(crate) fn checks(&self) -> Vec<CheckId> {
         [
@@ -65,7 +72,10 @@ pub(crate) fn decide(document: &Document, now: Timestamp) -> Result<Decided, Usa
     let extensions = expect.extensions.iter().map(|name| read.text(name, "extension")).collect::<Result<_, _>>()?;
     let of_machine = |it: &Declared| (format!("machine {} off until {}", it.name, it.excuse.until), it.excuse.line);
     let of_problem = |it: &Acceptance| (format!("accept {} until {}", it.name(), it.excuse.until), it.excuse.line);
-    let loosened = looser.into_iter().chain(machines.iter().map(of_machine)).chain(accept.iter().map(of_problem));
+    // What has ended makes nothing weaker.
+    let machines_off = machines.iter().filter(|it| it.excuse.until > now).map(of_machine);
+    let accepted = accept.iter().filter(|it| it.excuse.until > now).map(of_problem);
+    let loosened = looser.into_iter().chain(machines_off).chain(accepted);
     let weakened = loosened.map(|(option, line)| Weakening { option, origin: Origin::Policy(line) }).collect();
     Ok(Decided {
         policy: Policy { machines, accept },

@@ -11,7 +11,7 @@ use super::{CheckReport, NodeInfo, Report, RunResult, Selection, Sources};
 use crate::assess::Assessment;
 use crate::engine::End;
 use crate::engine::event::{Event, Round};
-use crate::model::{CheckId, Exit, Finding, Kind, Outcome, Reason, Role, Severity, Shared, Status, Verdict};
+use crate::model::{CheckId, Exit, Finding, Kind, Outcome, Reason, Role, Severity, Shared, Stage, Status, Verdict};
 use crate::rollout::Rollout;
 use crate::snapshot::{Endpoint, KubernetesCredentials, Snapshot, Talos};
 use crate::text::duration::human;
@@ -148,14 +148,20 @@ fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
         Ending::Engine(end) => *end,
     };
     let selected = || checks.iter().filter(|entry| entry.selection.runs());
-    let asked_for = || checks.iter().filter(|entry| matches!(entry.selection, Selection::Selected));
+    // What a policy says is none of the cluster's health: it does not make up for a selection that checks nothing.
+    let is_of_policy = |entry: &CheckReport| entry.check.stage == Stage::Policy;
+    let is_asked_for = |entry: &&CheckReport| matches!(entry.selection, Selection::Selected) && !is_of_policy(entry);
+    let asked_for = || checks.iter().filter(is_asked_for);
     let judged = selected().any(|entry| entry.status.is_some());
     let any = |wanted: Status| selected().any(|entry| entry.status == Some(wanted));
     let problems = || selected().flat_map(|entry| &entry.findings).filter_map(Finding::problem);
     let reasons: BTreeSet<Reason> =
         problems().filter(|problem| problem.severity > Severity::Warn).map(|problem| problem.reason).collect();
     let is_of_options = |reason| matches!(reason, Reason::NodeUnknown | Reason::NodesContradict);
-    let is_mistyped = problems().any(|problem| problem.severity == Severity::Fail && is_of_options(problem.reason));
+    let of_cluster = selected().filter(|entry| !is_of_policy(entry)).flat_map(|entry| &entry.findings);
+    let is_mistyped = of_cluster
+        .filter_map(Finding::problem)
+        .any(|problem| problem.severity == Severity::Fail && is_of_options(problem.reason));
 
     // Files and their plugins, not the cluster: also where that shows only while it is asked.
     let of_credentials = |entry: &CheckReport| {

@@ -452,6 +452,12 @@ impl Report {
         self.rounds > 0 && self.checks.iter().any(|check| check.status.is_some())
     }
 
+    /// How many problems a policy accepts.
+    pub(crate) fn accepted(&self) -> usize {
+        let problems = self.checks.iter().flat_map(|check| &check.findings).filter_map(Finding::problem);
+        problems.filter(|problem| problem.accepted.is_some()).count()
+    }
+
     /// How many checks have this status.
     pub(crate) fn count(&self, status: Status) -> usize {
         self.checks.iter().filter(|check| check.shown_status() == status).count()

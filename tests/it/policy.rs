@@ -59,6 +59,7 @@ fn an_accepted_problem_is_a_warning_also_where_warnings_fail() {
     assert_eq!(judged.outcome.code, 0, "{judged}");
     let problems = &judged.check("k8s.nodes.schedulable")["problems"];
     assert!(problems.to_string().contains(r#""accepted":{"because":"x""#), "{problems}");
+    assert!(problems.to_string().contains(" (accepted until "), "{problems}");
     assert_eq!(judged.status("policy.accept"), "pass");
 }
 
@@ -82,7 +83,9 @@ fn what_is_no_policy_is_a_usage_error() {
     program().args(["--policy", "/there/is/none"]).run().is(2, &["policy `/there/is/none`"]);
     let run = program().file("policy.yaml", off("worker-1", &days(1)));
     let path = run.path("policy.yaml");
-    run.args(["policy", "check", path.to_str().unwrap()]).run().is(0, &[]);
+    run.args(["policy", "check", path.to_str().unwrap()])
+        .run()
+        .is(0, &["valid, SHA-256 ", "weakens: machine worker-1 off"]);
     program().args(["policy", "schema"]).run().is(0, &["urn:cluster-health:policy:v1"]);
 }
 

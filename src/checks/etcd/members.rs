@@ -10,6 +10,7 @@ use crate::assess::etcd::{Overview, Quorum, View, could_be, strangers};
 use crate::assess::{Assessment, Identity, tells_healthy};
 use crate::checks::Check;
 use crate::checks::gaps::{says_nothing, talos_contact, talos_service};
+use crate::checks::scope::reason_declared_off;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{EtcdMember, Node};
 use crate::text::{hex, host};
@@ -211,6 +212,9 @@ fn no_list(cluster: &Assessment<'_>, views: &[View<'_>], quorum: &Quorum) -> Ver
 
 /// Is this control plane a member? Its own answer about that counts as much as the list.
 fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Outcome {
+    if let Some(off) = reason_declared_off(cluster, node) {
+        return Outcome::Skip(off.to_owned());
+    }
     if let Err(outcome) = talos_contact(cluster, node) {
         return outcome;
     }

@@ -22,7 +22,7 @@ pub(super) use versions::VERSIONS;
 use std::time::Duration;
 
 use super::gaps::{self, Protocol, as_unseen, talos_contact, talos_way, unseen};
-use super::scope::no_control_plane;
+use super::scope::{no_control_plane, reason_declared_off};
 use crate::assess::etcd::{NoStatus, Overview, Quorum, Unseen, View};
 use crate::assess::{Assessment, service, talos_version};
 use crate::model::{Hint, Outcome, Problem, Reason, Severity, Verdict};
@@ -58,6 +58,9 @@ fn alarms<'a>(cluster: &Assessment<'_>, view: &View<'a>) -> Result<&'a [EtcdAlar
 
 /// Why a member tells nothing, asked through Talos or by its own API.
 fn untold(cluster: &Assessment<'_>, view: &View<'_>, why: NoStatus<'_>, [call, answer]: [&str; 2]) -> Outcome {
+    if let Some(off) = view.node.and_then(|node| reason_declared_off(cluster, node)) {
+        return Outcome::Skip(off.to_owned());
+    }
     let expected = if view.node.is_some() { call } else { answer };
     let gap = match why {
         NoStatus::Machine => return view.node.map_or_else(nobody, |node| of_machine(cluster, node)),

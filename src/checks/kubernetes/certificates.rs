@@ -7,7 +7,7 @@ use crate::assess::servers::Server;
 use crate::assess::{Assessment, ends_soon};
 use crate::checks::Check;
 use crate::checks::gaps::{enough, is_refused, kubernetes_side, listed, unseen};
-use crate::checks::scope::{control_planes, reason_not_judged};
+use crate::checks::scope::{control_planes, reason_declared_off, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, RequestState, SigningRequest};
 
@@ -75,6 +75,9 @@ fn serving(cluster: &Assessment<'_>) -> Verdict {
 }
 
 fn of_server(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Outcome {
+    if let Some(why) = reason_declared_off(cluster, node) {
+        return Outcome::Skip(why.to_owned());
+    }
     let server = kubernetes.servers.get(&node.name);
     if let Some(outcome) = server.and_then(|server| shown(cluster, server)) {
         return outcome;

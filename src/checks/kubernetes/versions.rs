@@ -6,10 +6,10 @@ use super::node_objects;
 use super::workloads::system_pods;
 use crate::assess::components::{Component, Place, State};
 use crate::assess::workloads::{is_well, says_ready};
-use crate::assess::{Assessment, Standing};
+use crate::assess::{Assessment, NotJudged, Standing};
 use crate::checks::Check;
 use crate::checks::gaps::{kubelet_word, listed, no_pods, unregistered, unseen};
-use crate::checks::scope::{GUEST, control_planes, reason_not_judged};
+use crate::checks::scope::{GUEST, control_planes, reason_not_judged, reason_not_upgraded};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, Pod, PodState};
 use crate::text::version;
@@ -212,7 +212,11 @@ fn of_components(
     running: &mut Vec<Running>,
     verdict: &mut Verdict,
 ) -> bool {
-    let why = reason_not_judged(cluster, node);
+    // What is demanded of all before an upgrade is demanded of one that is off, too.
+    let why = match demanded {
+        Some(_) => reason_not_upgraded(cluster, node),
+        None => reason_not_judged(cluster, node),
+    };
     if matches!(cluster.instance(node, Component::ApiServer).state, State::NoKubernetes) {
         return false;
     }
@@ -343,6 +347,8 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
     for node in cluster.nodes() {
         let target = node.target();
         let is_guest = match cluster.standing(node) {
+            // To be off excuses no wrong version.
+            Standing::NotJudged(NotJudged::DeclaredOff) if cluster.object(node).is_some() => cluster.is_guest(node),
             Standing::NotJudged(_) => continue,
             Standing::Guest => true,
             Standing::Judged => false,

@@ -6,7 +6,7 @@ use crate::assess::components::{Component, Place};
 use crate::assess::{Assessment, has_kubernetes};
 use crate::checks::Check;
 use crate::checks::gaps::{listed, says_nothing, talos_fact};
-use crate::checks::scope::{control_planes, each_node, reason_not_judged};
+use crate::checks::scope::{control_planes, each_node_to_upgrade, reason_not_upgraded};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Flags, GapKind, Node, Pod};
 
@@ -48,7 +48,7 @@ fn flags(cluster: &Assessment<'_>) -> Verdict {
         return without_talos(cluster, &nodes, to);
     }
     let mut unseen = Vec::new();
-    let mut verdict = each_node(cluster, |node, verdict| match of_kubelet(cluster, node, to) {
+    let mut verdict = each_node_to_upgrade(cluster, |node, verdict| match of_kubelet(cluster, node, to) {
         Ok(problems) => note(verdict, node, problems),
         Err(Unread::Secret) => unseen.push(node.name.as_str()),
         Err(Unread::Other(outcome)) => verdict.push(node.target(), outcome),
@@ -122,7 +122,7 @@ fn without_talos(cluster: &Assessment<'_>, nodes: &[&Node], to: u32) -> Verdict 
     }
     let mut unseen = Vec::new();
     for node in nodes {
-        if let Some(why) = reason_not_judged(cluster, node) {
+        if let Some(why) = reason_not_upgraded(cluster, node) {
             verdict.skip(node.target(), why);
             continue;
         }

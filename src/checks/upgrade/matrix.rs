@@ -7,7 +7,7 @@ use super::{by_minor, not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::kubernetes::versions::{self, Seen};
-use crate::checks::scope::each_node;
+use crate::checks::scope::each_node_to_upgrade;
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 
 pub(in crate::checks) const MATRIX: Check = Check {
@@ -39,7 +39,7 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut machines = ByMinor::new();
-    let mut of_machines = each_node(cluster, |node, verdict| match talos_of(cluster, node) {
+    let mut of_machines = each_node_to_upgrade(cluster, |node, verdict| match talos_of(cluster, node) {
         Ok((1, minor, _)) => machines.entry(minor).or_default().push(&node.name),
         Ok((major, minor, patch)) => {
             let version = format!("v{major}.{minor}.{patch}");

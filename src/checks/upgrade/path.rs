@@ -5,7 +5,7 @@ use super::{every_machine, kubernetes_target, not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::kubernetes::versions::{self, Running, Seen};
-use crate::checks::scope::each_node;
+use crate::checks::scope::each_node_to_upgrade;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::Node;
 
@@ -51,7 +51,7 @@ fn talos(cluster: &Assessment<'_>) -> Verdict {
     let Some(to) = data::target(target) else {
         return Verdict::whole(Outcome::problem(unknown("Talos", target, KNOWN_TALOS)));
     };
-    let mut verdict = each_node(cluster, |node, verdict| {
+    let mut verdict = each_node_to_upgrade(cluster, |node, verdict| {
         let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, target, is_final(node)));
         verdict.push(node.target(), outcome.unwrap_or_else(|outcome| outcome));
     });

@@ -265,7 +265,7 @@ reasons! {
     MachineNotOff "machine-not-off" "the machine is not off as the policy says" policy::MACHINE_NOT_OFF;
     ExcuseExpired "excuse-expired" "an excuse of the policy has expired" policy::EXCUSE_EXPIRED;
     ExcuseUnproven "excuse-unproven" "no clock shows that an excuse of the policy still holds" policy::EXCUSE_UNPROVEN;
-    AcceptUnused "accept-unused" "nothing matches an accepted problem of the policy" policy::ACCEPT_UNUSED;
+    AcceptUnused "accept-unused" "the policy accepts a problem that does not exist" policy::ACCEPT_UNUSED;
     AcceptExceeded "accept-exceeded" "more problems match than the policy accepts" policy::ACCEPT_EXCEEDED;
     TooManyUnready "too-many-unready" "more workers are not ready than allowed" workloads::TOO_MANY_UNREADY;
     UnreadableAnswer "unreadable-answer" "an answer could not be understood" workloads::UNREADABLE_ANSWER;

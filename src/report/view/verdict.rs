@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, wrap};
-use crate::model::{CheckId, Exit, Finding, Outcome, Status};
+use crate::model::{CheckId, Exit, Outcome, Status};
 use crate::report::{PolicyFile, Readiness, Report, RunResult, Selection, Sources};
 use crate::snapshot::Upgrade;
 use crate::text::duration::human;
@@ -125,7 +125,7 @@ fn headline(report: &Report, style: &TextStyle, identity: &str) -> String {
     }
 }
 
-/// `3 failed, 5 blocked, 29 passed`, from worst to best.
+/// `3 failed, 5 blocked, 1 warned, 29 passed (1 excused)`, from worst to best.
 pub(crate) fn tally(report: &Report) -> String {
     let words = [
         (Status::Fail, "failed"),
@@ -137,7 +137,11 @@ pub(crate) fn tally(report: &Report) -> String {
     ];
     let counted = words.map(|(status, word)| (report.count(status), word));
     let parts = joined(counted.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")));
-    if parts.is_empty() { "no checks".to_owned() } else { parts }
+    match report.accepted() {
+        _ if parts.is_empty() => "no checks".to_owned(),
+        0 => parts,
+        accepted => format!("{parts} ({accepted} excused)"),
+    }
 }
 
 pub(crate) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
@@ -179,10 +183,11 @@ pub(crate) fn because(report: &Report) -> String {
     }
 }
 
-/// Why a run is undetermined although `--warn-only` has made a warning of what it found: the checks that need the relaxed one still see
-/// nothing.
+/// Why a run is undetermined although `--warn-only` or a policy has made a warning of what it found: the checks that need the relaxed one
+/// still see nothing.
 fn relaxed_blockers(report: &Report) -> Option<String> {
-    if !report.is_relaxed() || report.exit != Exit::Undetermined {
+    let who = if report.is_relaxed() { "`--warn-only`" } else { "the policy" };
+    if !(report.is_relaxed() || report.accepted() > 0) || report.exit != Exit::Undetermined {
         return None;
     }
     let is_warned = |id: &CheckId| report.checks.iter().any(|it| it.check.id == *id && it.status == Some(Status::Warn));
@@ -192,7 +197,7 @@ fn relaxed_blockers(report: &Report) -> Option<String> {
     });
     let blockers: BTreeSet<CheckId> = blocked.filter(is_warned).collect();
     let names = joined(blockers.iter().map(|id| id.name()));
-    let said = "`--warn-only` makes a failure a warning, and the checks behind it still see nothing";
+    let said = format!("{who} makes a failure a warning, and the checks behind it still see nothing");
     (!blockers.is_empty()).then(|| format!("nothing is known behind {names}: {said}"))
 }
 
@@ -210,12 +215,10 @@ fn weakened(report: &Report) -> Vec<String> {
     shown
 }
 
-/// `policy.yaml (SHA-256 1f2e3d4c5b6a…), 2 accepted problems`
+/// `policy.yaml (SHA-256 1f2e3d4c5b6a…), 2 excuses`
 fn of_policy(report: &Report, policy: &PolicyFile) -> String {
-    let problems = report.checks.iter().flat_map(|check| &check.findings).filter_map(Finding::problem);
-    let accepted = problems.filter(|problem| problem.accepted.is_some()).count();
     let digest = policy.sha256.get(..12).unwrap_or_default();
-    format!("{} (SHA-256 {digest}…), {}", clean(&policy.path), count(accepted, "accepted problem"))
+    format!("{} (SHA-256 {digest}…), {}", clean(&policy.path), count(report.accepted(), "excuse"))
 }
 
 /// What the verdict does not say, and what makes it weaker: a name, and one or more items.

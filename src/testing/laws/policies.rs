@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 
 use crate::checks::accept;
 use crate::model::{Excuse, Severity, Stage, Status};
-use crate::snapshot::{Acceptance, Declared, Snapshot, Thresholds};
+use crate::snapshot::{Acceptance, Declared, Snapshot, Thresholds, Upgrade};
 use crate::testing::fixture::now;
 use crate::testing::laws::monotony::failing;
 use crate::testing::laws::{verdicts, worst};
@@ -117,6 +117,33 @@ fn an_accepted_problem_is_the_only_one_that_changes() {
             let after = failures(&accepted);
             // One that could not be determined, or that a target has twice, stays.
             assert!(after == expected || after == before, "{name}: {} {target} {}", check.id, reason.code());
+        }
+    }
+}
+
+/// Checks of stage 8 that stand in the way of an upgrade.
+fn in_the_way(world: &Snapshot) -> BTreeSet<&'static str> {
+    let verdicts = verdicts(world).into_iter().filter(|(check, _)| check.stage == Stage::Upgrade);
+    verdicts.filter(|(_, verdict)| !verdict.status().is_fine()).map(|(check, _)| check.id.name()).collect()
+}
+
+#[test]
+fn before_an_upgrade_nothing_is_excused() {
+    let upgrade = Upgrade {
+        talos: Some("1.13.2".to_owned()),
+        kubernetes: Some("1.36.0".to_owned()),
+        drain: None,
+        image: Some("factory.talos.dev/metal-installer/{schematic}:v1.13.2".to_owned()),
+    };
+    for (name, mut world) in failing() {
+        world.asked.upgrade = upgrade.clone();
+        for machine in ["cp-3", "w-1"] {
+            let mut off = world.clone();
+            off.power_off(machine);
+            let mut declared = off.clone();
+            declared.asked.policy.machines.push(Declared { name: machine.to_owned(), excuse: excuse() });
+            assert!(in_the_way(&declared).is_superset(&in_the_way(&off)), "{name}, {machine} is off");
+            assert!(!in_the_way(&declared).is_empty(), "{name}, {machine} is off");
         }
     }
 }
