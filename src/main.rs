@@ -86,6 +86,23 @@ fn check_policy(file: &Path, start: Start) -> Result<String, Usage> {
     Ok(lines.map(|line| text::sanitize::clean(&line) + "\n").collect())
 }
 
+/// The exit code of a command that only prints.
+fn written(done: Result<(), CommandError>) -> Exit {
+    match done {
+        Ok(()) => Exit::Healthy,
+        // Whoever closed the pipe has read enough.
+        Err(CommandError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Healthy,
+        Err(CommandError::Io(error)) => {
+            run::complain(&format!("could not write to stdout: {error}"), None);
+            Exit::Internal
+        }
+        Err(CommandError::Usage(message)) => {
+            run::complain(&message, None);
+            Exit::Usage
+        }
+    }
+}
+
 fn start_from(start: Start) -> Exit {
     // `check` is what the program does anyhow.
     let mut words: Vec<OsString> = std::env::args_os().collect();
@@ -115,26 +132,13 @@ fn start_from(start: Start) -> Exit {
     match cli.command {
         Some(cli::Command::UpgradePlan(args)) => planned(Plan::of_upgrade(&args, start)),
         Some(cli::Command::Policy { command: PolicyCommand::Check { file } }) => match check_policy(&file, start) {
-            // Whoever closed the pipe has the exit code.
-            Ok(said) => io::stdout().write_all(said.as_bytes()).map_or(Exit::Healthy, |()| Exit::Healthy),
+            Ok(said) => written(io::stdout().write_all(said.as_bytes()).map_err(CommandError::Io)),
             Err(usage) => {
                 run::complain(&usage.message, usage.hint.as_deref());
                 Exit::Usage
             }
         },
-        Some(command) => match commands::run(&command, &mut io::stdout().lock()) {
-            Ok(()) => Exit::Healthy,
-            // Whoever closed the pipe has read enough.
-            Err(CommandError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Healthy,
-            Err(CommandError::Io(error)) => {
-                run::complain(&format!("could not write to stdout: {error}"), None);
-                Exit::Internal
-            }
-            Err(CommandError::Usage(message)) => {
-                run::complain(&message, None);
-                Exit::Usage
-            }
-        },
+        Some(command) => written(commands::run(&command, &mut io::stdout().lock())),
         None => planned(planned_with_policy(&cli.run, &matches, start)),
     }
 }

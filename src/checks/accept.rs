@@ -7,8 +7,8 @@ use crate::model::{About, CheckId, Finding, Kind, Outcome, Problem, Reason, Seve
 use crate::snapshot::{Acceptance, ExcuseState, Snapshot};
 use crate::text::fits;
 
-/// Turns each accepted problem into a warning that says so, and names the entries that match nothing or too much. Whether anything was
-/// accepted.
+/// Turns each accepted problem into a warning that says so, and names the entries that match nothing or too much. Returns whether
+/// anything was accepted.
 pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) -> bool {
     let mut is_any = false;
     let mut odd = HashMap::new();

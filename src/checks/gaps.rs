@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::assess::components::NoPods;
 use crate::assess::etcd::QuorumState;
 use crate::assess::servers::endpoint_is_down;
@@ -291,6 +293,11 @@ pub(super) fn certificate_problems(cluster: &Assessment<'_>, certificate: &Certi
         .into_iter()
         .map(problem)
         .collect()
+}
+
+/// Less is left of a certificate that is valid now than [`enough`].
+pub(super) fn ends_soon(cluster: &Assessment<'_>, begin: Timestamp, end: Timestamp) -> bool {
+    crate::assess::ends_soon(begin, end, cluster.taken, cluster.asked.thresholds.certificates)
 }
 
 /// What is wrong with the CA that servers are verified with, told without asking anybody. The TLS library does not look at its dates;

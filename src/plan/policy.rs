@@ -227,7 +227,7 @@ impl Reader<'_> {
         Ok(reason)
     }
 
-    /// And those that are looser than without a policy, each with its line.
+    /// The thresholds; and which of them are looser than without a policy, each with its line.
     fn thresholds(&self) -> Result<(Thresholds, Vec<(String, u64)>), Usage> {
         let given = &self.document.fields.thresholds;
         let usual = Thresholds::default();
@@ -264,7 +264,7 @@ impl Reader<'_> {
             .ok_or_else(|| self.error(value, format!("expected a percentage from {}% to {}%", of.start(), of.end())))
     }
 
-    /// Go's, and days before it.
+    /// A duration as Go writes it, with days before it: `1d12h`.
     fn duration(&self, value: &Spanned<String>, most: SignedDuration) -> Result<SignedDuration, Usage> {
         let expected = || self.error(value, "expected a duration such as `14d`, `12h` or `500ms`");
         let (days, rest) = value.value.split_once('d').unwrap_or(("0", &value.value));

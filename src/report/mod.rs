@@ -157,7 +157,7 @@ impl Weakening {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyFile {
     pub(crate) path: String,
-    /// Of its bytes, in hex.
+    /// SHA-256 of its bytes, in hex.
     pub(crate) sha256: String,
 }
 

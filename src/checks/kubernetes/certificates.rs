@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use super::servers;
+use crate::assess::Assessment;
 use crate::assess::servers::Server;
-use crate::assess::{Assessment, ends_soon};
 use crate::checks::Check;
-use crate::checks::gaps::{enough, is_refused, kubernetes_side, listed, unseen};
+use crate::checks::gaps::{ends_soon, enough, is_refused, kubernetes_side, listed, unseen};
 use crate::checks::scope::{control_planes, reason_declared_off, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, RequestState, SigningRequest};
@@ -111,20 +111,13 @@ fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>) -> Option<Outcome>
     };
     let observed = format!("expires at {}", certificate.not_after);
     // It was valid a moment ago, or there would be no answer.
-    Some(
-        if ends_soon(
-            certificate.not_before,
-            certificate.not_after,
-            cluster.taken,
-            cluster.asked.thresholds.certificates,
-        ) {
-            Outcome::problem(Problem::warn(Reason::CertificateExpiresSoon, enough(cluster), observed).hint(
-                Hint::likely("Talos did not renew it after half of its lifetime, or it belongs to a load balancer"),
-            ))
-        } else {
-            Outcome::Pass(None)
-        },
-    )
+    Some(if ends_soon(cluster, certificate.not_before, certificate.not_after) {
+        let likely = "Talos did not renew it after half of its lifetime, or it belongs to a load balancer";
+        let problem = Problem::warn(Reason::CertificateExpiresSoon, enough(cluster), observed);
+        Outcome::problem(problem.hint(Hint::likely(likely)))
+    } else {
+        Outcome::Pass(None)
+    })
 }
 
 fn requests(cluster: &Assessment<'_>) -> Verdict {

@@ -1,8 +1,8 @@
 //! The serving certificate of each kubelet.
 
-use crate::assess::{Assessment, ends_soon};
+use crate::assess::Assessment;
 use crate::checks::Check;
-use crate::checks::gaps::{enough, talos_contact};
+use crate::checks::gaps::{ends_soon, enough, talos_contact};
 use crate::checks::scope::each_node;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage};
 use crate::snapshot::{Node, ServingCertificate};
@@ -46,7 +46,7 @@ fn shown(cluster: &Assessment<'_>, node: &Node) -> Outcome {
         let problem = Problem::fail(Reason::ServerCertificateExpired, "a certificate that is valid now", observed);
         return Outcome::problem(problem.hint(csrs()));
     }
-    if ends_soon(begin, end, cluster.taken, cluster.asked.thresholds.certificates) {
+    if ends_soon(cluster, begin, end) {
         let observed = format!("expires at {end}");
         return Outcome::problem(Problem::warn(Reason::CertificateExpiresSoon, enough(cluster), observed).hint(csrs()));
     }
