@@ -77,6 +77,9 @@ pub(crate) enum Command {
         /// Also what the checks of stage 8 read (`--upgrade-talos`, `--drain`)
         #[arg(long)]
         upgrade: bool,
+        /// Also the objects that this policy requires (`require`)
+        #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+        policy: Option<PathBuf>,
     },
 }
 

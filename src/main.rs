@@ -86,6 +86,15 @@ fn check_policy(file: &Path, start: Start) -> Result<String, Usage> {
     Ok(lines.map(|line| text::sanitize::clean(&line) + "\n").collect())
 }
 
+/// The ClusterRole of `rbac`, with what a policy requires.
+fn rbac_with_policy(upgrade: bool, file: &Path, start: Start) -> Result<String, Usage> {
+    let decided = policy::decide(&Document::read(file)?, start.wall)?;
+    let mut role = Vec::new();
+    let written = commands::write_rbac(upgrade, &decided.policy.require, &mut role);
+    written.map_err(|error| Usage::new(error.to_string()))?;
+    Ok(String::from_utf8_lossy(&role).into_owned())
+}
+
 /// The exit code of a command that only prints.
 fn written(done: Result<(), CommandError>) -> Exit {
     match done {
@@ -122,6 +131,13 @@ fn start_from(start: Start) -> Exit {
         // `--help` and the like.
         Err(error) => error.exit(),
     };
+    let said = |text: Result<String, Usage>| match text {
+        Ok(text) => written(io::stdout().write_all(text.as_bytes()).map_err(CommandError::Io)),
+        Err(usage) => {
+            run::complain(&usage.message, usage.hint.as_deref());
+            Exit::Usage
+        }
+    };
     let planned = |plan: Result<Plan, Usage>| match known_variables().and(plan) {
         Ok(plan) => run::run(&plan),
         Err(usage) => {
@@ -131,13 +147,8 @@ fn start_from(start: Start) -> Exit {
     };
     match cli.command {
         Some(cli::Command::UpgradePlan(args)) => planned(Plan::of_upgrade(&args, start)),
-        Some(cli::Command::Policy { command: PolicyCommand::Check { file } }) => match check_policy(&file, start) {
-            Ok(said) => written(io::stdout().write_all(said.as_bytes()).map_err(CommandError::Io)),
-            Err(usage) => {
-                run::complain(&usage.message, usage.hint.as_deref());
-                Exit::Usage
-            }
-        },
+        Some(cli::Command::Policy { command: PolicyCommand::Check { file } }) => said(check_policy(&file, start)),
+        Some(cli::Command::Rbac { upgrade, policy: Some(file) }) => said(rbac_with_policy(upgrade, &file, start)),
         Some(command) => written(commands::run(&command, &mut io::stdout().lock())),
         None => planned(planned_with_policy(&cli.run, &matches, start)),
     }

@@ -109,8 +109,9 @@ pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
 
 /// 403 in these words, which a restarting API server also says to those who are allowed.
 pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str, words: &str) -> Problem {
-    let command = if cluster.asked.upgrade == Upgrade::default() { "rbac" } else { "rbac --upgrade" };
-    let hint = format!("a ClusterRole with these rights is missing; `cluster-health {command}` prints it");
+    let upgrade = if cluster.asked.upgrade == Upgrade::default() { "" } else { " --upgrade" };
+    let policy = if cluster.asked.policy.require.is_empty() { "" } else { " --policy FILE" };
+    let hint = format!("a ClusterRole with these rights is missing; `cluster-health rbac{upgrade}{policy}` prints it");
     let hint = Hint::likely(hint);
     if has_lasted(cluster, words) || cluster.etcd.quorum_state == QuorumState::Proven {
         Problem::error(Reason::Forbidden, expected, observed).permanent().hint(hint)
@@ -356,9 +357,18 @@ pub(super) fn answer<'a, T>(
     fact: fn(&Kubernetes) -> &Observed<T>,
     expected: &str,
 ) -> Result<&'a T, Outcome> {
+    answer_of(cluster, expected, |side| fact(side).as_ref().map_err(Clone::clone))
+}
+
+/// The same, of an answer that has to be looked up.
+pub(super) fn answer_of<'a, T>(
+    cluster: &'a Assessment<'_>,
+    expected: &str,
+    find: impl FnOnce(&'a Kubernetes) -> Result<&'a T, Gap>,
+) -> Result<&'a T, Outcome> {
     let side = kubernetes_side(cluster)?;
-    fact(side).as_ref().map_err(|gap| {
-        let problem = kubernetes(cluster, gap, expected);
+    find(side).map_err(|gap| {
+        let problem = kubernetes(cluster, &gap, expected);
         Outcome::problem(if endpoint_is_down(side) { problem.unseen() } else { problem })
     })
 }

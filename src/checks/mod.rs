@@ -10,6 +10,7 @@ pub(crate) mod evidence;
 mod gaps;
 mod kubernetes;
 mod policy;
+mod require;
 mod scope;
 mod stated;
 mod talos;
@@ -140,6 +141,7 @@ pub(crate) const ALL: &[&Check] = &[
     &upgrade::QUORUM,
     &policy::MACHINES,
     &policy::ACCEPT,
+    &require::REQUIRE,
     &talos::SERVER,
 ];
 

@@ -21,6 +21,7 @@ use crate::cli::{Cli, Command, ListOutput, PolicyCommand};
 use crate::diagnosis;
 use crate::model::{Exit, Fact, Reason, Right, Stage};
 use crate::report::format::{self, json, plan};
+use crate::snapshot::Require;
 
 pub(crate) use complete::answer;
 
@@ -63,14 +64,20 @@ pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), Command
         Command::Man => out.write_all(&manual::page()?)?,
         Command::Version { output } => version(*output, out)?,
         Command::Sanitize => sanitize::write(io::stdin().lock(), out)?,
-        Command::Rbac { upgrade } => {
-            let is_wanted = |check: &&Check| *upgrade || check.stage != Stage::Upgrade;
-            let more = if *upgrade { &Fact::OF_PLAN[..] } else { &[] };
-            rbac::write(&checks::ALL.iter().copied().filter(is_wanted).collect::<Vec<_>>(), more, out)?;
+        Command::Rbac { upgrade, policy: None } => write_rbac(*upgrade, &[], out)?,
+        Command::Rbac { policy: Some(_), .. } => {
+            return Err(CommandError::Usage("`rbac --policy` is no table".to_owned()));
         }
     }
     out.flush()?;
     Ok(())
+}
+
+/// `rbac`, with what a policy requires.
+pub(crate) fn write_rbac(upgrade: bool, required: &[Require], out: &mut impl Write) -> io::Result<()> {
+    let is_wanted = |check: &&Check| upgrade || check.stage != Stage::Upgrade;
+    let more = if upgrade { &Fact::OF_PLAN[..] } else { &[] };
+    rbac::write(&checks::ALL.iter().copied().filter(is_wanted).collect::<Vec<_>>(), more, required, out)
 }
 
 /// The command line with the exit codes and examples at the end of `--help`. `main` parses with it.
@@ -283,8 +290,8 @@ mod tests {
             Command::Completions { shell: clap_complete::Shell::Bash },
             Command::Man,
             Command::Version { output: ListOutput::Json },
-            Command::Rbac { upgrade: false },
-            Command::Rbac { upgrade: true },
+            Command::Rbac { upgrade: false, policy: None },
+            Command::Rbac { upgrade: true, policy: None },
         ] {
             let mut out = Vec::new();
             run(&command, &mut out).unwrap();

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use crate::checks::{self, Check};
 use crate::model::{Fact, Right};
+use crate::snapshot::{Objects, Require};
 
 const HEADER: &str = "\
 # What cluster-health reads of Kubernetes, and nothing else. Made by `cluster-health rbac`.
@@ -14,8 +15,13 @@ const HEADER: &str = "\
 #   kubectl create clusterrolebinding cluster-health --clusterrole=cluster-health --serviceaccount=cluster-health:cluster-health
 ";
 
-/// `more`: what is read beside what the checks read.
-pub(super) fn write(checks: &[&'static Check], more: &[Fact], out: &mut impl Write) -> io::Result<()> {
+/// `more` and `required`: what is read beside what the checks read, and what a policy requires.
+pub(super) fn write(
+    checks: &[&'static Check],
+    more: &[Fact],
+    required: &[Require],
+    out: &mut impl Write,
+) -> io::Result<()> {
     let mut resources: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let (mut objects, mut urls) = (BTreeSet::new(), BTreeSet::new());
     for right in checks::facts(checks).into_iter().chain(more.iter().copied()).filter_map(Fact::right) {
@@ -30,6 +36,9 @@ pub(super) fn write(checks: &[&'static Check], more: &[Fact], out: &mut impl Wri
                 urls.insert(url);
             }
         }
+    }
+    for Objects { group, plural, .. } in required.iter().map(|entry| &entry.of) {
+        resources.entry(group).or_default().insert(plural);
     }
     write!(out, "{HEADER}")?;
     writeln!(out, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: cluster-health")?;
@@ -71,7 +80,7 @@ mod tests {
     fn is_a_cluster_role_with_no_more_than_the_facts_need() {
         for (checks, rules) in [(&fixture::CHECKS[..], 2), (&[][..], 0)] {
             let mut out = Vec::new();
-            write(checks, &[], &mut out).unwrap();
+            write(checks, &[], &[], &mut out).unwrap();
             let role: serde_yaml::Value = serde_yaml::from_slice(&out).unwrap();
             assert_eq!(role["kind"], serde_yaml::Value::from("ClusterRole"));
             let found = role["rules"].as_sequence().unwrap();

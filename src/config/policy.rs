@@ -2,10 +2,11 @@
 //!
 //! It holds no credentials, yet a kubeconfig may be given in its place, so errors repeat names of fields only.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use ring::digest::{SHA256, digest};
+use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::{DuplicateKeyPolicy, Error, Location, MergeKeyPolicy, Options, Spanned};
 
@@ -45,6 +46,9 @@ pub(crate) struct Fields {
     /// Known problems that may stay for a while.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) accept: Vec<Accept>,
+    /// Objects of one's own, and what has to hold of them: at most 100 entries. Each is shown as `policy.ID`.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) require: Vec<Require>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -130,6 +134,138 @@ pub(crate) struct Accept {
     /// Until when: a time of RFC 3339, or a date, which means the end of that day (UTC). At most 90 days from now.
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) until: Spanned<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(crate) struct Require {
+    /// Name of the requirement, once in the policy: small letters, digits and `-`, at most 40.
+    #[cfg_attr(test, schemars(with = "String", regex(pattern = "^[a-z0-9-]{1,40}$")))]
+    pub(crate) id: Spanned<String>,
+    /// Plural and group, as `kubectl api-resources -o name` prints them: `cephclusters.ceph.rook.io`, `pods`. Never `secrets`, nor a
+    /// subresource.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(crate) resource: Spanned<String>,
+    /// Where the objects are, if they are in namespaces.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) namespace: Option<Spanned<String>>,
+    /// Objects of all namespaces.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(with = "bool"))]
+    pub(crate) all_namespaces: Option<Spanned<bool>>,
+    /// One object. Without it, all objects that the selectors leave.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) name: Option<Spanned<String>>,
+    /// Labels, as `kubectl get -l` takes them: `app=backup,tier in (db)`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) selector: Option<Spanned<String>>,
+    /// Fields, as `kubectl get --field-selector` takes them: `spec.type=LoadBalancer`.
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    pub(crate) field_selector: Option<Spanned<String>>,
+    /// What has to hold; of a list, all of it. `condition=Ready`, `condition=Ready=False`: a condition, reported for the object's present
+    /// generation. `jsonpath={.status.phase}=Running`: the path leads to exactly this value; `jsonpath={.status.address}`: to something.
+    /// `age={.status.lastSuccessfulTime}<24h`: a time, not longer ago by the API server's clock. `current`: the controller has caught up
+    /// (generation, `Ready`, `Reconciling`, `Stalled`, replicas). A path has at most 512 characters and one wildcard or filter, without
+    /// `..` and functions.
+    #[serde(rename = "for")]
+    #[cfg_attr(test, schemars(with = "OneOrMany"))]
+    pub(crate) demands: Spanned<Demands>,
+    /// So many of the objects are enough. Without it, all have to be so.
+    #[cfg_attr(test, schemars(with = "Option<usize>", range(min = 1)))]
+    pub(crate) at_least: Option<Spanned<usize>>,
+    /// That there is no object is as good. Without it, an empty list fails.
+    #[serde(default)]
+    #[cfg_attr(test, schemars(with = "bool"))]
+    pub(crate) allow_none: Option<Spanned<bool>>,
+    /// Value of a field that the API leaves out, as it does with zeros: `orElse: 0` for `.status.readyReplicas`. Without it, a missing
+    /// field says nothing, and nothing passes for lack of evidence.
+    #[cfg_attr(test, schemars(with = "Option<serde_json::Value>", extend("type" = ["string", "number", "boolean"])))]
+    pub(crate) or_else: Option<Spanned<Scalar>>,
+    /// `fail` (default), or `warn` for what should not fail the run. What could not be determined is not affected.
+    #[cfg_attr(test, schemars(with = "Option<String>", extend("enum" = ["fail", "warn"])))]
+    pub(crate) severity: Option<Spanned<String>>,
+}
+
+/// One text, or a list of them.
+#[derive(Debug)]
+pub(crate) enum Demands {
+    One(String),
+    Many(Vec<Spanned<String>>),
+}
+
+/// The same, for the schema.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(inline, untagged)]
+#[expect(dead_code, reason = "read as a schema")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for Demands {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Demands;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list of texts")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Demands, E> {
+                Ok(Demands::One(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut texts: A) -> Result<Demands, A::Error> {
+                let mut many = Vec::new();
+                while let Some(text) = texts.next_element()? {
+                    many.push(text);
+                }
+                Ok(Demands::Many(many))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+/// A value as it is compared with that of a path: as a text.
+#[derive(Debug)]
+pub(crate) struct Scalar(pub(crate) String);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl Visitor<'_> for Any {
+            type Value = Scalar;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, a number or a boolean")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar, E> {
+                Ok(Scalar(text.to_owned()))
+            }
+
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Scalar, E> {
+                Ok(Scalar(value.to_string()))
+            }
+
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Scalar, E> {
+                Ok(Scalar(value.to_string()))
+            }
+
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Scalar, E> {
+                Ok(Scalar(value.to_string()))
+            }
+
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Scalar, E> {
+                Ok(Scalar(value.to_string()))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
 }
 
 /// A key without a value, as it stands there once its last entry is gone.
@@ -234,7 +370,7 @@ mod tests {
         for (text, expected) in [
             (
                 "apiVersion: cluster-health/v1\nmachnes: []\n",
-                "policy `p.yaml`: line 2, column 1: there is no field `machnes` here; there are apiVersion, expect, thresholds, machines, accept; did you mean `machines`?",
+                "policy `p.yaml`: line 2, column 1: there is no field `machnes` here; there are apiVersion, expect, thresholds, machines, accept, require; did you mean `machines`?",
             ),
             ("machines: []\n", "policy `p.yaml`: line 1, column 1: the field `apiVersion` is missing"),
             (

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, diagnose, diagnose_in_turns};
-use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Verdict};
+use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::logs::Tail;
 use crate::snapshot::{Memory, Observe, Patience, Snapshot};
 
@@ -49,18 +49,32 @@ pub(crate) struct Pace {
     pub(crate) checks: Vec<&'static Check>,
 }
 
-/// Checks and reasons that an option names.
+/// Checks, reasons and requirements of a policy that an option names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Named {
     pub(crate) checks: BTreeSet<CheckId>,
     pub(crate) reasons: BTreeSet<Reason>,
+    /// As their targets are called: `policy.ceph`.
+    pub(crate) requirements: BTreeSet<String>,
 }
 
 impl Named {
     /// The first that both name.
-    pub(crate) fn common(&self, other: &Self) -> Option<&'static str> {
+    pub(crate) fn common<'a>(&'a self, other: &'a Self) -> Option<&'a str> {
         let check = self.checks.intersection(&other.checks).next().map(|check| check.name());
-        check.or_else(|| self.reasons.intersection(&other.reasons).next().map(|reason| reason.code()))
+        let reason = || self.reasons.intersection(&other.reasons).next().map(|reason| reason.code());
+        let requirement = || self.requirements.intersection(&other.requirements).next().map(String::as_str);
+        check.or_else(reason).or_else(requirement)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.checks.is_empty() && self.reasons.is_empty() && self.requirements.is_empty()
+    }
+
+    /// From the most specific to the least: the reason, the requirement, the check.
+    fn names(&self, check: CheckId, target: &Target, reason: Reason) -> [bool; 3] {
+        let is_requirement = check == CheckId::PolicyRequire && self.requirements.contains(&target.name);
+        [self.reasons.contains(&reason), is_requirement, self.checks.contains(&check)]
     }
 }
 
@@ -258,7 +272,9 @@ fn unusable_credentials(pace: &Pace, observer: &mut impl Observe, memory: &Memor
         |problem: &Problem| problem.severity == Severity::Fail && (!problem.waiting_helps || pace.deadline.is_none());
     let ends_the_run = |check: &Check, verdict: &Verdict| {
         check.is_preflight()
-            && verdict.problems().any(|(_, it)| is_unusable(it) && pace.weight(check.id, it) != Severity::Warn)
+            && verdict
+                .problems()
+                .any(|(target, it)| is_unusable(it) && pace.weight(check.id, target, it) != Severity::Warn)
     };
     let by = verdicts.iter().find(|(check, verdict)| ends_the_run(check, verdict))?.0.id;
     for (check, verdict) in &mut verdicts {

@@ -461,10 +461,11 @@ fn the_most_specific_option_decides_what_a_problem_weighs() {
         (true, by_check(), by_reason(), [Warn, Warn, Warn]),
     ] {
         let pace = Pace { strict, fail_on, warn_only, ..pace(None) };
-        let weight = |severity| pace.weight(check, &Problem { severity, ..Problem::fail(reason, "", "") });
+        let weight =
+            |severity| pace.weight(check, &Target::cluster(), &Problem { severity, ..Problem::fail(reason, "", "") });
         assert_eq!([Warn, Error, Fail].map(weight), weights, "{pace:?}");
         let other = Problem::warn(Reason::TwoMembers, "", "");
-        assert_eq!(pace.weight(CheckId::EtcdTolerance, &other) == Fail, strict);
+        assert_eq!(pace.weight(CheckId::EtcdTolerance, &Target::cluster(), &other) == Fail, strict);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Named, Pace};
 use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, Explained, explain};
-use crate::model::{CheckId, Outcome, Problem, Reason, Severity, Target, Verdict};
+use crate::model::{CheckId, Finding, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{Allowance, Snapshot};
 
 /// What was seen of somebody.
@@ -55,9 +55,7 @@ pub(super) fn mark_accepted(verdicts: &mut [(&'static Check, Verdict)], diagnose
 /// What still fails is not left to a cause that the options have made a warning: whoever reads only what failed would find nothing.
 fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)], diagnoses: &mut [Diagnosis]) {
     // Nothing else makes a warning of a failure.
-    let may_relax = !matches!(snapshot.asked.max_unready_workers, Allowance::None)
-        || !pace.warn_only.checks.is_empty()
-        || !pace.warn_only.reasons.is_empty();
+    let may_relax = !matches!(snapshot.asked.max_unready_workers, Allowance::None) || !pace.warn_only.is_empty();
     if !may_relax {
         return apply_severity_overrides(pace, snapshot, verdicts);
     }
@@ -85,8 +83,16 @@ fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
 /// A check that `--warn-only` names only warns, too, where another check keeps it from seeing anything. What that other check has found
 /// keeps its own weight.
 fn relax_blocked(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]) {
-    for (check, verdict) in verdicts.iter_mut().filter(|(check, _)| pace.warn_only.checks.contains(&check.id)) {
-        for finding in &mut *verdict.findings {
+    for (check, verdict) in verdicts.iter_mut() {
+        let only_warns = |target: &Target| {
+            let [_, by_requirement, by_check] = pace.warn_only.names(check.id, target, Reason::NoAnswer);
+            by_requirement || by_check
+        };
+        let is_concerned = |it: &Finding| matches!(it.outcome, Outcome::Blocked(_)) && only_warns(&it.target);
+        if !verdict.findings.iter().any(is_concerned) {
+            continue;
+        }
+        for finding in verdict.findings.iter_mut().filter(|it| is_concerned(it)) {
             if let Outcome::Blocked(by) = finding.outcome {
                 let unknown = Problem::warn(Reason::NoAnswer, check.summary, format!("not checked, blocked by {by}"));
                 finding.outcome = Outcome::problem(Problem { explained_by: Some(by), ..unknown });
@@ -98,22 +104,29 @@ fn relax_blocked(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]) {
 /// The same, of which nothing else depends on the weight.
 pub(super) fn apply_severity_overrides(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
     // What only warns by `--warn-only` makes no worker missing.
-    for (check, problem) in problems(verdicts) {
-        problem.severity = problem.severity.min(pace.weight(check, problem));
-    }
+    reweigh(verdicts, |check, target, problem| problem.severity.min(pace.weight(check, target, problem)));
     checks::allowance::apply(snapshot, verdicts);
     by_options(pace, verdicts);
 }
 
 /// The weight that `--strict`, `--fail-on` and `--warn-only` give to each problem.
 pub(super) fn by_options(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]) {
-    for (check, problem) in problems(verdicts) {
-        problem.severity = pace.weight(check, problem);
-    }
+    reweigh(verdicts, |check, target, problem| pace.weight(check, target, problem));
 }
 
-fn problems<'a>(verdicts: &'a mut [(&'static Check, Verdict)]) -> impl Iterator<Item = (CheckId, &'a mut Problem)> {
-    verdicts.iter_mut().flat_map(|(check, verdict)| verdict.problems_mut().map(|problem| (check.id, problem)))
+/// Each problem with the weight that `of` gives it.
+fn reweigh(verdicts: &mut [(&'static Check, Verdict)], of: impl Fn(CheckId, &Target, &Problem) -> Severity) {
+    for (check, verdict) in verdicts {
+        // Whoever changes findings copies them.
+        if verdict.problems().all(|(target, problem)| of(check.id, target, problem) == problem.severity) {
+            continue;
+        }
+        for finding in &mut verdict.findings {
+            if let Outcome::Problem(problem) = &mut finding.outcome {
+                problem.severity = of(check.id, &finding.target, problem);
+            }
+        }
+    }
 }
 
 /// All that stands in the way of a healthy verdict.
@@ -123,18 +136,18 @@ fn failing(verdicts: &[(&'static Check, Verdict)]) -> HashSet<Sight> {
 }
 
 impl Pace {
-    /// Of `--strict`, `--fail-on` and `--warn-only` the most specific counts: a reason before a check before everything. No
-    /// option names the same as the other. What a policy accepts, they leave alone.
-    pub(super) fn weight(&self, check: CheckId, problem: &Problem) -> Severity {
+    /// Of `--strict`, `--fail-on` and `--warn-only` the most specific counts: a reason before a requirement before a check before
+    /// everything. No option names the same as the other. What a policy accepts, they leave alone.
+    pub(super) fn weight(&self, check: CheckId, target: &Target, problem: &Problem) -> Severity {
         if problem.accepted.is_some() {
             return Severity::Warn;
         }
-        let names = |named: &Named| (named.reasons.contains(&problem.reason), named.checks.contains(&check));
-        let fails = match (names(&self.warn_only), names(&self.fail_on)) {
-            ((true, _), _) => return Severity::Warn,
-            (_, (true, _)) => true,
-            ((_, true), _) => return Severity::Warn,
-            (_, (_, by_check)) => by_check || self.strict,
+        let names = |named: &Named| named.names(check, target, problem.reason);
+        let both = names(&self.warn_only).into_iter().zip(names(&self.fail_on));
+        let fails = match both.into_iter().find(|(warns, fails)| *warns || *fails) {
+            Some((true, _)) => return Severity::Warn,
+            Some((false, fails)) => fails,
+            None => self.strict,
         };
         if fails && problem.severity == Severity::Warn { Severity::Fail } else { problem.severity }
     }

@@ -6,6 +6,8 @@ enum Access {
     /// A call of the Talos API, with this role at least.
     Talos(&'static str),
     Kubernetes(Right),
+    /// A right that the policy decides on.
+    Policy,
     /// No permission needed: nothing is requested.
     Anybody,
 }
@@ -45,7 +47,7 @@ macro_rules! facts {
             }
 
             fn access(self) -> Access {
-                use Access::{Anybody, Kubernetes, Talos};
+                use Access::{Anybody, Kubernetes, Policy, Talos};
                 use Right::{Object, Resource, Url};
                 match self {
                     $(Self::$fact => $access,)+
@@ -146,6 +148,8 @@ facts! {
     ServerVersion: "GET /version (endpoint)", Kubernetes(Url("/version"));
     /// The namespace kube-system, whose UID is the cluster's: for `upgrade-plan`.
     KubernetesCluster: "namespaces (kube-system)", Kubernetes(Object("", "namespaces", "kube-system"));
+    /// Discovery of the kinds that a policy names in `require`, and their objects.
+    Required: "objects that the policy requires", Policy;
     /// `HealthCheck`, by one control plane.
     ServerCheck: "HealthCheck", Talos("os:admin");
 }
@@ -166,7 +170,7 @@ impl Fact {
     pub(crate) fn right(self) -> Option<Right> {
         match self.access() {
             Access::Kubernetes(right) => Some(right),
-            Access::Talos(_) | Access::Anybody => None,
+            Access::Talos(_) | Access::Policy | Access::Anybody => None,
         }
     }
 
@@ -174,7 +178,7 @@ impl Fact {
     pub(crate) fn role(self) -> Option<&'static str> {
         match self.access() {
             Access::Talos(role) => Some(role),
-            Access::Kubernetes(_) | Access::Anybody => None,
+            Access::Kubernetes(_) | Access::Policy | Access::Anybody => None,
         }
     }
 }

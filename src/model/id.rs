@@ -92,6 +92,7 @@ ids! {
     UpgradeQuorum "upgrade.quorum";
     PolicyMachines "policy.machines";
     PolicyAccept "policy.accept";
+    PolicyRequire "policy.require";
     TalosServer "talos.server";
 }
 

@@ -47,7 +47,12 @@ impl Observer<'_> {
                 self.probe_servers(client, &seen.population, until).await
             };
             let name = self.kubernetes_host.clone().unwrap_or_else(|| "its endpoint".to_owned());
-            let asked = client.observe(&self.facts, &self.known_leases, self.talos.is_some());
+            let asked = async {
+                let seen = client.observe(&self.facts, &self.known_leases, self.talos.is_some());
+                let required = Box::pin(client.required(&self.facts, &self.asked.policy.require));
+                let (seen, required) = tokio::join!(seen, required);
+                Kubernetes { required, ..seen }
+            };
             let has_answered = |seen: &Kubernetes| seen.endpoint.is_ok() || seen.nodes.is_ok();
             let asked = self.awaited.one(Part::Api, name, has_answered, asked);
             // The way to API servers does not wait for discovery to name them, and what leads nowhere keeps nobody waiting.

@@ -42,6 +42,8 @@ use self::endpoints::{AskedEndpoint, Endpoints, Sighting, TalosSide, first_endpo
 use self::etcd::EtcdClients;
 use self::kubelet::Handshakes;
 pub(crate) use self::kubernetes::abandon;
+#[cfg(test)]
+pub(crate) use self::kubernetes::taken;
 use self::kubernetes::{KnownLeases, unasked};
 use self::nodes::{Places, put_own_first};
 use self::population::Candidate;

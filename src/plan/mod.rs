@@ -4,6 +4,7 @@ mod access;
 mod output;
 mod pace;
 pub(crate) mod policy;
+mod require;
 pub(crate) mod selection;
 mod stated;
 pub(crate) mod variables;
@@ -92,13 +93,22 @@ impl Plan {
         document: Option<&Document>,
         start: Start,
     ) -> Result<Self, Usage> {
-        let Some(document) = document else { return Self::decide_by(args, matches, Decided::default(), start) };
+        let weakened = weakened(args, matches);
+        let Some(document) = document else { return Self::decide_by(args, weakened, Decided::default(), start) };
         let nodes = policy::stated(&args.nodes, document)?;
-        let decided = policy::decide(document, start.wall)?;
-        Self::decide_by(&RunArgs { nodes, ..args.clone() }, matches, decided, start)
+        let mut policy = policy::decide(document, start.wall)?;
+        let mut args = RunArgs { nodes, ..args.clone() };
+        let named = require::narrow(&mut policy.policy.require, &mut args.checks, &mut args.verdict)?;
+        let mut plan = Self::decide_by(&args, weakened, policy, start)?;
+        plan.pace.warn_only.requirements = named.warn_only;
+        plan.pace.fail_on.requirements = named.fail_on;
+        match plan.pace.fail_on.common(&plan.pace.warn_only) {
+            Some(both) => Err(in_both(both)),
+            None => Ok(plan),
+        }
     }
 
-    fn decide_by(args: &RunArgs, matches: &ArgMatches, policy: Decided, start: Start) -> Result<Self, Usage> {
+    fn decide_by(args: &RunArgs, weakened: Vec<Weakening>, policy: Decided, start: Start) -> Result<Self, Usage> {
         let RunArgs { connection, nodes, checks, timing, verdict, output } = args;
         let selection = selection::select(&Wanted {
             level: checks.level,
@@ -118,7 +128,7 @@ impl Plan {
         stated::all_judged(args, &selection)?;
         stated::policy_judged(&policy.checks(), &selection)?;
         if let Some(both) = fail_on.common(&warn_only) {
-            return Err(Usage::new(format!("`{both}` cannot be in both `--fail-on` and `--warn-only`")));
+            return Err(in_both(both));
         }
         Ok(Self {
             start,
@@ -171,7 +181,7 @@ impl Plan {
             },
             wait_timeout,
             output: output.into(),
-            weakened: weakened(args, matches).into_iter().chain(policy.weakened).collect(),
+            weakened: weakened.into_iter().chain(policy.weakened).collect(),
             policy: policy.file,
             allow_empty: verdict.allow_empty,
             simple_exit_codes: verdict.simple_exit_codes,
@@ -256,6 +266,10 @@ fn unknown_check(unknown: &UnknownCheck) -> Usage {
         Some(nearest) => usage.hint(format!("the nearest is `{nearest}`; `cluster-health list` shows all")),
         None => usage.hint("`cluster-health list` shows all"),
     }
+}
+
+fn in_both(name: &str) -> Usage {
+    Usage::new(format!("`{name}` cannot be in both `--fail-on` and `--warn-only`"))
 }
 
 fn unknown_reason(unknown: &UnknownCheck) -> Usage {

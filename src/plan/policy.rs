@@ -7,7 +7,7 @@ use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp};
 use serde_saphyr::Spanned;
 
-use super::Usage;
+use super::{Usage, require};
 use crate::checks::{self, Check};
 use crate::cli::{self, NodeOptions};
 use crate::config::ConfigError;
@@ -47,6 +47,7 @@ impl Decided {
             (!self.extensions.is_empty(), CheckId::TalosNodesExtensions),
             (!self.policy.machines.is_empty(), CheckId::PolicyMachines),
             (!self.policy.accept.is_empty(), CheckId::PolicyAccept),
+            (!self.policy.require.is_empty(), CheckId::PolicyRequire),
         ]
         .into_iter()
         .filter_map(|(is_asked, check)| is_asked.then_some(check))
@@ -61,7 +62,7 @@ impl From<ConfigError> for Usage {
 }
 
 pub(crate) fn decide(document: &Document, now: Timestamp) -> Result<Decided, Usage> {
-    let Fields { api_version, expect, machines, accept, .. } = &document.fields;
+    let Fields { api_version, expect, machines, accept, require, .. } = &document.fields;
     if api_version.value != API_VERSION {
         return Err(document.error(api_version, &format!("expected `{API_VERSION}`")).into());
     }
@@ -78,7 +79,7 @@ pub(crate) fn decide(document: &Document, now: Timestamp) -> Result<Decided, Usa
     let loosened = looser.into_iter().chain(machines_off).chain(accepted);
     let weakened = loosened.map(|(option, line)| Weakening { option, origin: Origin::Policy(line) }).collect();
     Ok(Decided {
-        policy: Policy { machines, accept },
+        policy: Policy { machines, accept, require: require::entries(document, require)? },
         thresholds,
         extensions,
         weakened,
@@ -264,21 +265,23 @@ impl Reader<'_> {
             .ok_or_else(|| self.error(value, format!("expected a percentage from {}% to {}%", of.start(), of.end())))
     }
 
-    /// A duration as Go writes it, with days before it: `1d12h`.
     fn duration(&self, value: &Spanned<String>, most: SignedDuration) -> Result<SignedDuration, Usage> {
         let expected = || self.error(value, "expected a duration such as `14d`, `12h` or `500ms`");
-        let (days, rest) = value.value.split_once('d').unwrap_or(("0", &value.value));
-        let days: u32 = days.parse().map_err(|_| expected())?;
-        let rest = if rest.is_empty() { Duration::ZERO } else { rest.parse::<GoDuration>().map_err(|_| expected())?.0 };
-        let duration = SignedDuration::from_hours(24 * i64::from(days))
-            .checked_add(SignedDuration::try_from(rest).map_err(|_| expected())?)
-            .ok_or_else(expected)?;
+        let duration = duration(&value.value).ok_or_else(expected)?;
         if duration.is_zero() || duration > most {
             let most = shown(most);
             return Err(self.error(value, format!("expected more than nothing, and at most {most}")));
         }
         Ok(duration)
     }
+}
+
+/// A duration as Go writes it, with days before it: `1d12h`.
+pub(super) fn duration(text: &str) -> Option<SignedDuration> {
+    let (days, rest) = text.split_once('d').unwrap_or(("0", text));
+    let days: u32 = days.parse().ok()?;
+    let rest = if rest.is_empty() { Duration::ZERO } else { rest.parse::<GoDuration>().ok()?.0 };
+    SignedDuration::from_hours(24 * i64::from(days)).checked_add(SignedDuration::try_from(rest).ok()?)
 }
 
 fn shown(duration: SignedDuration) -> String {

@@ -44,7 +44,7 @@ fn select_from(
             Selection::NotSelected(NotSelected::Skip)
         } else if wanted.no_talos && is_talos_only(check) {
             Selection::NotSelected(NotSelected::NoTalos)
-        } else if wanted.no_kubernetes && matches!(check.stage, Stage::ApiServer | Stage::Nodes) {
+        } else if wanted.no_kubernetes && is_kubernetes_only(check) {
             Selection::NotSelected(NotSelected::NoKubernetes)
         } else if check.is_asked_by_option() {
             Selection::Selected
@@ -117,6 +117,10 @@ fn is_talos_only(check: &Check) -> bool {
         || check.stage == Stage::Server
         || matches!(check.id, K8sApiIdentity | K8sStaticpodsRendered)
         || matches!(check.id, UpgradeTalosPath | UpgradeMatrix | UpgradeEtcd | UpgradeExtensions)
+}
+
+fn is_kubernetes_only(check: &Check) -> bool {
+    matches!(check.stage, Stage::ApiServer | Stage::Nodes) || check.id == CheckId::PolicyRequire
 }
 
 fn in_level(check: &Check, level: Option<Level>) -> bool {
@@ -227,7 +231,7 @@ mod tests {
             assert!(!checks::ALL.iter().any(|check| fits(check, reason.code())), "{}", reason.code());
         }
         let wanted = ["etcd.alarms", "cordoned", "k8s.api"].map(str::to_owned);
-        let Named { checks, reasons } = named(&wanted).unwrap();
+        let Named { checks, reasons, .. } = named(&wanted).unwrap();
         assert!(checks.contains(&CheckId::EtcdAlarms) && checks.contains(&CheckId::K8sApiServers));
         assert_eq!(reasons.into_iter().collect::<Vec<_>>(), [Reason::Cordoned]);
         for (typo, meant) in [("cordonned", "cordoned"), ("etcd.alarm", "etcd.alarms")] {

@@ -148,8 +148,10 @@ fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
         Ending::Engine(end) => *end,
     };
     let selected = || checks.iter().filter(|entry| entry.selection.runs());
-    // What a policy says is none of the cluster's health: it does not make up for a selection that checks nothing.
-    let is_of_policy = |entry: &CheckReport| entry.check.stage == Stage::Policy;
+    // What a policy says is none of the cluster's health: it does not make up for a selection that checks nothing. What it requires of
+    // objects was seen in the cluster.
+    let is_of_policy =
+        |entry: &CheckReport| entry.check.stage == Stage::Policy && entry.check.id != CheckId::PolicyRequire;
     let is_asked_for = |entry: &&CheckReport| matches!(entry.selection, Selection::Selected) && !is_of_policy(entry);
     let asked_for = || checks.iter().filter(is_asked_for);
     let judged = selected().any(|entry| entry.status.is_some());

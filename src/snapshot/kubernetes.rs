@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Certificate, Flags, Gap, GapKind, Observed, PodState, Validity};
+use super::{Certificate, Flags, Gap, GapKind, Observed, PodState, Served, Validity};
 use crate::model::Shared;
 
 /// The Kubernetes side of a round.
@@ -87,6 +87,8 @@ pub(crate) struct Kubernetes {
     pub(crate) version: Observed<String>,
     /// UID of the namespace kube-system, which stands for the cluster. Asked by `upgrade-plan` only.
     pub(crate) cluster_uid: Observed<String>,
+    /// What a policy requires something of, by the id of the entry.
+    pub(crate) required: BTreeMap<String, Observed<Served>>,
 }
 
 impl Kubernetes {
@@ -133,7 +135,8 @@ impl Kubernetes {
         ];
         let lists = lists.into_iter().map(|(what, gap)| (what.to_owned(), gap));
         let metrics = self.requested_apis.iter().map(|(node, it)| (format!("/metrics of {node}"), it.as_ref().err()));
-        let lists = lists.chain(metrics).filter_map(|(what, gap)| {
+        let required = self.required.iter().map(|(id, it)| (format!("objects of policy.{id}"), it.as_ref().err()));
+        let lists = lists.chain(metrics).chain(required).filter_map(|(what, gap)| {
             let refusal = gap.filter(|gap| gap.kind == GapKind::Forbidden)?;
             Some((what, &*refusal.text))
         });

@@ -159,6 +159,7 @@ impl Snapshot {
             Fact::ServerVersion if self.talos.is_some() => Vec::new(),
             Fact::ServerVersion => self.of_kubernetes(|it| answer("GET /version", &it.version).optional()),
             Fact::KubernetesCluster => self.of_kubernetes(|it| answer("namespaces (kube-system)", &it.cluster_uid)),
+            Fact::Required => self.of_required(),
             Fact::ServerCheck => self.of_server_check(),
         }
     }
@@ -245,6 +246,11 @@ impl Snapshot {
     fn of_webhooks(&self) -> Vec<Missing<'_>> {
         let services = self.usable_kubernetes().flat_map(|it| it.webhook_endpoints.values());
         services.flat_map(|it| of(Source::Kubernetes, [answer("endpointslices (of webhooks)", it)])).collect()
+    }
+
+    fn of_required(&self) -> Vec<Missing<'_>> {
+        let lists = self.usable_kubernetes().flat_map(|it| it.required.values());
+        lists.flat_map(|it| of(Source::Kubernetes, [answer("objects that the policy requires", it)])).collect()
     }
 
     fn usable_kubernetes(&self) -> impl Iterator<Item = &Kubernetes> {

@@ -11,6 +11,7 @@ mod memory;
 mod missing;
 mod observe;
 mod policy;
+mod require;
 mod talos;
 
 use std::borrow::Cow;
@@ -33,6 +34,10 @@ pub(crate) use memory::{Boot, Memory};
 pub(crate) use missing::{Missing, Source};
 pub(crate) use observe::{Observe, Patience, Suspects};
 pub(crate) use policy::{Acceptance, Declared, ExcuseState, Policy, Thresholds};
+pub(crate) use require::{
+    Demand, Found, ObjectCondition, Objects, Place, Predicate, Replicas, Require, RequiredObject, RequiredObjects,
+    Served,
+};
 pub(crate) use talos::{
     Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS, LinkAddress,
     MachineStatus, Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service,

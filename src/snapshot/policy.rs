@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::Require;
 use crate::model::{CheckId, Excuse, Reason};
 
 /// The contents of a file of `--policy`. Its expected numbers and versions are in [`super::Asked`], where those of the options are.
@@ -9,6 +10,7 @@ use crate::model::{CheckId, Excuse, Reason};
 pub(crate) struct Policy {
     pub(crate) machines: Vec<Declared>,
     pub(crate) accept: Vec<Acceptance>,
+    pub(crate) require: Vec<Require>,
 }
 
 /// A machine that is off on purpose.

@@ -8,6 +8,7 @@ pub(crate) mod excerpt;
 mod fuzz;
 mod glob;
 mod invisible;
+pub(crate) mod json_path;
 pub(crate) mod lines;
 mod names;
 mod nearest;

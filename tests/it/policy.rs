@@ -1,8 +1,9 @@
 //! `--policy`: excuses that somebody has written down, and what is not a policy.
 
-use simulator::world::Shape;
+use serde_json::json;
+use simulator::world::{CallFault, Misbehavior, Shape};
 
-use crate::cluster::{Cluster, cluster};
+use crate::cluster::{Cluster, Judgment, cluster};
 use crate::harness::program;
 
 const DAY: i64 = 24 * 60 * 60;
@@ -104,4 +105,163 @@ fn what_a_policy_asks_for_is_checked_or_refused() {
         run.args(options).args(["--policy", path.to_str().unwrap()]).run().is(2, words);
     }
     program().args(["--check", "policy.machines"]).run().is(2, &["`policy.machines` runs only with `--policy`"]);
+}
+
+/// The age of a backup, storage that nobody has made the default, and a kind that there is not.
+const REQUIRE: &str = "apiVersion: cluster-health/v1
+require:
+  - {id: backup, resource: cronjobs.batch, namespace: kube-system, name: talos-backup, for: 'age={.status.lastSuccessfulTime}<24h'}
+  - {id: storage, resource: storageclasses.storage.k8s.io, for: 'jsonpath={.metadata.annotations.storageclass\\.kubernetes\\.io/is-default-class}=true', atLeast: 1, orElse: false}
+";
+
+/// With rights as `rbac --policy` prints them.
+fn requiring(policy: &str) -> Cluster {
+    let run = program().file("policy.yaml", policy);
+    let path = run.path("policy.yaml");
+    let outcome = run.args(["rbac", "--policy", path.to_str().unwrap()]).run();
+    outcome.is(0, &["kind: ClusterRole"]);
+    let role: serde_yaml::Value = serde_yaml::from_str(&outcome.stdout).unwrap();
+    let rules = serde_yaml::from_value(role["rules"].clone()).unwrap();
+    let cluster = cluster();
+    cluster.change(|world| {
+        world.kubernetes.reader = rules;
+        // Everybody who has proved who it is may discover.
+        let discovery = json!({"nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*"], "verbs": ["get"]});
+        world.kubernetes.reader.push(serde_json::from_value(discovery).unwrap());
+    });
+    put_backup(&cluster, -3600);
+    let annotations = json!({"storageclass.kubernetes.io/is-default-class": "true"});
+    cluster.change(|world| {
+        world.kubernetes.put("storageclasses.storage.k8s.io", json!({"metadata": {"name": "other"}}));
+        let class = json!({"metadata": {"name": "fast", "annotations": annotations}});
+        world.kubernetes.put("storageclasses.storage.k8s.io", class);
+    });
+    cluster
+}
+
+/// A backup that succeeded so many seconds from now.
+fn put_backup(cluster: &Cluster, from_now: i64) {
+    let at =
+        |seconds| jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap().to_string();
+    let metadata = json!({"name": "talos-backup", "namespace": "kube-system", "generation": 1, "creationTimestamp": at(-30 * DAY)});
+    let object = json!({"metadata": metadata, "status": {"lastSuccessfulTime": at(from_now)}});
+    cluster.change(|world| world.kubernetes.put("cronjobs.batch", object));
+}
+
+fn with_policy(cluster: &Cluster, policy: &str, options: &[&str]) -> Judgment {
+    let run = cluster.program().file("policy.yaml", policy);
+    let path = run.path("policy.yaml");
+    cluster.judgment(run.args(["-o", "json", "--policy", path.to_str().unwrap()]).args(options).run())
+}
+
+#[test]
+fn what_a_policy_requires_gates_the_run() {
+    let cluster = requiring(REQUIRE);
+    let healthy = with_policy(&cluster, REQUIRE, &[]);
+    assert_eq!(healthy.outcome.code, 0, "{healthy}");
+    assert_eq!(healthy.status("policy.require"), "pass");
+    let said = |judged: &Judgment| {
+        let of_policy = judged.problems.iter().filter(|it| it.check == "policy.require");
+        of_policy.map(|it| format!("{} {}", it.target, it.reason)).collect::<Vec<_>>()
+    };
+    put_backup(&cluster, -30 * 3600);
+    let old = with_policy(&cluster, REQUIRE, &[]);
+    assert_eq!((old.outcome.code, said(&old)), (1, vec!["policy.backup requirement-unmet".to_owned()]), "{old}");
+    // Each is named like a check.
+    for (options, code) in [
+        (&["--skip", "policy.backup"][..], 0),
+        (&["--warn-only", "policy.backup"], 0),
+        (&["--warn-only", "policy.storage"], 1),
+        (&["--check", "policy.storage"], 0),
+        (&["--check", "policy.backup"], 1),
+        (&["--check", "policy.require"], 1),
+        (&["--check", "k8s.dns,policy.storage"], 0),
+    ] {
+        let judged = with_policy(&cluster, REQUIRE, options);
+        assert_eq!(judged.outcome.code, code, "{options:?}: {judged}");
+        assert!(judged.report["weakened"].to_string().contains(options[1]), "{options:?}: {judged}");
+    }
+    // By the cluster's clock it is a day old at once.
+    put_backup(&cluster, -3600);
+    cluster.change(|world| world.clock_ahead = 2 * DAY);
+    let ahead = with_policy(&cluster, REQUIRE, &["--no-talos", "--check", "policy.require"]);
+    assert_eq!(said(&ahead), ["policy.backup requirement-unmet"], "{ahead}");
+}
+
+#[test]
+fn what_cannot_be_read_meets_no_requirement() {
+    let odd = "apiVersion: cluster-health/v1
+require:
+  - {id: ceph, resource: cephclusters.ceph.rook.io, namespace: rook-ceph, for: current, severity: warn}
+  - {id: no-namespace, resource: pods, for: condition=Ready, allowNone: true}
+  - {id: namespace, resource: nodes, namespace: default, for: condition=Ready, allowNone: true}
+";
+    let cluster = requiring(odd);
+    let judged = with_policy(&cluster, odd, &["--check", "policy.require"]);
+    assert_eq!(judged.outcome.code, 69, "{judged}");
+    assert!(judged.problems.iter().all(|it| it.reason == "kind-not-served"), "{judged}");
+    assert_eq!(judged.problems.len(), 3, "{judged}");
+    // Without the rights that `rbac --policy` prints.
+    let refused = requiring(odd);
+    let judged = with_policy(&refused, REQUIRE, &["--check", "policy.require"]);
+    assert_eq!(judged.outcome.code, 77, "{judged}");
+    assert!(judged.report["checks"].to_string().contains("cluster-health rbac --policy FILE"), "{judged}");
+    // Who drops the query drops the name.
+    let cluster = requiring(REQUIRE);
+    put_backup(&cluster, -3600);
+    cluster.change(|world| {
+        let other = json!({"metadata": {"name": "other", "namespace": "kube-system"}});
+        world.kubernetes.put("cronjobs.batch", other);
+        world.call_faults.push(CallFault::all("/apis/batch/v1/namespaces*", Misbehavior::WithoutQuery));
+    });
+    let judged = with_policy(&cluster, REQUIRE, &["--check", "policy.backup"]);
+    assert_eq!(judged.outcome.code, 69, "{judged}");
+    for does in [
+        Misbehavior::Fail { code: 500, text: "it broke".to_owned() },
+        Misbehavior::Garbage,
+        Misbehavior::Empty,
+        Misbehavior::Endless,
+    ] {
+        let cluster = requiring(REQUIRE);
+        cluster.change(|world| world.call_faults.push(CallFault::all("/apis/batch/v1/namespaces*", does.clone())));
+        let judged = with_policy(&cluster, REQUIRE, &["--check", "policy.backup"]);
+        assert!([1, 69].contains(&judged.outcome.code), "{does:?}: {judged}");
+    }
+}
+
+#[test]
+fn a_requirement_is_a_test_case_of_its_own() {
+    let cluster = requiring(REQUIRE);
+    put_backup(&cluster, -30 * 3600);
+    let run = cluster.program().file("policy.yaml", REQUIRE);
+    let path = run.path("policy.yaml");
+    let outcome = run.args(["-o", "junit", "--policy", path.to_str().unwrap()]).run();
+    for expected in
+        [r#"<testcase name="policy.backup" classname="cluster-health.policy""#, r#"<testcase name="policy.storage" "#]
+    {
+        assert!(outcome.stdout.contains(expected), "{}", outcome.stdout);
+    }
+    assert!(!outcome.stdout.contains(r#"name="policy.require""#), "{}", outcome.stdout);
+}
+
+#[test]
+fn names_of_requirements_are_known_before_anybody_is_asked() {
+    for (options, words) in [
+        (
+            &["--check", "policy.bakcup"][..],
+            &["`--check policy.bakcup` is neither a check nor a requirement", "the nearest is `policy.backup`"][..],
+        ),
+        (&["--skip", "policy.nothing"], &["`--skip policy.nothing` is neither"]),
+        (
+            &["--skip", "policy.backup", "--check", "policy.backup"],
+            &["`policy.backup` is required by one option and left out by another"],
+        ),
+        (&["--warn-only", "policy.backup", "--fail-on", "policy.backup"], &["cannot be in both"]),
+        (&["--no-kubernetes"], &["the policy needs the check policy.require, which is excluded by --no-kubernetes"]),
+    ] {
+        let run = program().file("policy.yaml", REQUIRE);
+        let path = run.path("policy.yaml");
+        run.args(options).args(["--policy", path.to_str().unwrap()]).run().is(2, words);
+    }
+    program().args(["--check", "policy.require"]).run().is(2, &["`policy.require` runs only with `--policy`"]);
 }

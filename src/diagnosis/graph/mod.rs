@@ -331,6 +331,7 @@ impl<'a> Graph<'a> {
             | Id::TalosNodesExtensions
             | Id::PolicyMachines
             | Id::PolicyAccept
+            | Id::PolicyRequire
             | Id::UpgradeTalosPath
             | Id::UpgradeKubernetesPath
             | Id::UpgradeMatrix

@@ -595,6 +595,11 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::ExcuseUnproven
         | R::AcceptUnused
         | R::AcceptExceeded
+        | R::RequirementUnmet
+        | R::RequirementProgressing
+        | R::RequirementUnclear
+        | R::ObjectMissing
+        | R::KindNotServed
         | R::TooManyUnready
         | R::UnreadableAnswer
         | R::AnswerTooLarge

@@ -200,6 +200,11 @@ impl Reason {
             | Self::ExcuseUnproven
             | Self::AcceptUnused
             | Self::AcceptExceeded
+            | Self::RequirementUnmet
+            | Self::RequirementProgressing
+            | Self::RequirementUnclear
+            | Self::ObjectMissing
+            | Self::KindNotServed
             | Self::TooManyUnready
             | Self::UnreadableAnswer
             | Self::AnswerTooLarge

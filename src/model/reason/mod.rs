@@ -267,6 +267,11 @@ reasons! {
     ExcuseUnproven "excuse-unproven" "no clock shows that an excuse of the policy still holds" policy::EXCUSE_UNPROVEN;
     AcceptUnused "accept-unused" "the policy accepts a problem that does not exist" policy::ACCEPT_UNUSED;
     AcceptExceeded "accept-exceeded" "more problems match than the policy accepts" policy::ACCEPT_EXCEEDED;
+    RequirementUnmet "requirement-unmet" "an object is not as the policy requires" policy::REQUIREMENT_UNMET;
+    RequirementProgressing "requirement-progressing" "an object is not yet as the policy requires" policy::REQUIREMENT_PROGRESSING;
+    RequirementUnclear "requirement-unclear" "whether an object is as the policy requires is not known" policy::REQUIREMENT_UNCLEAR;
+    ObjectMissing "object-missing" "an object that the policy requires does not exist" policy::OBJECT_MISSING;
+    KindNotServed "kind-not-served" "the API server does not serve what the policy requires" policy::KIND_NOT_SERVED;
     TooManyUnready "too-many-unready" "more workers are not ready than allowed" workloads::TOO_MANY_UNREADY;
     UnreadableAnswer "unreadable-answer" "an answer could not be understood" workloads::UNREADABLE_ANSWER;
     AnswerTooLarge "answer-too-large" "an answer exceeded the size limit" workloads::ANSWER_TOO_LARGE;

@@ -2,7 +2,7 @@
 
 use super::Step::{Do, Look};
 use super::Text;
-use super::sources::{POLICY, TALOS_EXTENSIONS_INSTALL};
+use super::sources::{KUBECTL_WAIT, POLICY, TALOS_EXTENSIONS_INSTALL};
 
 pub(super) const EXTENSION_MISSING: Text = Text {
     explanation: "The policy lists system extensions that every machine should have (`expect.extensions`), and this machine reports no such extension. An installer without it, used once in an upgrade, is enough: the machine boots all the same, and what needs the extension breaks, such as volumes over iSCSI or a guest agent.",
@@ -61,4 +61,55 @@ pub(super) const ACCEPT_EXCEEDED: Text = Text {
     explanation: "More problems match an entry of the policy than it accepts (`max`, 1 unless it is set), so it accepts none of them. A pattern was written for the problems that were known then; what has come since was not decided on by anybody.",
     source: POLICY,
     remedy: &[Do("Look at the problems that are new. If all of them are known, raise `max`.")],
+};
+
+pub(super) const REQUIREMENT_UNMET: Text = Text {
+    explanation: "The policy requires something of objects in the cluster (`require`), such as a condition, a value of a field or a recent time, and the objects say otherwise. What they are for is not checked beyond that: the entry is the word of whoever wrote the policy.",
+    source: KUBECTL_WAIT,
+    remedy: &[
+        Look("kubectl -n NAMESPACE describe RESOURCE NAME"),
+        Do(
+            "Find out what the object's controller reports: its conditions, its events, its own log. If the requirement is out of date, correct it in the policy.",
+        ),
+    ],
+};
+
+pub(super) const REQUIREMENT_PROGRESSING: Text = Text {
+    explanation: "An object is on its way to what the policy requires (`require`): it is younger than five minutes and lacks the field, its controller has not seen the newest generation yet, or some of its pods are not updated or not ready. This fails for now; with `--wait-timeout` the run waits for it.",
+    source: KUBECTL_WAIT,
+    remedy: &[
+        Look("kubectl -n NAMESPACE describe RESOURCE NAME"),
+        Do("Wait. If nothing changes for several minutes, see whether the controller of this kind of object runs."),
+    ],
+};
+
+pub(super) const REQUIREMENT_UNCLEAR: Text = Text {
+    explanation: "What the policy requires (`require`) could be read from the objects neither as met nor as unmet: the field is absent, the path leads to several values or to a list, the time is in the future or no time at all, or the status says nothing about whether the object is current. Nothing passes for lack of evidence, so this is undetermined.",
+    source: KUBECTL_WAIT,
+    remedy: &[
+        Look("kubectl -n NAMESPACE get RESOURCE NAME -o yaml"),
+        Do(
+            "Compare the path of the policy with the object. Where the API leaves a field out that is zero, give its value with `orElse`. If nothing has ever written a status, see whether the controller of this kind of object is installed and runs.",
+        ),
+    ],
+};
+
+pub(super) const OBJECT_MISSING: Text = Text {
+    explanation: "The policy requires something of an object that does not exist, or of all objects of a list that has none. The kind is served, so whoever should create the object has not done so, or it was deleted. Where an empty list is fine, the policy says `allowNone: true`.",
+    source: KUBECTL_WAIT,
+    remedy: &[
+        Look("kubectl get RESOURCE --all-namespaces"),
+        Do(
+            "Compare name, namespace and selectors of the policy with the objects that there are, and see who creates them.",
+        ),
+    ],
+};
+
+pub(super) const KIND_NOT_SERVED: Text = Text {
+    explanation: "The policy requires something of a kind of object that the API server does not serve, or it says a namespace for objects that are in none, or none for objects that are in namespaces. A custom resource is served once its definition is installed; an aggregated API, while its server answers. Whether the objects are as required is not known.",
+    source: KUBECTL_WAIT,
+    remedy: &[
+        Look("kubectl api-resources -o name"),
+        Do("Write the resource as that list does (plural, dot, group), and install the definition if it is missing."),
+    ],
 };

@@ -13,6 +13,10 @@ pub(crate) const POLICY: Source = Source {
     title: "cluster-health documentation, `A policy`",
     address: "https://cluster-health.github.io/cluster-health/guides/policy.html",
 };
+pub(crate) const KUBECTL_WAIT: Source = Source {
+    title: "Kubernetes documentation, `kubectl wait`",
+    address: "https://kubernetes.io/docs/reference/kubectl/generated/kubectl_wait/",
+};
 pub(crate) const TALOS_TROUBLESHOOTING: Source = Source {
     title: "Talos documentation, `Troubleshooting`",
     address: "https://docs.siderolabs.com/talos/v1.13/troubleshooting/troubleshooting",

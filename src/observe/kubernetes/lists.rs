@@ -7,7 +7,10 @@ use http::StatusCode;
 use jiff::Timestamp;
 use k8s_openapi::{ListableResource, NamespaceResourceScope, Resource};
 use kube::api::ListParams;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::client::{Answer, Transport};
 use super::gaps;
@@ -16,6 +19,8 @@ use super::whom::Trusted;
 use super::wire::{self, Object};
 use crate::snapshot::{Gap, GapKind, Observed};
 
+/// Objects of one list.
+const MOST: usize = 20_000;
 /// Objects of one page.
 const PAGE: u32 = 500;
 /// Bytes of one page. A Node with its image list and managed fields has 10 to 25 kB.
@@ -47,7 +52,7 @@ pub(super) trait Kept: Debug + Send + Sized + 'static {
     type Object: Object;
 
     /// Objects of one list.
-    const MOST: usize = 20_000;
+    const MOST: usize = MOST;
     /// Objects of one page.
     const OF_PAGE: u32 = PAGE;
 
@@ -74,33 +79,122 @@ pub(super) struct Selection<'a> {
 /// The kind of what is listed. kube knows its paths, k8s-openapi its names.
 type Kind<T> = <<T as Kept>::Object as Object>::Kind;
 
+/// Which list: where it is, how much of it is read, and what its answer has to call itself.
+struct Which {
+    path: String,
+    /// Of the list. A definition may choose its own, so of other kinds only their end is known.
+    kind: Option<&'static str>,
+    api_version: String,
+    most: usize,
+    of_page: u32,
+}
+
+impl Which {
+    fn of<T: Kept>(namespace: Option<&str>) -> Self {
+        Self {
+            path: <Kind<T> as kube::Resource>::url_path(&(), namespace),
+            kind: Some(Kind::<T>::LIST_KIND),
+            api_version: <Kind<T> as Resource>::API_VERSION.to_owned(),
+            most: T::MOST,
+            of_page: T::OF_PAGE,
+        }
+    }
+
+    fn is_kind(&self, kind: &str) -> bool {
+        self.kind.map_or(kind.ends_with("List"), |own| own == kind)
+    }
+
+    fn shown(&self) -> &str {
+        self.kind.unwrap_or(&self.path)
+    }
+}
+
 /// Reads a list to its end. A continuation that has expired on the way (410) is begun anew, once.
 pub(super) async fn list<T: Kept>(transport: &Transport, from: &Trusted, select: Selection<'_>) -> Observed<Listed<T>> {
+    let which = Which::of::<T>(select.namespace);
+    let read =
+        async |answer: Answer| read(answer, Which::of::<T>(select.namespace), select.namespace, parse::<T>).await;
     // Boxed: a request is a large future, and a round has many.
-    match Box::pin(pages(transport, from, select)).await? {
+    Box::pin(whole(transport, from, select, &which, read)).await
+}
+
+/// A kind that only discovery knows.
+pub(super) struct Dynamic<'a> {
+    pub(super) group: &'a str,
+    pub(super) version: &'a str,
+    pub(super) plural: &'a str,
+}
+
+impl Dynamic<'_> {
+    fn which(&self, namespace: Option<&str>) -> Which {
+        let Self { group, version, plural } = self;
+        let api_version = if group.is_empty() { (*version).to_owned() } else { format!("{group}/{version}") };
+        let root = if group.is_empty() { "/api" } else { "/apis" };
+        let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
+        let path = format!("{root}/{api_version}/{namespace}{plural}");
+        Which { path, kind: None, api_version, most: MOST, of_page: PAGE }
+    }
+}
+
+/// The same of objects of any kind, each of which is let go once `keep` has taken from it what it wants.
+pub(super) async fn list_dynamic<K: Debug + Send + 'static>(
+    transport: &Transport,
+    from: &Trusted,
+    of: &Dynamic<'_>,
+    select: Selection<'_>,
+    keep: impl Fn(&Value) -> Observed<K> + Clone + Send + 'static,
+) -> Observed<Listed<K>> {
+    let which = of.which(select.namespace);
+    let read = async |answer: Answer| {
+        let keep = keep.clone();
+        let parse = move |answer: &Answer, which: &Which, namespace: Option<&str>| {
+            parse_dynamic(answer, which, namespace, &keep)
+        };
+        read(answer, of.which(select.namespace), select.namespace, parse).await
+    };
+    // Boxed: a request is a large future, and a round has many.
+    Box::pin(whole(transport, from, select, &which, read)).await
+}
+
+type PageOf<T> = (Vec<Item<T>>, Option<String>);
+
+async fn whole<T: Debug>(
+    transport: &Transport,
+    from: &Trusted,
+    select: Selection<'_>,
+    which: &Which,
+    read: impl AsyncFn(Answer) -> Observed<PageOf<T>>,
+) -> Observed<Listed<T>> {
+    match pages(transport, from, select, which, &read).await? {
         Some(listed) => Ok(listed),
-        None => Box::pin(pages(transport, from, select))
+        None => pages(transport, from, select, which, &read)
             .await?
             .ok_or_else(|| Gap::new(GapKind::ServerError, "410: the list expired twice while it was read")),
     }
 }
 
 /// `None`: a continuation has expired.
-async fn pages<T: Kept>(transport: &Transport, from: &Trusted, select: Selection<'_>) -> Observed<Option<Listed<T>>> {
+async fn pages<T: Debug>(
+    transport: &Transport,
+    from: &Trusted,
+    select: Selection<'_>,
+    which: &Which,
+    read: &impl AsyncFn(Answer) -> Observed<PageOf<T>>,
+) -> Observed<Option<Listed<T>>> {
     let mut listed = Listed { date: None, last_date: None, items: Vec::new() };
     let mut names = BTreeSet::new();
     let mut bytes = 0;
     let mut next: Option<String> = None;
-    for page in 0..T::MOST / T::OF_PAGE as usize {
+    for page in 0..which.most / which.of_page as usize {
         // No `resourceVersion`: a list from the server's cache answers without quorum, and lies.
-        let mut parameters = ListParams::default().limit(T::OF_PAGE);
+        let mut parameters = ListParams::default().limit(which.of_page);
         parameters.label_selector = select.labels.map(str::to_owned);
         parameters.field_selector = select.fields.map(str::to_owned);
         parameters.continue_token.clone_from(&next);
-        let request = kube::core::Request::new(<Kind<T> as kube::Resource>::url_path(&(), select.namespace))
+        let request = kube::core::Request::new(&which.path)
             .list(&parameters)
             .map_err(|error| Gap::new(GapKind::Malformed, gaps::short(&error.to_string())))?;
-        let limit = Keep::All(PAGE_BYTES.min((T::MOST * OBJECT_BYTES).saturating_sub(bytes)));
+        let limit = Keep::All(PAGE_BYTES.min((which.most * OBJECT_BYTES).saturating_sub(bytes)));
         let answer = transport.ask(from, request, limit).await?;
         if answer.status == StatusCode::GONE && next.is_some() {
             return Ok(None);
@@ -110,12 +204,12 @@ async fn pages<T: Kept>(transport: &Transport, from: &Trusted, select: Selection
             listed.date = answer.date;
         }
         listed.last_date = answer.date;
-        let (items, more) = read::<T>(answer, select.namespace).await?;
+        let (items, more) = read(answer).await?;
         transport.budget.pay(&items)?;
         for item in &items {
             // Whoever repeats a page keeps another one back.
             if let Some((_, name)) = names.replace((item.namespace.clone(), item.name.clone())) {
-                let text = format!("`{}` has `{name}` twice", Kind::<T>::LIST_KIND);
+                let text = format!("`{}` has `{name}` twice", which.shown());
                 return Err(Gap::new(GapKind::Malformed, gaps::short(&text)));
             }
         }
@@ -125,7 +219,7 @@ async fn pages<T: Kept>(transport: &Transport, from: &Trusted, select: Selection
         }
         next = more;
     }
-    Err(Gap::new(GapKind::TooLarge, format!("the list has more than {} objects", T::MOST)))
+    Err(Gap::new(GapKind::TooLarge, format!("the list has more than {} objects", which.most)))
 }
 
 #[derive(Deserialize)]
@@ -145,35 +239,77 @@ struct PageMeta {
     next: Option<String>,
 }
 
-async fn read<T: Kept>(answer: Answer, namespace: Option<&str>) -> Observed<(Vec<Item<T>>, Option<String>)> {
+async fn read<T: Send + 'static>(
+    answer: Answer,
+    which: Which,
+    namespace: Option<&str>,
+    parse: impl FnOnce(&Answer, &Which, Option<&str>) -> Observed<PageOf<T>> + Send + 'static,
+) -> Observed<PageOf<T>> {
     if answer.body.len() < AT_ONCE {
-        return parse(&answer, namespace);
+        return parse(&answer, &which, namespace);
     }
     let namespace = namespace.map(str::to_owned);
-    let parsed = tokio::task::spawn_blocking(move || parse(&answer, namespace.as_deref())).await;
+    let parsed = tokio::task::spawn_blocking(move || parse(&answer, &which, namespace.as_deref())).await;
     parsed.unwrap_or_else(|_| Err(Gap::new(GapKind::Malformed, "the answer cannot be read")))
 }
 
-fn parse<T: Kept>(answer: &Answer, namespace: Option<&str>) -> Observed<(Vec<Item<T>>, Option<String>)> {
-    if answer.status != StatusCode::OK {
-        return Err(gaps::from_status(answer.status, &answer.body));
-    }
-    let malformed = |text: &str| Gap::new(GapKind::Malformed, gaps::short(text));
-    let page: Page<Item<T>> = wire::page(&answer.body).map_err(|error| match error.to_string() {
+fn parse<T: Kept>(answer: &Answer, which: &Which, namespace: Option<&str>) -> Observed<PageOf<T>> {
+    of_which(page::<Item<T>>(answer)?, which, namespace)
+}
+
+/// An object of a kind that only discovery knows, by its name.
+#[derive(Deserialize)]
+struct Named {
+    metadata: NamedMeta,
+}
+
+#[derive(Deserialize)]
+struct NamedMeta {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: Option<String>,
+}
+
+fn parse_dynamic<K>(
+    answer: &Answer,
+    which: &Which,
+    namespace: Option<&str>,
+    keep: &impl Fn(&Value) -> Observed<K>,
+) -> Observed<PageOf<K>> {
+    let Page { kind, api_version, metadata, items } = page::<Box<RawValue>>(answer)?;
+    let item = |raw: Box<RawValue>| {
+        let read = |error: serde_json::Error| Gap::new(GapKind::Malformed, gaps::short(&error.to_string()));
+        let Named { metadata: NamedMeta { name, namespace } } = serde_json::from_str(raw.get()).map_err(read)?;
+        // One at a time: as values, a page would take a multiple of its length.
+        let object: Value = serde_json::from_str(raw.get()).map_err(read)?;
+        Ok(Item { name, namespace, kept: keep(&object)? })
+    };
+    let items = items.into_iter().map(item).collect::<Observed<Vec<_>>>()?;
+    of_which(Page { kind, api_version, metadata, items }, which, namespace)
+}
+
+fn page<T: DeserializeOwned>(answer: &Answer) -> Observed<Page<T>> {
+    wire::page(answer.body_if_ok()?).map_err(|error| match error.to_string() {
         text if text.contains(wire::TOO_MANY) => Gap::new(GapKind::TooLarge, gaps::short(&text)),
-        text => malformed(&text),
-    })?;
-    let kind = Kind::<T>::LIST_KIND;
-    if (page.kind.as_str(), page.api_version.as_str()) != (kind, <Kind<T> as Resource>::API_VERSION) {
+        text => Gap::new(GapKind::Malformed, gaps::short(&text)),
+    })
+}
+
+/// The page, if it is one of that list.
+fn of_which<T>(page: Page<Item<T>>, which: &Which, namespace: Option<&str>) -> Observed<PageOf<T>> {
+    let malformed = |text: &str| Gap::new(GapKind::Malformed, gaps::short(text));
+    let shown = which.shown();
+    if !which.is_kind(&page.kind) || page.api_version != which.api_version {
         let (is, of) = (gaps::short(&page.kind), gaps::short(&page.api_version));
-        return Err(malformed(&format!("requested `{kind}`, got `{is}` of `{of}`")));
+        return Err(malformed(&format!("requested `{shown}`, got `{is}` of `{of}`")));
     }
     for item in &page.items {
         if item.name.is_empty() {
-            return Err(malformed(&format!("`{kind}` has an item without a name")));
+            return Err(malformed(&format!("`{shown}` has an item without a name")));
         }
         if namespace.is_some() && item.namespace.as_deref() != namespace {
-            return Err(malformed(&format!("`{kind}` has an item of another namespace")));
+            return Err(malformed(&format!("`{shown}` has an item of another namespace")));
         }
     }
     Ok((page.items, page.metadata.next.filter(|next| !next.is_empty())))
@@ -207,10 +343,8 @@ mod tests {
             <Kind<T> as Resource>::API_VERSION
         );
         let body = [kind.as_bytes(), bytes, b"]}"].concat();
-        let _ = parse::<T>(
-            &Answer { status: StatusCode::OK, date: None, certificate: None, body, later: None, leave: None },
-            None,
-        );
+        let answer = Answer { status: StatusCode::OK, date: None, certificate: None, body, later: None, leave: None };
+        let _ = parse::<T>(&answer, &Which::of::<T>(None), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod objects;
 mod peer;
 mod plugin;
 mod probe;
+mod required;
 mod room;
 mod signing;
 #[cfg(test)]
@@ -59,6 +60,8 @@ use wire::{Object, apps, core, eviction};
 
 pub(crate) use gaps::short;
 pub(crate) use plugin::abandon;
+#[cfg(test)]
+pub(crate) use required::taken;
 
 const SYSTEM: &str = "kube-system";
 const NODE_LEASES: &str = "kube-node-lease";
@@ -868,5 +871,6 @@ pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over:
         api_services: gap(),
         version: gap(),
         cluster_uid: gap(),
+        required: BTreeMap::new(),
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
-use crate::model::{Finding, Kind, Severity, Shared, Stage, Status};
+use crate::model::{CheckId, Finding, Kind, Severity, Shared, Stage, Status};
 use crate::report::view::index::Index;
 use crate::report::view::problems;
 use crate::report::view::verdict::{line, tally};
@@ -32,6 +32,10 @@ pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> 
     for stage in Stage::ALL {
         let mut suite = new_suite(stage.name(), report);
         for check in report.checks.iter().filter(|check| check.check.stage == stage) {
+            if is_of_requirements(check) {
+                suite.add_test_cases(cases_of_requirements(check, &index));
+                continue;
+            }
             match report.junit {
                 Granularity::Check => drop(suite.add_test_case(case_of(check, &index, false))),
                 Granularity::Node => drop(suite.add_test_cases(cases_of_nodes(check, &index))),
@@ -101,14 +105,34 @@ fn run_suite(report: &Report) -> TestSuite {
     suite
 }
 
+/// Some requirements were checked. Their names are the policy's, and the same in every run with it.
+fn is_of_requirements(check: &CheckReport) -> bool {
+    let are_entries = check.findings.iter().all(|finding| finding.target.kind == Kind::Policy);
+    check.check.id == CheckId::PolicyRequire && !check.findings.is_empty() && are_entries
+}
+
+/// A case for each requirement of the policy, by its own name.
+fn cases_of_requirements(check: &CheckReport, report: &Index<'_>) -> Vec<TestCase> {
+    let of_one = |finding: &Finding| {
+        let part = part(check, vec![finding.clone()]);
+        let mut case = case_of(&part, report, true);
+        case.name = clean(&finding.target.name).into();
+        case
+    };
+    check.findings.iter().map(of_one).collect()
+}
+
+/// The check, as far as these findings are concerned.
+fn part(check: &CheckReport, findings: Vec<Finding>) -> CheckReport {
+    let status = findings.iter().map(|finding| finding.outcome.status()).max();
+    // Without the findings of all others, which each would take along.
+    let bare = CheckReport { findings: Shared::default(), ..check.clone() };
+    CheckReport { status, findings: findings.into(), flapped: false, ..bare }
+}
+
 /// A case for each node, and one for what else there is. A check of which nothing is known is one case, as ever.
 fn cases_of_nodes(check: &CheckReport, report: &Index<'_>) -> Vec<TestCase> {
-    // Without the findings of all nodes, which each would take along.
-    let bare = CheckReport { findings: Shared::default(), flapped: false, ..check.clone() };
-    let part = |findings: Vec<Finding>| {
-        let status = findings.iter().map(|finding| finding.outcome.status()).max();
-        CheckReport { status, findings: findings.into(), ..bare.clone() }
-    };
+    let part = |findings: Vec<Finding>| part(check, findings);
     let (of_nodes, others): (Vec<_>, Vec<_>) =
         check.findings.iter().cloned().partition(|finding| finding.target.kind == Kind::Node);
     let mut nodes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();

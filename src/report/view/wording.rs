@@ -40,7 +40,7 @@ pub(crate) fn plural_kind(kind: Kind) -> &'static str {
         Kind::Workload => "workload",
         Kind::Webhook => "webhook configuration",
         Kind::ApiService => "APIService",
-        Kind::Policy => "entry of the policy",
+        Kind::Policy => "policy item",
         Kind::ServerCheck => "server check",
     }
 }

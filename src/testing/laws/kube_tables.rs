@@ -344,6 +344,9 @@ fn of_side() -> Table<Kubernetes> {
         version: [harmless("images tell where Talos is queried", |it| it.version = Ok("v1.0.0".to_owned()))],
         cluster_uid: [harmless("no check reads it", |it| it.cluster_uid = Ok("another".to_owned()))],
         api_services: [bad(|it| it.api_services.as_mut().unwrap().clear())],
+        required: [harmless("no policy requires anything", |it| {
+            it.required.insert("ceph".to_owned(), gap(GapKind::TimedOut));
+        })],
     })
 }
 

@@ -9,7 +9,8 @@ use crate::diagnosis::diagnose;
 use crate::model::Verdict;
 use crate::snapshot::{
     Asked, ContainerState, CsiNode, EtcdEndpoint, EtcdMember, EtcdStatus, Flags, KubeNode, Kubernetes, Node, NodeRoom,
-    Observed, Pod, PodState, Readyz, RequestedApis, ServiceEndpoint, Snapshot, Talos, TalosNode,
+    Observed, Pod, PodState, Readyz, RequestedApis, RequiredObjects, Served, ServiceEndpoint, Snapshot, Talos,
+    TalosNode,
 };
 use crate::testing::laws::monotony::{fail, failure};
 use crate::testing::laws::worlds::any_world;
@@ -195,6 +196,7 @@ impl Shuffle {
         self.list::<ContainerState>(containers);
     }
 
+    #[expect(clippy::too_many_lines, reason = "a line for each field")]
     fn kubernetes(&mut self, kubernetes: &mut Kubernetes) {
         let Kubernetes {
             credentials: _,
@@ -235,6 +237,7 @@ impl Shuffle {
             api_services,
             version: _,
             cluster_uid: _,
+            required,
         } = kubernetes;
         self.list(passed_over);
         self.list(endpoint_addresses);
@@ -293,6 +296,11 @@ impl Shuffle {
         self.answer(mutating_webhooks);
         self.answer(conversions);
         self.answer(api_services);
+        for served in required.values_mut().flatten() {
+            if let Served::Objects(RequiredObjects { objects, .. }) = served {
+                self.list(objects);
+            }
+        }
     }
 }
 

@@ -6,8 +6,11 @@ use jiff::SignedDuration;
 
 use crate::checks::accept;
 use crate::model::{Excuse, Severity, Stage, Status};
-use crate::snapshot::{Acceptance, Declared, Snapshot, Thresholds, Upgrade};
-use crate::testing::fixture::now;
+use crate::snapshot::{
+    Acceptance, Declared, Demand, Found, ObjectCondition, Objects, Place, Predicate, Require, RequiredObject,
+    RequiredObjects, Served, Snapshot, Thresholds, Upgrade,
+};
+use crate::testing::fixture::{healthy, now};
 use crate::testing::laws::monotony::failing;
 use crate::testing::laws::{verdicts, worst};
 
@@ -49,6 +52,46 @@ fn a_policy_without_excuses_never_turns_red_into_green() {
         };
         assert!(status(&world) >= before, "{name}");
     }
+}
+
+/// Ready by a condition of this status.
+fn requiring(world: &Snapshot, status: &str) -> Snapshot {
+    let of = Objects {
+        plural: "things".to_owned(),
+        group: "example.com".to_owned(),
+        place: Place::NoNamespace,
+        name: None,
+        selector: None,
+        field_selector: None,
+    };
+    let predicate = Predicate::Condition { kind: "Ready".to_owned(), status: "True".to_owned() };
+    let demands = vec![Demand { text: "condition=Ready".to_owned(), predicate }];
+    let id = "a-law".to_owned();
+    let entry = Require { id: id.clone(), of, demands, at_least: None, allow_none: false, severity: Severity::Fail };
+    let ready = ObjectCondition { kind: "Ready".to_owned(), status: status.to_owned(), ..ObjectCondition::default() };
+    let object = RequiredObject { conditions: vec![ready], found: vec![Found::Nothing], ..RequiredObject::default() };
+    let served = Served::Objects(RequiredObjects { date: Some(now()), objects: vec![object] });
+    let mut world = world.clone();
+    world.asked.policy.require.push(entry);
+    world.kubernetes.iter_mut().for_each(|it| drop(it.required.insert(id.clone(), Ok(served.clone()))));
+    world
+}
+
+#[test]
+fn a_requirement_that_is_met_hides_nothing_and_one_that_is_not_is_seen() {
+    for (name, world) in failing() {
+        let before = failures(&world);
+        let of_others = |world: &Snapshot| {
+            let all = failures(world).into_iter();
+            all.filter(|(check, ..)| *check != "policy.require").collect::<BTreeSet<_>>()
+        };
+        assert_eq!(of_others(&requiring(&world, "True")), before, "{name}");
+        let unmet = requiring(&world, "False");
+        assert_eq!(of_others(&unmet), before, "{name}");
+        assert!(status(&unmet) >= Status::Blocked, "{name}");
+    }
+    assert!(failures(&requiring(&healthy(), "True")).is_empty());
+    assert_eq!(failures(&requiring(&healthy(), "False")).len(), 1);
 }
 
 /// A machine that answers, and one whose excuse has ended.

@@ -135,6 +135,7 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
         Fact::Conversions => kube(snapshot, |kube| refuse(&mut kube.conversions)),
         Fact::WebhookEndpoints => kube(snapshot, |kube| kube.webhook_endpoints.values_mut().for_each(refuse)),
         Fact::ApiServices => kube(snapshot, |kube| refuse(&mut kube.api_services)),
+        Fact::Required => kube(snapshot, |kube| kube.required.values_mut().for_each(refuse)),
         Fact::ServerCheck => snapshot.talos.iter_mut().for_each(|talos| refuse(&mut talos.server)),
     }
 }

@@ -1,0 +1,389 @@
+//! `require` of a policy: objects of the user's own, held against what the policy says of them.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::{Check, gaps};
+use crate::assess::Assessment;
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::snapshot::{
+    Demand, Found, Gap, ObjectCondition, Objects, Place, Predicate, Replicas, Require, RequiredObject, RequiredObjects,
+    Served,
+};
+use crate::text::duration::human;
+use crate::text::sanitize::{brief, without_secrets};
+
+pub(super) const REQUIRE: Check = Check {
+    id: CheckId::PolicyRequire,
+    stage: Stage::Policy,
+    summary: "the objects that the policy requires are as it requires them",
+    explain: "Runs with `require` in a policy (`--policy`). Each entry is a target of its own, shown as `policy.ID`, which `--check`, \
+`--skip`, `--warn-only` and `--fail-on` take as if it were a check.\n\n\
+An entry names objects of any kind that the API server serves, and what has to hold of them, in the words of `kubectl wait`: \
+`condition=Ready`, `jsonpath={.status.phase}=Running`; and `age={.status.lastSuccessfulTime}<24h`, by the clock of the API server; and \
+`current`: the controller has seen the newest generation of the object and is done with it.\n\n\
+It passes only on what was seen. An object that does not exist, and a list without any, fail (`allowNone: true` permits an empty one). A \
+field that is absent in an object younger than five minutes, and a generation that its controller has not seen, fail for now. A field \
+that is absent otherwise is undetermined (`orElse` gives the value that the API leaves out), and so are a path with several values, a \
+time in the future, a kind that is not served and a list that was refused or cut.\n\n\
+Values are shown without what looks like a secret, in at most 64 characters. Secrets are never read. `cluster-health rbac --policy FILE` \
+prints the rights that the entries need.",
+    severity: Severity::Fail,
+    finds: &[
+        Reason::RequirementUnmet,
+        Reason::RequirementProgressing,
+        Reason::RequirementUnclear,
+        Reason::ObjectMissing,
+        Reason::KindNotServed,
+    ],
+    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
+    after: &[],
+    facts: &[Fact::Required],
+    judge: require,
+};
+
+/// An object that is younger may still get its fields.
+const YOUNG: SignedDuration = SignedDuration::from_mins(5);
+/// A time that is ahead of the server's clock by no more is no contradiction: `Date` has whole seconds.
+const AHEAD: SignedDuration = SignedDuration::from_secs(1);
+/// Objects that are named, and characters of a value.
+const NAMED: usize = 3;
+const SHOWN: usize = 64;
+
+fn require(cluster: &Assessment<'_>) -> Verdict {
+    let entries = &cluster.asked.policy.require;
+    if entries.is_empty() {
+        return Verdict::skipped("no policy requires anything of other objects");
+    }
+    let mut verdict = Verdict::default();
+    for entry in entries {
+        let outcome = served(cluster, entry).map_or_else(|unseen| unseen, |served| judged(entry, served));
+        verdict.push(Target::new(Kind::Policy, entry.name()), weighed(entry, outcome));
+    }
+    verdict
+}
+
+/// What is expected, for people.
+fn expected(entry: &Require) -> String {
+    let demands = entry.demands.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" and ");
+    let of = match (&entry.of.name, &entry.of.place) {
+        (Some(name), Place::Namespace(namespace)) => format!("{} {namespace}/{name}", entry.of.resource()),
+        (Some(name), _) => format!("{} {name}", entry.of.resource()),
+        (None, Place::Namespace(namespace)) => format!("{} in {namespace}", entry.of.resource()),
+        (None, Place::AllNamespaces) => format!("{} in all namespaces", entry.of.resource()),
+        (None, Place::NoNamespace) => entry.of.resource(),
+    };
+    match entry.at_least {
+        Some(number) => format!("{demands} of at least {number} {of}"),
+        None => format!("{demands} of {of}"),
+    }
+}
+
+fn served<'a>(cluster: &'a Assessment<'_>, entry: &Require) -> Result<&'a Served, Outcome> {
+    let expected = expected(entry);
+    let not_asked = || Err(Gap::not_asked());
+    let seen = gaps::answer_of(cluster, &expected, |it| match it.required.get(&entry.id) {
+        Some(answer) => answer.as_ref().map_err(Clone::clone),
+        None => not_asked(),
+    });
+    match gaps::of_our_cluster(cluster, &expected) {
+        Ok(()) => seen,
+        Err(other) => seen.map_err(gaps::as_unseen).and(Err(other)),
+    }
+}
+
+/// Gives a failure the weight that the policy gives it; an undetermined one keeps its own.
+fn weighed(entry: &Require, mut outcome: Outcome) -> Outcome {
+    if let Outcome::Problem(problem) = &mut outcome
+        && problem.severity == Severity::Fail
+    {
+        problem.severity = entry.severity;
+    }
+    outcome
+}
+
+/// What is seen of one object. The order is the precedence of the fold.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Held {
+    Yes,
+    Unknown(String),
+    NotYet(String),
+    No(String),
+}
+
+fn judged(entry: &Require, served: &Served) -> Outcome {
+    let RequiredObjects { date, objects } = match served {
+        Served::Objects(objects) => objects,
+        Served::Not(why) => {
+            return Outcome::problem(Problem::error(Reason::KindNotServed, expected(entry), why.as_str()));
+        }
+    };
+    if objects.is_empty() {
+        if entry.allow_none && entry.of.name.is_none() {
+            return Outcome::Pass(Some("there are no such objects, which the policy allows".to_owned()));
+        }
+        let observed = if entry.of.name.is_some() { "it does not exist" } else { "there are none" };
+        let problem = Problem::fail(Reason::ObjectMissing, expected(entry), observed);
+        return Outcome::problem(problem.hint(look(&entry.of, None)));
+    }
+    let of_object = |it: &RequiredObject| {
+        let of_demands = entry.demands.iter().zip(&it.found).map(|(demand, found)| held(it, demand, found, *date));
+        (qualified(it), of_demands.max().unwrap_or(Held::Unknown("nothing is required of it".to_owned())))
+    };
+    let seen: Vec<(String, Held)> = objects.iter().map(of_object).collect();
+    let count = |is_it: fn(&Held) -> bool| seen.iter().filter(|(_, held)| is_it(held)).count();
+    let (held, unknown) = (count(|it| *it == Held::Yes), count(|it| matches!(it, Held::Unknown(_))));
+    let (not_yet, wanted) = (count(|it| matches!(it, Held::NotYet(_))), entry.at_least.unwrap_or(seen.len()));
+    if held >= wanted {
+        return Outcome::Pass(Some(format!("{held} of {} as required", seen.len())));
+    }
+    // Where some are enough, what is not known may be among them.
+    let (reason, is_of_it): (_, fn(&Held) -> bool) = if held + unknown + not_yet < wanted {
+        (Reason::RequirementUnmet, |it| matches!(it, Held::No(_)))
+    } else if entry.at_least.is_some() && unknown > 0 || not_yet == 0 {
+        (Reason::RequirementUnclear, |it| matches!(it, Held::Unknown(_)))
+    } else {
+        (Reason::RequirementProgressing, |it| matches!(it, Held::NotYet(_)))
+    };
+    let concerned: Vec<&(String, Held)> = seen.iter().filter(|(_, held)| is_of_it(held)).collect();
+    let observed = observed(&seen, &concerned, wanted);
+    let problem = match reason {
+        Reason::RequirementUnclear => Problem::error(reason, expected(entry), observed),
+        _ => Problem::fail(reason, expected(entry), observed),
+    };
+    let first = concerned.first().and_then(|(name, _)| objects.iter().find(|it| qualified(it) == *name));
+    Outcome::problem(problem.hint(look(&entry.of, first)))
+}
+
+fn qualified(object: &RequiredObject) -> String {
+    match &object.namespace {
+        Some(namespace) => format!("{namespace}/{}", object.name),
+        None => object.name.clone(),
+    }
+}
+
+/// `rook-ceph/rook-ceph: {.status.ceph.health} is HEALTH_WARN`, or how many there are, and some of them.
+fn observed(seen: &[(String, Held)], concerned: &[&(String, Held)], wanted: usize) -> String {
+    if concerned.is_empty() {
+        return format!("there are only {}", seen.len());
+    }
+    let words = |(name, held): &&(String, Held)| match held {
+        Held::Yes => name.clone(),
+        Held::Unknown(why) | Held::NotYet(why) | Held::No(why) => format!("{name}: {why}"),
+    };
+    let named = concerned.iter().take(NAMED).map(words).collect::<Vec<_>>().join("; ");
+    let more = match concerned.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    if seen.len() == 1 {
+        return named;
+    }
+    let held = seen.iter().filter(|(_, held)| *held == Held::Yes).count();
+    format!("{held} of {} are as required, {wanted} should be; {named}{more}", seen.len())
+}
+
+fn look(of: &Objects, object: Option<&RequiredObject>) -> Hint {
+    let resource = of.resource();
+    let namespace = object.and_then(|it| it.namespace.as_deref()).or(of.namespace());
+    let name = object.map(|it| it.name.as_str()).or(of.name.as_deref());
+    match (namespace, name) {
+        (Some(namespace), Some(name)) => Hint::run("{kubectl} -n {} describe {} {}", [namespace, &resource, name]),
+        (Some(namespace), None) => Hint::run("{kubectl} -n {} get {}", [namespace, &resource]),
+        (None, Some(name)) => Hint::run("{kubectl} describe {} {}", [&resource, name]),
+        (None, None) => Hint::run("{kubectl} get {} --all-namespaces", [&resource]),
+    }
+}
+
+/// A text of an object, as much of it as is shown.
+fn shown(text: &str) -> String {
+    brief(&without_secrets(text), SHOWN)
+}
+
+fn held(object: &RequiredObject, demand: &Demand, found: &Found, now: Option<Timestamp>) -> Held {
+    match &demand.predicate {
+        Predicate::Condition { kind, status } => condition(object, kind, status, now),
+        Predicate::Equal { path, value, or_else } => {
+            let is_of_status = path.shown().starts_with("{.status") || path.shown().starts_with("{$.status");
+            if let Some(unseen) = unobserved(object).filter(|_| is_of_status) {
+                return unseen;
+            }
+            let or_else = or_else.as_ref().map(|it| Value::String(it.clone()));
+            match (found, &or_else) {
+                (Found::One(is), _) | (Found::Nothing, Some(is)) if equals(is, value) => Held::Yes,
+                (Found::One(is), _) | (Found::Nothing, Some(is)) => {
+                    Held::No(format!("{} is {}", path.shown(), shown(&as_text(is))))
+                }
+                (Found::Nothing, None) => absent(object, path.shown(), now),
+                (Found::Composite { .. }, _) => Held::Unknown(format!("{} is not a single value", path.shown())),
+                (Found::Several(number), _) => Held::Unknown(format!("{} has {number} values", path.shown())),
+            }
+        }
+        Predicate::Present(path) => {
+            let is_there = match found {
+                Found::Nothing => false,
+                Found::One(value) => value.as_str() != Some(""),
+                Found::Composite { is_empty } => !is_empty,
+                Found::Several(_) => true,
+            };
+            let missing = format!("{} is absent", path.shown());
+            match is_there {
+                true => Held::Yes,
+                false if is_young(object, now) => Held::NotYet(missing),
+                false => Held::No(missing),
+            }
+        }
+        Predicate::Younger { path, than } => age(object, (path.shown(), found), *than, now),
+        Predicate::Current => current(object, now),
+    }
+}
+
+fn is_young(object: &RequiredObject, now: Option<Timestamp>) -> bool {
+    object.created.zip(now).is_some_and(|(created, now)| now.duration_since(created) < YOUNG)
+}
+
+/// The status is of an earlier generation.
+fn unobserved(object: &RequiredObject) -> Option<Held> {
+    let (generation, observed) = object.generation.zip(object.observed_generation)?;
+    (generation != observed)
+        .then(|| Held::NotYet(format!("its status is of generation {observed}, and it has {generation}")))
+}
+
+/// What is not there says nothing, unless it may still come.
+fn absent(object: &RequiredObject, what: &str, now: Option<Timestamp>) -> Held {
+    let words = format!("{what} is absent");
+    if is_young(object, now) { Held::NotYet(words) } else { unobserved(object).unwrap_or(Held::Unknown(words)) }
+}
+
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Texts as texts, numbers as numbers.
+fn equals(is: &Value, wanted: &str) -> bool {
+    match is {
+        Value::Number(number) => {
+            // Beyond this, different integers are the same float.
+            let is_exact = |it: &f64| it.abs() < 9_007_199_254_740_992.0;
+            let same = || number.as_f64().filter(is_exact).zip(wanted.parse::<f64>().ok());
+            number.to_string() == wanted || same().is_some_and(|(is, wanted)| is.total_cmp(&wanted).is_eq())
+        }
+        other => as_text(other) == wanted,
+    }
+}
+
+/// Whether the condition of this kind has this status. If several have the kind, the worst counts.
+fn condition(object: &RequiredObject, kind: &str, status: &str, now: Option<Timestamp>) -> Held {
+    let own = || object.conditions.iter().filter(|it| it.kind.eq_ignore_ascii_case(kind));
+    let of_one = |it: &ObjectCondition| {
+        if let Some(old) = outdated(object, it) {
+            old
+        } else if it.status.eq_ignore_ascii_case(status) {
+            Held::Yes
+        } else {
+            Held::No(said(it))
+        }
+    };
+    own().map(of_one).max().unwrap_or_else(|| absent(object, &format!("condition {kind}"), now))
+}
+
+/// The condition is of an earlier generation than the object: by its own word, else by the status's.
+fn outdated(object: &RequiredObject, condition: &ObjectCondition) -> Option<Held> {
+    let Some(observed) = condition.observed_generation else { return unobserved(object) };
+    let generation = object.generation.filter(|generation| *generation != observed)?;
+    Some(Held::NotYet(format!(
+        "condition {} is of generation {observed}, and it has {generation}",
+        shown(&condition.kind)
+    )))
+}
+
+/// `Ready is False (ProgressDeadlineExceeded): …`
+fn said(condition: &ObjectCondition) -> String {
+    let ObjectCondition { kind, status, reason, message, .. } = condition;
+    let [kind, status, reason, message] = [kind, status, reason, message].map(|it| shown(it));
+    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    format!("{kind} is {status}{reason}{message}")
+}
+
+fn age(object: &RequiredObject, (path, found): (&str, &Found), than: SignedDuration, now: Option<Timestamp>) -> Held {
+    let text = match found {
+        Found::Nothing => return absent(object, path, now),
+        Found::One(Value::String(text)) => text,
+        Found::One(_) | Found::Composite { .. } => return Held::Unknown(format!("{path} is not a time")),
+        Found::Several(number) => return Held::Unknown(format!("{path} has {number} values")),
+    };
+    let Ok(time) = text.parse::<Timestamp>() else {
+        return Held::Unknown(format!("{path} is not a time: {}", shown(text)));
+    };
+    let Some(now) = now else { return Held::Unknown("the API server has not reported its time".to_owned()) };
+    let age = now.duration_since(time);
+    if age < -AHEAD {
+        return Held::Unknown(format!("{path} is {time}, after the API server's time {now}"));
+    }
+    if age < than {
+        return Held::Yes;
+    }
+    Held::No(format!("{path} is {} ago", human(Duration::try_from(age).unwrap_or_default())))
+}
+
+/// The controller has seen the newest generation and is done with it.
+fn current(object: &RequiredObject, now: Option<Timestamp>) -> Held {
+    let of = |kind: &'static str| object.conditions.iter().filter(move |it| it.kind == kind);
+    let is = |kind: &'static str, status: &str| of(kind).find(|it| it.status == status).map(said);
+    if object.is_deleted {
+        return Held::No("it is being deleted".to_owned());
+    }
+    if let Some(stalled) = is("Stalled", "True") {
+        return Held::No(stalled);
+    }
+    // A Deployment that is up to date says Progressing=True.
+    if let Some(late) = of("Progressing").find(|it| it.status == "False" && it.reason == "ProgressDeadlineExceeded") {
+        return Held::No(said(late));
+    }
+    let outdated = || of("Ready").chain(of("Reconciling")).find_map(|it| outdated(object, it));
+    if let Some(old) = unobserved(object).or_else(outdated) {
+        return old;
+    }
+    if let Some(reconciling) = is("Reconciling", "True") {
+        return Held::NotYet(reconciling);
+    }
+    let ready = of("Ready").find(|it| it.status != "True");
+    match ready {
+        Some(unready) if unready.status == "False" => return Held::No(said(unready)),
+        Some(unready) => return Held::NotYet(said(unready)),
+        None => {}
+    }
+    if let Some(replicas) = &object.replicas {
+        // Counts of zero are left out, and so is everything before the first sight of the controller.
+        return match (object.observed_generation, missing(replicas)) {
+            (None, _) => absent(object, "status.observedGeneration", now),
+            (Some(_), None) => Held::Yes,
+            (Some(_), Some(missing)) => Held::NotYet(missing),
+        };
+    }
+    let says = object.observed_generation.is_some()
+        || ["Ready", "Reconciling", "Stalled"].iter().any(|it| of(it).next().is_some());
+    if says {
+        return Held::Yes;
+    }
+    absent(object, "a status that says whether it is current", now)
+}
+
+/// What a workload still lacks.
+fn missing(replicas: &Replicas) -> Option<String> {
+    let Replicas { wanted, to_update, updated, ready, available, old } = *replicas;
+    [
+        (updated < to_update, format!("{updated} of {to_update} pods are updated")),
+        (old > 0, format!("{old} pods of an earlier revision still run")),
+        (ready < wanted, format!("{ready} of {wanted} pods are ready")),
+        (available < wanted, format!("{available} of {wanted} pods are available")),
+    ]
+    .into_iter()
+    .find_map(|(is_missing, words)| is_missing.then_some(words))
+}

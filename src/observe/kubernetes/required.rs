@@ -1,0 +1,260 @@
+//! Objects that a policy requires something of: their kinds are found by discovery, and their fields are those that the policy names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use http::{Request, StatusCode};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::KubeClient;
+use super::gaps;
+use super::intake::Keep;
+use super::lists::{Dynamic, Selection, list_dynamic};
+use crate::model::Fact;
+use crate::snapshot::{
+    Found, Gap, GapKind, ObjectCondition, Objects, Observed, Place, Replicas, Require, RequiredObject, RequiredObjects,
+    Served,
+};
+use crate::text::sanitize::without_secrets;
+
+/// Bytes of a document of discovery.
+const DISCOVERY: usize = 2 << 20;
+/// Versions of a group that are looked at.
+const VERSIONS: usize = 8;
+/// Conditions of an object that are kept, and characters of each text.
+const CONDITIONS: usize = 64;
+const TEXT: usize = 256;
+
+/// A resource as discovery has it.
+struct Discovered {
+    version: String,
+    namespaced: bool,
+}
+
+impl KubeClient {
+    /// What each entry requires, all at once.
+    pub(crate) async fn required(
+        &self,
+        facts: &BTreeSet<Fact>,
+        entries: &[Require],
+    ) -> BTreeMap<String, Observed<Served>> {
+        let entries = if facts.contains(&Fact::Required) { entries } else { &[] };
+        let asked = entries.iter().map(async |entry| (entry.id.clone(), self.required_by(entry).await));
+        futures::future::join_all(asked).await.into_iter().collect()
+    }
+
+    async fn required_by(&self, entry: &Require) -> Observed<Served> {
+        let of = &entry.of;
+        let Some(found) = self.discovered(of).await? else {
+            return Ok(Served::Not(format!("the API server does not serve `{}`", of.resource())));
+        };
+        match (&of.place, found.namespaced) {
+            (Place::NoNamespace, true) => {
+                let problem = "is in namespaces: the policy has to say `namespace` or `allNamespaces`";
+                return Ok(Served::Not(format!("`{}` {problem}", of.resource())));
+            }
+            (Place::Namespace(_), false) => {
+                return Ok(Served::Not(format!("`{}` is in no namespace, and the policy says one", of.resource())));
+            }
+            _ => {}
+        }
+        let fields = match &of.name {
+            Some(name) => Some(format!("metadata.name={name}")),
+            None => of.field_selector.clone(),
+        };
+        let select = Selection {
+            namespace: of.namespace(),
+            labels: of.selector.as_ref().map(|(text, _)| text.as_str()),
+            fields: fields.as_deref(),
+        };
+        let dynamic = Dynamic { group: &of.group, version: &found.version, plural: &of.plural };
+        let taken_from = Arc::new(entry.clone());
+        let keep = move |object: &Value| taken(&taken_from, object);
+        let listed = self.limited(list_dynamic(&self.transport, &self.lists, &dynamic, select, keep)).await?;
+        let date = listed.date;
+        Ok(Served::Objects(RequiredObjects { date, objects: super::kept(listed).collect() }))
+    }
+
+    /// The version of a resource that the API server prefers of those that have it.
+    async fn discovered(&self, of: &Objects) -> Observed<Option<Discovered>> {
+        let versions = if of.group.is_empty() {
+            vec!["v1".to_owned()]
+        } else {
+            match self.document::<ApiGroup>(format!("/apis/{}", of.group)).await? {
+                Some(group) => group.in_order(),
+                None => return Ok(None),
+            }
+        };
+        for version in versions.into_iter().take(VERSIONS) {
+            let path = match of.group.as_str() {
+                "" => format!("/api/{version}"),
+                group => format!("/apis/{group}/{version}"),
+            };
+            let Some(list) = self.document::<ApiResourceList>(path).await? else { continue };
+            if let Some(resource) = list.resources.into_iter().find(|it| it.name == of.plural) {
+                return Ok(Some(Discovered { version, namespaced: resource.namespaced }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// `None`: there is no such path.
+    async fn document<T: for<'de> Deserialize<'de>>(&self, path: String) -> Observed<Option<T>> {
+        let mut request = Request::new(Vec::new());
+        let uri = path.parse();
+        *request.uri_mut() = uri.map_err(|_| Gap::new(GapKind::Malformed, format!("`{path}` is no path")))?;
+        let answer = self.limited(self.transport.ask(&self.lists, request, Keep::All(DISCOVERY))).await?;
+        if answer.status == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let document = serde_json::from_slice(answer.body_if_ok()?);
+        document.map(Some).map_err(|error| Gap::new(GapKind::Malformed, gaps::short(&error.to_string())))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiGroup {
+    versions: Vec<ApiVersion>,
+    #[serde(default)]
+    preferred_version: Option<ApiVersion>,
+}
+
+#[derive(Deserialize)]
+struct ApiVersion {
+    version: String,
+}
+
+impl ApiGroup {
+    /// What becomes part of a path is a version, whatever the server says.
+    fn in_order(self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for ApiVersion { version } in self.preferred_version.into_iter().chain(self.versions) {
+            if super::is_label(&version) && !all.contains(&version) {
+                all.push(version);
+            }
+        }
+        all
+    }
+}
+
+#[derive(Deserialize)]
+struct ApiResourceList {
+    resources: Vec<ApiResource>,
+}
+
+#[derive(Deserialize)]
+struct ApiResource {
+    name: String,
+    #[serde(default)]
+    namespaced: bool,
+}
+
+/// As much of an object as its entry is about; a gap for one that was not asked for.
+pub(crate) fn taken(entry: &Require, object: &Value) -> Observed<RequiredObject> {
+    let text = |at: &Value| at.as_str().map(str::to_owned);
+    let time = |at: &Value| at.as_str().and_then(|it| it.parse::<Timestamp>().ok());
+    let metadata = &object["metadata"];
+    let name = text(&metadata["name"]).unwrap_or_default();
+    was_selected(entry, &name, object)?;
+    let status = &object["status"];
+    let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    Ok(RequiredObject {
+        namespace: text(&metadata["namespace"]),
+        name,
+        created: time(&metadata["creationTimestamp"]),
+        is_deleted: !metadata["deletionTimestamp"].is_null(),
+        generation: metadata["generation"].as_i64(),
+        observed_generation: status["observedGeneration"].as_i64(),
+        conditions: conditions.iter().take(CONDITIONS).map(condition).collect(),
+        replicas: replicas(&entry.of, object),
+        found: entry
+            .demands
+            .iter()
+            .map(|demand| demand.predicate.path().map_or(Found::Nothing, |it| led(&it.find(object))))
+            .collect(),
+    })
+}
+
+/// Something on the way that drops a selector would let other objects count.
+fn was_selected(entry: &Require, name: &str, object: &Value) -> Observed<()> {
+    let labels = &object["metadata"]["labels"];
+    let of = &entry.of;
+    let is_other = of.name.as_ref().is_some_and(|wanted| wanted != name);
+    let selector = of.selector.iter().flat_map(|(_, requirements)| requirements);
+    let is_unlike = selector.filter_map(|it| it.is_met_by(labels[&it.key].as_str())).any(|is_met| !is_met);
+    if is_other || is_unlike {
+        let text = format!("`{}` was not selected: something on the way drops the selector", gaps::short(name));
+        return Err(Gap::new(GapKind::Malformed, text));
+    }
+    Ok(())
+}
+
+fn bounded(value: &Value) -> String {
+    let text = value.as_str().unwrap_or_default();
+    without_secrets(&text.chars().take(TEXT).collect::<String>())
+}
+
+fn condition(value: &Value) -> ObjectCondition {
+    ObjectCondition {
+        kind: bounded(&value["type"]),
+        status: bounded(&value["status"]),
+        reason: bounded(&value["reason"]),
+        message: bounded(&value["message"]),
+        observed_generation: value["observedGeneration"].as_i64(),
+    }
+}
+
+fn led(values: &[&Value]) -> Found {
+    match values {
+        [] => Found::Nothing,
+        [Value::Array(list)] => Found::Composite { is_empty: list.is_empty() },
+        [Value::Object(map)] => Found::Composite { is_empty: map.is_empty() },
+        // No policy has a longer value to compare it with.
+        [Value::String(text)] => Found::One(Value::String(text.chars().take(2 * TEXT).collect())),
+        [value] => Found::One((*value).clone()),
+        _ => Found::Several(values.len()),
+    }
+}
+
+/// The counts of a workload of `apps`, as `kubectl rollout status` reads them.
+fn replicas(of: &Objects, object: &Value) -> Option<Replicas> {
+    if of.group != "apps" {
+        return None;
+    }
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let count = |name: &str| status[name].as_i64().unwrap_or_default();
+    let wanted = spec["replicas"].as_i64().unwrap_or(1);
+    let waits_for_deletion = spec["updateStrategy"]["type"] == "OnDelete";
+    let usual = Replicas {
+        wanted,
+        to_update: wanted,
+        updated: count("updatedReplicas"),
+        ready: count("readyReplicas"),
+        available: count("availableReplicas"),
+        old: (count("replicas") - count("updatedReplicas")).max(0),
+    };
+    Some(match of.plural.as_str() {
+        "deployments" => usual,
+        "statefulsets" => {
+            let partition = spec["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap_or_default();
+            let to_update = if waits_for_deletion { 0 } else { (wanted - partition).max(0) };
+            Replicas { to_update, old: 0, ..usual }
+        }
+        "replicasets" => Replicas { updated: count("replicas"), old: 0, ..usual },
+        "daemonsets" => {
+            let wanted = count("desiredNumberScheduled");
+            Replicas {
+                wanted,
+                to_update: if waits_for_deletion { 0 } else { wanted },
+                updated: count("updatedNumberScheduled"),
+                ready: count("numberReady"),
+                available: count("numberAvailable"),
+                old: 0,
+            }
+        }
+        _ => return None,
+    })
+}
