@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::future::join_all;
 use http::{Request, StatusCode};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -28,9 +29,15 @@ const CONDITIONS: usize = 64;
 const TEXT: usize = 256;
 
 /// A resource as discovery has it.
+#[derive(Clone)]
 struct Discovered {
     version: String,
     namespaced: bool,
+}
+
+/// Group and plural.
+fn kind(of: &Objects) -> (&str, &str) {
+    (&of.group, &of.plural)
 }
 
 impl KubeClient {
@@ -41,13 +48,27 @@ impl KubeClient {
         entries: &[Require],
     ) -> BTreeMap<String, Observed<Served>> {
         let entries = if facts.contains(&Fact::Required) { entries } else { &[] };
-        let asked = entries.iter().map(async |entry| (entry.id.clone(), self.required_by(entry).await));
-        futures::future::join_all(asked).await.into_iter().collect()
+        // Several entries may be of one kind.
+        let kinds: BTreeSet<(&str, &str)> = entries.iter().map(|entry| kind(&entry.of)).collect();
+        let discovered = kinds.into_iter().map(async |(group, plural)| {
+            let found = self.discovered(group, plural).await;
+            ((group, plural), found)
+        });
+        let discovered: BTreeMap<_, _> = join_all(discovered).await.into_iter().collect();
+        let asked = entries.iter().map(async |entry| {
+            let found = discovered.get(&kind(&entry.of)).cloned().unwrap_or(Ok(None));
+            let served = match found {
+                Ok(found) => self.required_by(entry, found).await,
+                Err(gap) => Err(gap),
+            };
+            (entry.id.clone(), served)
+        });
+        join_all(asked).await.into_iter().collect()
     }
 
-    async fn required_by(&self, entry: &Require) -> Observed<Served> {
+    async fn required_by(&self, entry: &Require, found: Option<Discovered>) -> Observed<Served> {
         let of = &entry.of;
-        let Some(found) = self.discovered(of).await? else {
+        let Some(found) = found else {
             return Ok(Served::Not(format!("the API server does not serve `{}`", of.resource())));
         };
         match (&of.place, found.namespaced) {
@@ -78,22 +99,19 @@ impl KubeClient {
     }
 
     /// The version of a resource that the API server prefers of those that have it.
-    async fn discovered(&self, of: &Objects) -> Observed<Option<Discovered>> {
-        let versions = if of.group.is_empty() {
+    async fn discovered(&self, group: &str, plural: &str) -> Observed<Option<Discovered>> {
+        let versions = if group.is_empty() {
             vec!["v1".to_owned()]
         } else {
-            match self.document::<ApiGroup>(format!("/apis/{}", of.group)).await? {
-                Some(group) => group.in_order(),
+            match self.document::<ApiGroup>(format!("/apis/{group}")).await? {
+                Some(document) => document.in_order(),
                 None => return Ok(None),
             }
         };
         for version in versions.into_iter().take(VERSIONS) {
-            let path = match of.group.as_str() {
-                "" => format!("/api/{version}"),
-                group => format!("/apis/{group}/{version}"),
-            };
+            let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
             let Some(list) = self.document::<ApiResourceList>(path).await? else { continue };
-            if let Some(resource) = list.resources.into_iter().find(|it| it.name == of.plural) {
+            if let Some(resource) = list.resources.into_iter().find(|it| it.name == plural) {
                 return Ok(Some(Discovered { version, namespaced: resource.namespaced }));
             }
         }
