@@ -248,8 +248,8 @@ fn a_requirement_is_a_test_case_of_its_own() {
 fn names_of_requirements_are_known_before_anybody_is_asked() {
     for (options, words) in [
         (
-            &["--check", "policy.bakcup"][..],
-            &["`--check policy.bakcup` is neither a check nor a requirement", "the nearest is `policy.backup`"][..],
+            &["--check", "policy.backups"][..],
+            &["`--check policy.backups` is neither a check nor a requirement", "the nearest is `policy.backup`"][..],
         ),
         (&["--skip", "policy.nothing"], &["`--skip policy.nothing` is neither"]),
         (
