@@ -367,9 +367,9 @@ fn current(object: &RequiredObject, now: Option<Timestamp>) -> Held {
             (Some(_), Some(missing)) => Held::NotYet(missing),
         };
     }
-    let says = object.observed_generation.is_some()
-        || ["Ready", "Reconciling", "Stalled"].iter().any(|it| of(it).next().is_some());
-    if says {
+    // That they are the same was seen above.
+    let is_observed = object.generation.is_some() && object.observed_generation.is_some();
+    if is_observed || ["Ready", "Reconciling", "Stalled"].iter().any(|it| of(it).next().is_some()) {
         return Held::Yes;
     }
     absent(object, "a status that says whether it is current", now)

@@ -229,6 +229,9 @@ fn current_is_what_its_controller_is_done_with() {
     ] {
         assert_eq!(of(status.clone()), expected, "{status}");
     }
+    let mut without_generation = object("apps", json!({"observedGeneration": 1}));
+    without_generation["metadata"]["generation"] = json!(null);
+    assert!(judged(fields, &[without_generation]).starts_with("error requirement-unclear"));
     let mut deleted = object("apps", json!({"observedGeneration": 1, "conditions": [condition("Ready", "True")]}));
     deleted["metadata"]["deletionTimestamp"] = ago(HOUR).into();
     assert_eq!(judged(fields, &[deleted]), "fail requirement-unmet: ns/apps: it is being deleted");
