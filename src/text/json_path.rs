@@ -17,6 +17,8 @@ const DEEPEST: usize = 8;
 pub(crate) struct JsonPath {
     /// As it was written: `{.status.phase}`.
     shown: String,
+    /// Its first name: `status`.
+    root: Option<String>,
     query: JpQuery,
 }
 
@@ -30,7 +32,7 @@ pub(crate) struct Fault {
 impl JsonPath {
     /// Reads a path in braces from the beginning of a text; and what follows it.
     pub(crate) fn parse(text: &str) -> Result<(Self, &str), Fault> {
-        let mut read = Reader { text, at: 0, many: 0 };
+        let mut read = Reader { text, at: 0, many: 0, root: None };
         // What is quoted for a shell is often copied with its quotes.
         let quote = read.next_if(|it| matches!(it, '\'' | '"'));
         if read.next_if(|it| it == '{').is_none() {
@@ -48,11 +50,16 @@ impl JsonPath {
         {
             return Err(read.fault("the quote is not closed"));
         }
-        Ok((Self { shown, query }, &text[read.at..]))
+        Ok((Self { shown, root: read.root, query }, &text[read.at..]))
     }
 
     pub(crate) fn shown(&self) -> &str {
         &self.shown
+    }
+
+    /// It leads to what the object's controller has written.
+    pub(crate) fn is_of_status(&self) -> bool {
+        self.root.as_deref() == Some("status")
     }
 
     /// What the path leads to. `null` is as good as nothing: that is how Go omits a field.
@@ -68,6 +75,8 @@ struct Reader<'a> {
     at: usize,
     /// Wildcards and filters, each of which multiplies the matches.
     many: usize,
+    /// The first name, once it was read.
+    root: Option<String>,
 }
 
 impl Reader<'_> {
@@ -109,7 +118,7 @@ impl Reader<'_> {
                 }
                 Some('.') => {
                     let name = self.name()?;
-                    push_name(&mut rfc, &name);
+                    self.push_name(&mut rfc, name);
                 }
                 Some('[') => self.brackets(&mut rfc)?,
                 Some(_) => return Err(self.fault("expected `.`, `[` or `}` here")),
@@ -146,7 +155,7 @@ impl Reader<'_> {
             if self.next_if(|it| it == quote).is_none() || name.is_empty() {
                 return Err(self.fault("expected a name in quotes here"));
             }
-            push_name(rfc, &name);
+            self.push_name(rfc, name);
         } else if self.next_if(|it| it == '*').is_some() {
             self.one_of_many()?;
             rfc.push_str("[*]");
@@ -171,6 +180,18 @@ impl Reader<'_> {
             Some(_) => Ok(()),
             None => Err(self.fault("expected `]` here")),
         }
+    }
+
+    fn push_name(&mut self, rfc: &mut String, name: String) {
+        rfc.push_str("['");
+        for letter in name.chars() {
+            if matches!(letter, '\'' | '\\') {
+                rfc.push('\\');
+            }
+            rfc.push(letter);
+        }
+        rfc.push_str("']");
+        self.root.get_or_insert(name);
     }
 
     /// Comparisons of fields with values, `&&`, `||`, `!` and parentheses; nothing that looks further than one element. Ends before
@@ -213,17 +234,6 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-fn push_name(rfc: &mut String, name: &str) {
-    rfc.push_str("['");
-    for letter in name.chars() {
-        if matches!(letter, '\'' | '\\') {
-            rfc.push('\\');
-        }
-        rfc.push(letter);
-    }
-    rfc.push_str("']");
 }
 
 #[cfg(test)]
@@ -314,6 +324,8 @@ mod tests {
         let (path, rest) = JsonPath::parse("\"{.a}\"=1").unwrap();
         assert_eq!((path.shown(), rest), ("{.a}", "=1"));
         assert!(JsonPath::parse("'{.a}=1").is_err());
+        let is_of_status = |text: &str| JsonPath::parse(text).unwrap().0.is_of_status();
+        assert!(is_of_status("{.status.a}") && is_of_status("{$['status'].a}") && !is_of_status("{.spec.status}"));
     }
 
     /// Whatever is accepted is read and followed without harm.

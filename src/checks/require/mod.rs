@@ -16,6 +16,7 @@ use crate::snapshot::{
     Served,
 };
 use crate::text::duration::human;
+use crate::text::json_path::JsonPath;
 use crate::text::sanitize::{brief, without_secrets};
 
 pub(super) const REQUIRE: Check = Check {
@@ -132,7 +133,8 @@ fn judged(entry: &Require, served: &Served) -> Outcome {
         return Outcome::problem(problem.hint(look(&entry.of, None)));
     }
     let of_object = |it: &RequiredObject| {
-        let of_demands = entry.demands.iter().zip(&it.found).map(|(demand, found)| held(it, demand, found, *date));
+        let found = it.found.iter().chain(std::iter::repeat(&Found::Nothing));
+        let of_demands = entry.demands.iter().zip(found).map(|(demand, found)| held(it, demand, found, *date));
         (qualified(it), of_demands.max().unwrap_or(Held::Unknown("nothing is required of it".to_owned())))
     };
     let seen: Vec<(String, Held)> = objects.iter().map(of_object).collect();
@@ -206,13 +208,13 @@ fn shown(text: &str) -> String {
 }
 
 fn held(object: &RequiredObject, demand: &Demand, found: &Found, now: Option<Timestamp>) -> Held {
+    let is_of_status = demand.predicate.path().is_some_and(JsonPath::is_of_status);
+    if let Some(unseen) = unobserved(object).filter(|_| is_of_status) {
+        return unseen;
+    }
     match &demand.predicate {
         Predicate::Condition { kind, status } => condition(object, kind, status, now),
         Predicate::Equal { path, value, or_else } => {
-            let is_of_status = path.shown().starts_with("{.status") || path.shown().starts_with("{$.status");
-            if let Some(unseen) = unobserved(object).filter(|_| is_of_status) {
-                return unseen;
-            }
             let or_else = or_else.as_ref().map(|it| Value::String(it.clone()));
             match (found, &or_else) {
                 (Found::One(is), _) | (Found::Nothing, Some(is)) if equals(is, value) => Held::Yes,
