@@ -48,6 +48,8 @@ pub(crate) enum Command {
     },
     /// Show the machines in the order of an upgrade, what each runs, and what is left to do
     UpgradePlan(Box<PlanArgs>),
+    /// Show stored reports (`-o json`) in any format, or those of several clusters as one
+    Report(ReportArgs),
     /// Print the JSON schema of the report and of NDJSON events
     Schema {
         /// The schema of `upgrade-plan -o json` instead
@@ -95,6 +97,17 @@ pub(crate) enum PolicyCommand {
 pub(crate) enum ListOutput {
     Text,
     Json,
+}
+
+// The options of `report`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ReportArgs {
+    /// Reports of `-o json` or `--report json=PATH`, or merged ones; `-` is stdin
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Format of the result
+    #[arg(short, long, value_name = "FORMAT", value_parser = format(), default_value = format::TEXT.name)]
+    pub(crate) output: &'static Format,
 }
 
 // The options of `upgrade-plan`.

@@ -88,8 +88,12 @@ fn check_policy(file: &Path, start: Start) -> Result<String, Usage> {
 
 /// The exit code of a command that only prints.
 fn written(done: Result<(), CommandError>) -> Exit {
+    ended(done.map(|()| Exit::Healthy))
+}
+
+fn ended(done: Result<Exit, CommandError>) -> Exit {
     match done {
-        Ok(()) => Exit::Healthy,
+        Ok(exit) => exit,
         // Whoever closed the pipe has read enough.
         Err(CommandError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Healthy,
         Err(CommandError::Io(error)) => {
@@ -138,6 +142,7 @@ fn start_from(start: Start) -> Exit {
                 Exit::Usage
             }
         },
+        Some(cli::Command::Report(args)) => ended(commands::show(&args, &mut io::stdout().lock())),
         Some(command) => written(commands::run(&command, &mut io::stdout().lock())),
         None => planned(planned_with_policy(&cli.run, &matches, start)),
     }

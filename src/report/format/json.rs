@@ -2,6 +2,7 @@
 //!
 //! Additions are no new version; readers must tolerate unknown fields and values. `schema/cluster-health.v1.json` describes it.
 
+use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
@@ -10,9 +11,11 @@ use serde::{Serialize, Serializer};
 
 use crate::diagnosis;
 use crate::model::{CheckId, Finding, Outcome, Problem, Status, Target};
+use crate::report::history::{self, Happened};
 use crate::report::view::wording::skip_reason;
 use crate::report::view::{grid, hints};
-use crate::report::{CheckReport, NodeInfo, Readiness, Report, Selection};
+use crate::report::{CheckReport, Granularity, NodeInfo, Readiness, Report, Selection, Tool as Made};
+use crate::snapshot::Upgrade;
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::{clean, log_lines};
 
@@ -51,7 +54,7 @@ impl<T: schemars::JsonSchema> schemars::JsonSchema for Many<'_, T> {
         Vec::<T>::inline_schema()
     }
 
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         Vec::<T>::schema_name()
     }
 
@@ -73,7 +76,7 @@ pub(crate) struct Document<'a> {
     #[cfg_attr(test, schemars(extend("const" = KIND)))]
     kind: &'static str,
     /// What made the report.
-    tool: Tool,
+    tool: Tool<'a>,
     /// Which cluster it is of.
     // Added later: a document of version 1 may lack it.
     #[cfg_attr(test, schemars(skip_serializing_if = "Option::is_none"))]
@@ -104,6 +107,10 @@ pub(crate) struct Document<'a> {
     wait_timeout_ms: Option<u64>,
     /// null: --stable-for was not given.
     stable_for_ms: Option<u64>,
+    /// A round that began after the last complete one did not end in time.
+    // Added later, and rare: a document of version 1 may lack it. The same holds of what is skipped below.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut_off: bool,
     /// Complete rounds. A round that was cut off counts for nothing.
     rounds: u32,
     /// One of cluster, targeted (the per-node checks were narrowed).
@@ -129,19 +136,99 @@ pub(crate) struct Document<'a> {
     summary: Summary,
     /// Every check of the catalog, in its order, whatever happened.
     checks: Many<'a, Check<'a>>,
+    /// What --upgrade-talos, --upgrade-kubernetes, --drain and --image asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked: Option<Asked>,
+    /// How checks changed from round to round, the last 1000 changes. Absent after a single round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<Many<'a, Change>>,
+    /// node: test cases of the JUnit report were one per node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    junit_granularity: Option<&'static str>,
+    /// When an earlier run was healthy, by the metrics file that this run replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_success: Option<Timestamp>,
 }
 
-const KIND: &str = "ClusterHealthReport";
+pub(crate) const KIND: &str = "ClusterHealthReport";
+
+/// Changes that a document has at most: a run can wait for days.
+const CHANGES: usize = 1000;
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "tool"))]
-pub(super) struct Tool {
+pub(super) struct Tool<'a> {
     /// `cluster-health`.
     name: &'static str,
     /// Version of the program.
-    version: &'static str,
+    version: &'a str,
     /// Commit that the program was built from.
-    commit: Option<&'static str>,
+    commit: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Asked {
+    /// Version of Talos, without its v.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    talos: Option<String>,
+    /// Version of Kubernetes, without its v.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kubernetes: Option<String>,
+    /// Name or address of a machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drain: Option<String>,
+    /// The installer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "change"))]
+struct Change {
+    /// Since the start of the run, by a monotonic clock, in milliseconds.
+    elapsed_ms: u64,
+    /// The last complete round.
+    round: u32,
+    /// Id of the check that changed. Absent: the cluster was no longer healthy throughout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<&'static str>,
+    /// The check's status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    /// Its status before. Absent: it had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous: Option<&'static str>,
+    /// The first of its worst problems, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// Without a check: ids of the checks that were no longer fine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stability_lost: Vec<&'static str>,
+    /// What happened of the same kind since the entry before, too often to be listed each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omitted: Option<Omission>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(super) struct Omission {
+    /// How often.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    times: u32,
+    /// When the first of them happened, from the start of the run, in milliseconds.
+    since_ms: u64,
+    /// checkChanged: the worst status that the check had in between.
+    worst: Option<&'static str>,
+}
+
+impl From<history::Omitted> for Omission {
+    fn from(omitted: history::Omitted) -> Self {
+        let history::Omitted { times, since, worst } = omitted;
+        Self { times, since_ms: milliseconds(since), worst: worst.map(Status::name) }
+    }
 }
 
 #[derive(Serialize)]
@@ -371,6 +458,7 @@ struct TargetEntry {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct TargetStatus {
     #[serde(flatten)]
@@ -380,6 +468,9 @@ struct TargetStatus {
     status: &'static str,
     /// A line for people; not stable.
     message: Option<String>,
+    /// Id of the check that did not pass, so that this target was not looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked_by: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -429,14 +520,14 @@ struct Hint {
     text: Option<String>,
     /// For a POSIX shell, every value quoted.
     command: Option<String>,
+    /// The command without its values: commands that have it in common are shown together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template: Option<Cow<'static, str>>,
 }
 
-/// What made the report.
-pub(super) const TOOL: Tool = Tool {
-    name: env!("CARGO_PKG_NAME"),
-    version: env!("CARGO_PKG_VERSION"),
-    commit: option_env!("CLUSTER_HEALTH_COMMIT"),
-};
+pub(super) fn tool(made: &Made) -> Tool<'_> {
+    Tool { name: env!("CARGO_PKG_NAME"), version: &made.version, commit: made.commit.as_deref() }
+}
 
 /// The document as a value, of which the lists are made as they are written.
 pub(super) fn document(report: &Report) -> Document<'_> {
@@ -444,7 +535,7 @@ pub(super) fn document(report: &Report) -> Document<'_> {
     Document {
         schema_version: SCHEMA_VERSION,
         kind: KIND,
-        tool: TOOL,
+        tool: tool(&report.tool),
         cluster: Some(Cluster { name: sources.name().map(clean) }),
         complete: report.complete,
         result: report.result.name(),
@@ -458,6 +549,7 @@ pub(super) fn document(report: &Report) -> Document<'_> {
         duration_ms: milliseconds(report.took),
         wait_timeout_ms: report.wait_timeout.map(milliseconds),
         stable_for_ms: report.stable_for.map(milliseconds),
+        cut_off: report.cut_off,
         rounds: report.rounds,
         scope: if report.targeted.is_some() { "targeted" } else { "cluster" },
         targeted: report.targeted.map(|(nodes, of)| Targeted { nodes, of }),
@@ -499,7 +591,46 @@ pub(super) fn document(report: &Report) -> Document<'_> {
             blocked: report.count(Status::Blocked),
         },
         checks: Many::of(|| report.checks.iter().map(|check| entry(check, report))),
+        asked: (report.asked != Upgrade::default()).then(|| asked(&report.asked)),
+        history: (report.rounds > 1).then(|| Many::of(|| changes(report))),
+        junit_granularity: (report.junit == Granularity::Node).then_some("node"),
+        last_success: report.last_success,
     }
+}
+
+fn asked(upgrade: &Upgrade) -> Asked {
+    let Upgrade { talos, kubernetes, drain, image } = upgrade;
+    let [talos, kubernetes, drain, image] = [talos, kubernetes, drain, image].map(|it| it.as_deref().map(clean));
+    Asked { talos, kubernetes, drain, image }
+}
+
+fn changes(report: &Report) -> impl Iterator<Item = Change> {
+    let entries = report.history.entries();
+    entries[entries.len().saturating_sub(CHANGES)..].iter().filter_map(|entry| {
+        let change = Change {
+            elapsed_ms: milliseconds(entry.at),
+            round: entry.round,
+            check: None,
+            status: None,
+            previous: None,
+            message: None,
+            stability_lost: Vec::new(),
+            omitted: entry.omitted.map(Omission::from),
+        };
+        match &entry.happened {
+            Happened::Check { check, before, now, reasons: _, message } => Some(Change {
+                check: Some(check.id.name()),
+                status: Some(now.name()),
+                previous: before.map(Status::name),
+                message: message.as_deref().map(clean),
+                ..change
+            }),
+            Happened::StabilityLost(because) => {
+                Some(Change { stability_lost: because.iter().map(|id| id.name()).collect(), ..change })
+            }
+            Happened::Heartbeat(_) | Happened::Finished => None,
+        }
+    })
 }
 
 fn node((node, worst): (&NodeInfo, Option<Status>)) -> Node {
@@ -553,7 +684,11 @@ fn target_status(finding: &Finding) -> TargetStatus {
         Outcome::Blocked(by) => Some(format!("not checked, blocked by {by}")),
         Outcome::Problem(problem) => Some(clean(&problem.observed)),
     };
-    TargetStatus { target: target(&finding.target), status: finding.outcome.status().name(), message }
+    let blocked_by = match finding.outcome {
+        Outcome::Blocked(by) => Some(by.name()),
+        Outcome::Pass(_) | Outcome::Skip(_) | Outcome::Problem(_) => None,
+    };
+    TargetStatus { target: target(&finding.target), status: finding.outcome.status().name(), message, blocked_by }
 }
 
 fn target(target: &Target) -> TargetEntry {
@@ -592,7 +727,9 @@ fn diagnosis_entry<'a>(diagnosis: &'a diagnosis::Diagnosis, report: &Report) -> 
 
 fn hint_entries(of: &[crate::model::Hint], report: &Report) -> Vec<Hint> {
     let rendered = of.iter().filter_map(|hint| hints::render(hint, &report.sources));
-    rendered.map(|hint| Hint { kind: hint.kind.name(), text: hint.text, command: hint.command }).collect()
+    rendered
+        .map(|hint| Hint { kind: hint.kind.name(), text: hint.text, command: hint.command, template: hint.template })
+        .collect()
 }
 
 fn problem_entry(of: &Target, problem: &Problem, report: &Report) -> ProblemEntry {

@@ -66,7 +66,7 @@ fn run_suite(report: &Report) -> TestSuite {
     suite.set_time(report.took);
     let sources = &report.sources;
     for (name, value) in [
-        ("version", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("version", Some(clean(&report.tool.version))),
         ("cluster", sources.name().map(str::to_owned)),
         ("context", sources.context.clone()),
         ("endpoints", Some(sources.endpoints.join(","))),

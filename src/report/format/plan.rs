@@ -208,7 +208,7 @@ pub(crate) struct Document<'a> {
     #[cfg_attr(test, schemars(extend("const" = KIND)))]
     kind: &'static str,
     /// What made it.
-    tool: json::Tool,
+    tool: json::Tool<'a>,
     /// Every machine was seen, and none fell back. If false, exitReason and stderr say why, and the plan is not to be acted on.
     complete: bool,
     /// Exit code of the process.
@@ -331,7 +331,7 @@ fn document(report: &Report) -> Document<'_> {
     Document {
         schema_version: json::SCHEMA_VERSION,
         kind: KIND,
-        tool: json::TOOL,
+        tool: json::tool(&report.tool),
         complete: report.exit == Exit::Healthy,
         exit_code: report.exit.code(),
         exit_reason: report.error.as_deref().map_or_else(|| report.exit.meaning().to_owned(), clean),

@@ -48,7 +48,7 @@ pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     )?;
     let text = |text: &Option<String>| clean(text.as_deref().unwrap_or_default());
     let about = vec![
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("version", clean(&report.tool.version)),
         ("context", text(&sources.context)),
         ("server", text(&sources.server)),
     ];
