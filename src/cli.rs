@@ -108,6 +108,15 @@ pub(crate) struct ReportArgs {
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", value_parser = format(), default_value = format::TEXT.name)]
     pub(crate) output: &'static Format,
+    /// Clusters that there should be: one without a report is not healthy
+    #[arg(long, value_name = "A,B", value_parser = item, value_delimiter = ',')]
+    pub(crate) expect: Vec<String>,
+    /// The same from a file, a name on each line
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) expect_file: Option<PathBuf>,
+    /// Reports of runs that ended longer ago do not count
+    #[arg(long, value_name = "DUR")]
+    pub(crate) max_age: Option<GoDuration>,
 }
 
 // The options of `upgrade-plan`.

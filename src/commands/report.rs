@@ -1,5 +1,6 @@
 //! `report`: stored reports, shown in another format, and those of several clusters as one.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -11,27 +12,67 @@ use super::CommandError;
 use crate::cli::ReportArgs;
 use crate::config::Environment;
 use crate::model::Exit;
+use crate::report::TextStyle;
+use crate::report::merged::{Member, Merged};
 use crate::report::sink::terminal;
-use crate::report::stored::{self, LARGEST};
-use crate::report::{TextStyle, ledger};
+use crate::report::stored::{self, LARGEST, Stored};
+use crate::text::clock;
+use crate::text::sanitize::clean;
 
-/// Writes what is asked for. The exit code is that of the cluster, as far as the files show it.
+/// Writes what is asked for. The exit code is that of the clusters, as far as the files show it.
 pub(crate) fn show(args: &ReportArgs, out: &mut impl Write) -> Result<Exit, CommandError> {
-    let ReportArgs { files, output } = args;
+    let output = args.output;
     if output.grows() {
         let error = format!("`{}` follows a run, and a stored report is over: choose another format", output.name);
         return Err(CommandError::Usage(error));
     }
+    let (expected, now) = (expected(args)?, clock::now());
     let environment = Environment::of_process();
     let style = TextStyle { ascii: terminal::ascii(false, |name| environment.get(name)), ..TextStyle::default() };
-    let [file] = &files[..] else { return Err(CommandError::Usage("one file".to_owned())) };
-    let report = match contents(file).and_then(|bytes| stored::read(&bytes)) {
-        Ok(report) => report,
-        Err(error) => return Err(CommandError::Usage(error)),
-    };
-    output.write(&report, &style, out)?;
+    let all = args.files.iter().map(|file| {
+        let name = file.to_string_lossy();
+        let stored = contents(file).and_then(|bytes| stored::read(&bytes, now));
+        (name, stored)
+    });
+    let mut only = None;
+    let merged = all.fold(Merged::default(), |merged, (name, stored)| {
+        merged.with(match stored {
+            Ok(Stored::One(report)) => {
+                only = (args.files.len() == 1).then(|| report.clone());
+                Merged::of(Member::new(&name, *report, now))
+            }
+            Ok(Stored::Several(several)) => several,
+            Err(why) => Merged::unusable(&name, &why),
+        })
+    });
+    let merged = merged.expecting(expected, args.max_age.map(|age| age.0));
+    let overview = merged.overview(now);
+    if let Some(report) = only.filter(|_| overview.is_of_one()) {
+        output.write(&report, &style, out)?;
+    } else if let Some(written) = output.write_merged(&overview, &style, out) {
+        written?;
+    } else {
+        let error = format!("`{}` has no place for several clusters: choose another format", output.name);
+        return Err(CommandError::Usage(error));
+    }
     out.flush()?;
-    Ok(ledger::gate(&report))
+    Ok(overview.exit)
+}
+
+/// The names of `--expect` and `--expect-file`; `None`: neither was given.
+fn expected(args: &ReportArgs) -> Result<Option<BTreeSet<String>>, CommandError> {
+    let mut names: BTreeSet<String> = args.expect.iter().map(|name| clean(name)).collect();
+    if let Some(path) = &args.expect_file {
+        let unusable = |why: String| CommandError::Usage(format!("`--expect-file {}`: {why}", path.display()));
+        let text = contents(path).and_then(|bytes| String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned()));
+        let text = text.map_err(unusable)?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        names.extend(lines.map(clean));
+        if names.is_empty() {
+            return Err(unusable("names no cluster".to_owned()));
+        }
+    }
+    Ok((!names.is_empty()).then_some(names))
 }
 
 /// The bytes of a regular file, or of stdin.

@@ -193,10 +193,8 @@ fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
 
 /// Whether a run with these checks can have ended as this report says.
 pub(crate) fn can_end_so(report: &Report) -> bool {
-    let ends: &[End] = match report.deadline_reached {
-        true => &[End::Deadline],
-        false => &[End::Healthy, End::OnePass, End::Credentials, End::Final],
-    };
+    let others = [End::Healthy, End::OnePass, End::Credentials, End::Final];
+    let ends = if report.deadline_reached { &[End::Deadline][..] } else { &others };
     let can_be = |wanted: Exit| {
         let of = |allow_empty| move |end: &End| exit(&Ending::Engine(*end), &report.checks, allow_empty) == wanted;
         ends.iter().any(of(false)) || ends.iter().any(of(true))
@@ -261,7 +259,7 @@ fn is_refusal(reason: Reason) -> bool {
     )
 }
 
-fn result(exit: Exit) -> RunResult {
+pub(crate) fn result(exit: Exit) -> RunResult {
     match exit {
         Exit::Healthy | Exit::ReportNotWritten => RunResult::Healthy,
         Exit::Unhealthy => RunResult::Unhealthy,

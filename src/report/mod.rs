@@ -9,6 +9,7 @@ pub(crate) mod fixture;
 pub(crate) mod format;
 pub(crate) mod history;
 pub(crate) mod ledger;
+pub(crate) mod merged;
 pub(crate) mod sink;
 pub(crate) mod stored;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Additions are no new version; readers must tolerate unknown fields and values. `schema/cluster-health.v1.json` describes it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -12,6 +13,9 @@ use serde::{Serialize, Serializer};
 use crate::diagnosis;
 use crate::model::{CheckId, Finding, Outcome, Problem, Status, Target};
 use crate::report::history::{self, Happened};
+use crate::report::ledger;
+use crate::report::merged::{Overview, Row, is_brief};
+use crate::report::view::style::TextStyle;
 use crate::report::view::wording::skip_reason;
 use crate::report::view::{grid, hints};
 use crate::report::{CheckReport, Granularity, NodeInfo, Readiness, Report, Selection, Tool as Made};
@@ -148,6 +152,151 @@ pub(crate) struct Document<'a> {
     /// When an earlier run was healthy, by the metrics file that this run replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_success: Option<Timestamp>,
+    /// In a merged report: the checks that are not in `checks`, because nothing is wrong with them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    brief: Option<Brief>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "brief"))]
+struct Brief {
+    /// Ids of checks that passed.
+    passed: Vec<&'static str>,
+    /// Ids of checks that were skipped, each with the reason.
+    skipped: BTreeMap<&'static str, String>,
+    /// Ids of checks that were not selected, each with the reason.
+    not_selected: BTreeMap<&'static str, String>,
+    /// Ids of those that passed or were skipped, and ran only because a selected check needs them.
+    prerequisites: Vec<&'static str>,
+}
+
+impl Brief {
+    fn of(report: &Report) -> Self {
+        let of = |status| report.checks.iter().filter(move |it| it.selection.runs() && it.status == Some(status));
+        let id = |check: &CheckReport| check.check.id.name();
+        let reason = |check: &CheckReport| (id(check), skip_reason(check).unwrap_or_default());
+        let needed = |check: &&CheckReport| check.selection == Selection::Prerequisite;
+        Self {
+            passed: of(Status::Pass).map(id).collect(),
+            skipped: of(Status::Skip).map(reason).collect(),
+            not_selected: report.checks.iter().filter(|it| !it.selection.runs()).map(reason).collect(),
+            prerequisites: of(Status::Pass).chain(of(Status::Skip)).filter(needed).map(id).collect(),
+        }
+    }
+}
+
+/// Several reports in one document.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "merged"))]
+pub(crate) struct Merged<'a> {
+    /// Version of this document. Within major version 1, only additions are made.
+    #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
+    schema_version: &'static str,
+    /// What tells it from the report of one cluster.
+    #[cfg_attr(test, schemars(extend("const" = KIND_MERGED)))]
+    kind: &'static str,
+    /// What merged the reports.
+    tool: Tool<'a>,
+    /// One of healthy, unhealthy, undetermined, error. Treat an unknown value as not healthy.
+    result: &'static str,
+    /// The worst of all clusters: 1, 77, 78, 69, 124, 0, in this order.
+    exit_code: u8,
+    /// How many clusters are in which state.
+    exit_reason: String,
+    /// Names of --expect. null: nobody has said which clusters there are, so a missing one is not noticed.
+    expected: Option<Vec<&'a str>>,
+    /// Of these, the ones without a report.
+    missing: Vec<&'a str>,
+    /// --max-age, in milliseconds. null: none was given.
+    max_age_ms: Option<u64>,
+    /// Files that cannot be used.
+    unusable: Vec<Unusable<'a>>,
+    /// What changes no exit code, in words.
+    notes: Vec<&'a str>,
+    /// Each report, the worst first.
+    clusters: Many<'a, OfCluster<'a>>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Unusable<'a> {
+    /// As it was named.
+    file: &'a str,
+    /// Why it cannot be used.
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "cluster"))]
+struct OfCluster<'a> {
+    /// What the cluster is called.
+    name: &'a str,
+    /// 0 only if its report shows that it is healthy, and nothing is wrong with the report.
+    exit_code: u8,
+    /// Why the report does not count, beside its checks.
+    concerns: &'a [String],
+    /// The file that the report was read from.
+    file: &'a str,
+    /// It has ended in the future, by the clock of who read it first.
+    in_future: bool,
+    /// The report, without what passed.
+    report: Box<Document<'a>>,
+}
+
+pub(crate) const KIND_MERGED: &str = "ClusterHealthMerged";
+
+/// Writes one document of several clusters and a line feed. Without indentation: it may have hundreds of reports.
+pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &merged(overview))?;
+    writeln!(out)?;
+    out.flush()
+}
+
+fn merged<'a>(overview: &'a Overview<'_>) -> Merged<'a> {
+    let of_row = |row: &'a Row<'_>| {
+        row.member.map(|member| OfCluster {
+            name: &row.name,
+            exit_code: row.exit.code(),
+            concerns: &row.concerns,
+            file: &member.file,
+            in_future: member.is_of_future,
+            report: Box::new(reduced(&member.report)),
+        })
+    };
+    let all = overview.merged;
+    Merged {
+        schema_version: SCHEMA_VERSION,
+        kind: KIND_MERGED,
+        tool: Tool {
+            name: env!("CARGO_PKG_NAME"),
+            version: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("CLUSTER_HEALTH_COMMIT"),
+        },
+        result: ledger::result(overview.exit).name(),
+        exit_code: overview.exit.code(),
+        exit_reason: overview.verdict(),
+        expected: all.expected().map(|names| names.iter().map(String::as_str).collect()),
+        missing: overview.missing.clone(),
+        max_age_ms: all.max_age().map(milliseconds),
+        unusable: all.unusable_files().iter().map(|(file, reason)| Unusable { file, reason }).collect(),
+        notes: overview.notes.iter().map(String::as_str).collect(),
+        clusters: Many::of(move || overview.rows.iter().filter_map(of_row)),
+    }
+}
+
+/// Of a report whose checks have nothing but what is wrong.
+fn reduced(report: &Report) -> Document<'_> {
+    let all = document(report);
+    let checks = Many::of(|| report.checks.iter().filter(|check| !is_brief(check)).map(|check| entry(check, report)));
+    Document { checks, brief: Some(Brief::of(report)), ..all }
+}
+
+/// The same as text.
+pub(crate) fn reduced_text(report: &Report) -> String {
+    serde_json::to_string(&reduced(report)).unwrap_or_default()
 }
 
 pub(crate) const KIND: &str = "ClusterHealthReport";
@@ -595,6 +744,7 @@ pub(super) fn document(report: &Report) -> Document<'_> {
         history: (report.rounds > 1).then(|| Many::of(|| changes(report))),
         junit_granularity: (report.junit == Granularity::Node).then_some("node"),
         last_success: report.last_success,
+        brief: None,
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) static TEXT: Format = Format {
     extension: "txt",
     grow: None,
     write: write_text,
+    merged: None,
 };
 
 pub(crate) static JSON: Format = Format {
@@ -37,6 +38,7 @@ pub(crate) static JSON: Format = Format {
         writeln!(out)?;
         out.flush()
     },
+    merged: None,
 };
 
 pub(crate) static TSV: Format = Format {
@@ -46,6 +48,7 @@ pub(crate) static TSV: Format = Format {
     extension: "tsv",
     grow: None,
     write: |report, _, out| write_tsv(report, out),
+    merged: None,
 };
 
 fn machines(report: &Report) -> &[Machine] {

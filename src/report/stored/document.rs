@@ -2,7 +2,7 @@
 //!
 //! What the catalog says of checks and causes is taken from the catalog. Fields that were added to version 1 later are optional.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,6 +14,7 @@ use crate::model::{
     CheckId, Excuse, Exit, Finding, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Shared, Status, Target,
 };
 use crate::report::history::{Entry, Happened, History, Omitted};
+use crate::report::merged::{Member, Merged};
 use crate::report::view::wording::not_selected;
 use crate::report::{
     CheckReport, Granularity, NodeInfo, NotSelected, Origin, PolicyFile, Readiness, Report, RunResult, Selection,
@@ -24,7 +25,7 @@ use crate::snapshot::{Gap, GapKind, Upgrade};
 use crate::text::sanitize::{clean, log_lines};
 
 /// A text of the file, cleaned as it is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Text(String);
 
 impl<'de> Deserialize<'de> for Text {
@@ -71,6 +72,85 @@ pub(super) struct Document {
     history: Vec<Change>,
     junit_granularity: Option<String>,
     last_success: Option<Timestamp>,
+    brief: Option<Brief>,
+}
+
+/// Checks of a merged report that nothing is wrong with.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Brief {
+    passed: Vec<String>,
+    skipped: BTreeMap<String, Text>,
+    not_selected: BTreeMap<String, Text>,
+    prerequisites: Vec<String>,
+}
+
+impl Brief {
+    fn entries(&self, rounds: u32) -> Result<Vec<CheckReport>, Unknown> {
+        let selection = |id: &String| {
+            if self.prerequisites.contains(id) { Selection::Prerequisite } else { Selection::Selected }
+        };
+        let seen = |id: &String, outcome: Outcome| {
+            Ok(CheckReport {
+                status: Some(outcome.status()),
+                findings: vec![Finding::new(Target::cluster(), outcome)].into(),
+                rounds,
+                ..CheckReport::unjudged(check(id)?, selection(id))
+            })
+        };
+        let passed = self.passed.iter().map(|id| seen(id, Outcome::Pass(None)));
+        let skipped = self.skipped.iter().map(|(id, reason)| seen(id, Outcome::Skip(reason.0.clone())));
+        let not_selected = self
+            .not_selected
+            .iter()
+            .map(|(id, reason)| Ok(CheckReport::unjudged(check(id)?, Selection::NotSelected(by_words(Some(reason))))));
+        passed.chain(skipped).chain(not_selected).collect()
+    }
+}
+
+/// A merged document as it is read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MergedDocument {
+    exit_code: u8,
+    expected: Option<BTreeSet<Text>>,
+    max_age_ms: Option<u64>,
+    unusable: Vec<Unusable>,
+    clusters: Vec<OfCluster>,
+}
+
+#[derive(Deserialize)]
+struct Unusable {
+    file: Text,
+    reason: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfCluster {
+    file: Text,
+    in_future: bool,
+    report: Document,
+}
+
+impl MergedDocument {
+    /// Everything that is in it, as of this time.
+    pub(super) fn merged(&self, now: Timestamp) -> Read<Merged> {
+        let member = |it: &OfCluster| {
+            let member = Member::new(&it.file.0, it.report.checked()?, now);
+            Ok(Member { is_of_future: member.is_of_future || it.in_future, ..member })
+        };
+        Ok(Merged::stored(
+            self.clusters.iter().map(member).collect::<Read<_>>()?,
+            self.unusable.iter().map(|it| (it.file.0.clone(), it.reason.0.clone())).collect(),
+            self.expected.as_ref().map(|names| names.iter().map(|name| name.0.clone()).collect()),
+            self.max_age_ms.map(milliseconds),
+        ))
+    }
+
+    pub(super) fn exit(&self) -> Option<Exit> {
+        Exit::find(&self.exit_code.to_string())
+    }
 }
 
 #[derive(Deserialize)]
@@ -282,9 +362,16 @@ impl Document {
         let exit = Exit::find(&self.exit_code.to_string());
         let exit = exit.ok_or_else(|| unknown("exit code", &self.exit_code.to_string(), &self.tool))?;
         let known = |error: Unknown| unknown(error.0, &error.1, &self.tool);
-        let mut ids = BTreeSet::new();
-        if let Some(twice) = self.checks.iter().find(|check| !ids.insert(&check.id)) {
-            return Err(format!("it has the check {} twice", clean(&twice.id)));
+        let mut entries: Vec<CheckReport> =
+            self.checks.iter().map(Check::entry).collect::<Result<_, _>>().map_err(known)?;
+        if let Some(brief) = &self.brief {
+            entries.extend(brief.entries(self.rounds).map_err(known)?);
+            let place = |entry: &CheckReport| checks::ALL.iter().position(|check| check.id == entry.check.id);
+            entries.sort_by_key(place);
+        }
+        let mut ids = HashSet::new();
+        if let Some(twice) = entries.iter().find(|entry| !ids.insert(entry.check.id)) {
+            return Err(format!("it has the check {} twice", twice.check.id));
         }
         let reason = &self.exit_reason.0;
         Ok(Report {
@@ -318,7 +405,7 @@ impl Document {
                 .map_err(known)?
                 .into(),
             logs: self.evidence.iter().map(LogEntry::tail).collect(),
-            checks: self.checks.iter().map(Check::entry).collect::<Result<_, _>>().map_err(known)?,
+            checks: entries,
             history: self.history.iter().map(Change::entry).collect::<Result<History, _>>().map_err(known)?,
             junit: match self.junit_granularity.as_deref() {
                 Some("node") => Granularity::Node,
@@ -335,8 +422,16 @@ impl Document {
         })
     }
 
+    /// The same, if its parts agree.
+    pub(super) fn checked(&self) -> Read<Report> {
+        let report = self.report()?;
+        self.agrees(&report)?;
+        super::agrees(&report)?;
+        Ok(report)
+    }
+
     /// What the document says of the whole, and of each check, is what its findings say.
-    pub(super) fn agrees(&self, report: &Report) -> Read<()> {
+    fn agrees(&self, report: &Report) -> Read<()> {
         let summary = Summary {
             total: report.checks.len(),
             passed: report.count(Status::Pass),
@@ -352,7 +447,8 @@ impl Document {
         if self.upgrade_readiness.as_deref() != report.upgrade_readiness().map(Readiness::name) {
             return Err("what it says of the upgrade contradicts its checks".to_owned());
         }
-        for (stored, check) in self.checks.iter().zip(&report.checks) {
+        for stored in &self.checks {
+            let Some(check) = report.checks.iter().find(|check| check.check.id.name() == stored.id) else { continue };
             let blocked_by = check.blocked_by();
             let is_same = stored.status == check.shown_status().name()
                 && stored.blocked_by.iter().map(String::as_str).eq(blocked_by.iter().map(|id| id.name()));
@@ -451,7 +547,7 @@ impl Check {
         let selection = match self.selected.as_str() {
             "selected" => Selection::Selected,
             "prerequisite" => Selection::Prerequisite,
-            "not-selected" => Selection::NotSelected(self.not_selected()),
+            "not-selected" => Selection::NotSelected(by_words(self.reason.as_ref())),
             other => return Err(Unknown("selection", other.to_owned())),
         };
         let mut problems = self.problems.iter();
@@ -475,14 +571,13 @@ impl Check {
             flapped: self.flapped,
         })
     }
+}
 
-    /// The option because of which it did not run, by its words.
-    fn not_selected(&self) -> NotSelected {
-        let reason = self.reason.as_ref().map(|reason| reason.0.as_str());
-        let by = NotSelected::ALL.into_iter().find(|by| reason == Some(&not_selected(*by)));
-        // Of all of them, what vouches for nothing.
-        by.unwrap_or(NotSelected::Check)
-    }
+/// The option because of which a check did not run, by its words.
+fn by_words(reason: Option<&Text>) -> NotSelected {
+    let by = NotSelected::ALL.into_iter().find(|by| reason.is_some_and(|reason| reason.0 == not_selected(*by)));
+    // Of all of them, what vouches for nothing.
+    by.unwrap_or(NotSelected::Check)
 }
 
 impl TargetStatus {

@@ -8,9 +8,12 @@ mod document;
 
 use serde::Deserialize;
 
-use self::document::Document;
+use jiff::Timestamp;
+
+use self::document::{Document, MergedDocument};
 use super::format::json;
 use super::ledger;
+use super::merged::{self, Merged};
 use super::{Report, RunResult, Selection};
 use crate::model::Status;
 use crate::text::sanitize::clean;
@@ -26,20 +29,32 @@ struct Header {
     kind: String,
 }
 
-/// The report that is in these bytes, or why they cannot be used, in words.
-pub(crate) fn read(bytes: &[u8]) -> Result<Report, String> {
+/// What a file has.
+pub(crate) enum Stored {
+    One(Box<Report>),
+    Several(Merged),
+}
+
+/// What is in these bytes, or why they cannot be used, in words. Of a merged report, `now` shows which parts are old.
+pub(crate) fn read(bytes: &[u8], now: Timestamp) -> Result<Stored, String> {
     let header: Header = parsed(bytes)?;
     let is_known = header.schema_version.strip_prefix("1.").is_some_and(|minor| minor.parse::<u32>().is_ok());
-    if header.kind != json::KIND {
-        Err(format!("its kind is {}, not {}", clean(&header.kind), json::KIND))
-    } else if !is_known {
-        Err(format!("version {} of its schema is not known", clean(&header.schema_version)))
-    } else {
-        let document: Document = parsed(bytes)?;
-        let report = document.report()?;
-        document.agrees(&report)?;
-        agrees(&report)?;
-        Ok(report)
+    if !is_known {
+        return Err(format!("version {} of its schema is not known", clean(&header.schema_version)));
+    }
+    match header.kind.as_str() {
+        json::KIND => Ok(Stored::One(Box::new(parsed::<Document>(bytes)?.checked()?))),
+        json::KIND_MERGED => {
+            let document: MergedDocument = parsed(bytes)?;
+            let merged = document.merged(now)?;
+            let known = merged.overview(now).exit;
+            // What was old or missing then is so now.
+            if document.exit().is_none_or(|exit| merged::worse(known, exit) != known) {
+                return Err(format!("its exit code contradicts its reports, which come to {}", known.code()));
+            }
+            Ok(Stored::Several(merged))
+        }
+        other => Err(format!("its kind is {}, not {}", clean(other), json::KIND)),
     }
 }
 
