@@ -48,6 +48,8 @@ pub(crate) enum Command {
     },
     /// Show the machines in the order of an upgrade, what each runs, and what is left to do
     UpgradePlan(Box<PlanArgs>),
+    /// Show stored reports (`-o json`) in any format, or those of several clusters as one
+    Report(ReportArgs),
     /// Print the JSON schema of the report and of NDJSON events
     Schema {
         /// The schema of `upgrade-plan -o json` instead
@@ -98,6 +100,26 @@ pub(crate) enum PolicyCommand {
 pub(crate) enum ListOutput {
     Text,
     Json,
+}
+
+// The options of `report`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ReportArgs {
+    /// Reports of `-o json` or `--report json=PATH`, or merged ones; `-` is stdin
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Format of the result
+    #[arg(short, long, value_name = "FORMAT", value_parser = format(), default_value = format::TEXT.name)]
+    pub(crate) output: &'static Format,
+    /// Clusters that there should be: one without a report is not healthy
+    #[arg(long, value_name = "A,B", value_parser = item, value_delimiter = ',')]
+    pub(crate) expect: Vec<String>,
+    /// The same from a file, a name on each line
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub(crate) expect_file: Option<PathBuf>,
+    /// Reports of runs that ended longer ago do not count
+    #[arg(long, value_name = "DUR")]
+    pub(crate) max_age: Option<GoDuration>,
 }
 
 // The options of `upgrade-plan`.

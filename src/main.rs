@@ -97,8 +97,12 @@ fn rbac_with_policy(upgrade: bool, file: &Path, start: Start) -> Result<String, 
 
 /// The exit code of a command that only prints.
 fn written(done: Result<(), CommandError>) -> Exit {
+    ended(done.map(|()| Exit::Healthy))
+}
+
+fn ended(done: Result<Exit, CommandError>) -> Exit {
     match done {
-        Ok(()) => Exit::Healthy,
+        Ok(exit) => exit,
         // Whoever closed the pipe has read enough.
         Err(CommandError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Healthy,
         Err(CommandError::Io(error)) => {
@@ -149,6 +153,7 @@ fn start_from(start: Start) -> Exit {
         Some(cli::Command::UpgradePlan(args)) => planned(Plan::of_upgrade(&args, start)),
         Some(cli::Command::Policy { command: PolicyCommand::Check { file } }) => said(check_policy(&file, start)),
         Some(cli::Command::Rbac { upgrade, policy: Some(file) }) => said(rbac_with_policy(upgrade, &file, start)),
+        Some(cli::Command::Report(args)) => ended(commands::show(&args, &mut io::stdout().lock())),
         Some(command) => written(commands::run(&command, &mut io::stdout().lock())),
         None => planned(planned_with_policy(&cli.run, &matches, start)),
     }

@@ -7,6 +7,7 @@ mod manual;
 mod rbac;
 #[cfg(test)]
 mod reference;
+mod report;
 mod sanitize;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ use crate::report::format::{self, json, plan};
 use crate::snapshot::Require;
 
 pub(crate) use complete::answer;
+pub(crate) use report::show;
 
 /// Of `--policy`, as it is published.
 const POLICY_SCHEMA: &str = include_str!("../../schema/policy.v1.json");
@@ -53,6 +55,8 @@ pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), Command
         Command::List { output, .. } => list::write(checks::ALL, *output, out)?,
         Command::Explain { topic, web } => explain::write(topic, *web, checks::ALL, out)?,
         Command::UpgradePlan(_) => return Err(CommandError::Usage("`upgrade-plan` is a run".to_owned())),
+        // It has an exit code of its own.
+        Command::Report(_) => return Err(CommandError::Usage("`report` is no table".to_owned())),
         Command::Schema { upgrade_plan: true } => out.write_all(plan::SCHEMA.as_bytes())?,
         Command::Schema { .. } => out.write_all(json::SCHEMA.as_bytes())?,
         Command::Policy { command: PolicyCommand::Schema } => out.write_all(POLICY_SCHEMA.as_bytes())?,
@@ -119,7 +123,7 @@ pub(crate) fn command() -> clap::Command {
 /// For `-h`: without the variables, whose names follow from those of the options.
 pub(crate) fn brief_command() -> clap::Command {
     // They are for scripts and packages, and nobody types them.
-    let hidden = ["sanitize", "man"];
+    let hidden = ["sanitize", "man", "completions"];
     let command = command().mut_args(|arg| arg.hide_env(true));
     hidden.iter().fold(command, |command, name| command.mut_subcommand(name, |command| command.hide(true)))
 }

@@ -25,6 +25,7 @@ use crate::diagnosis::{Diagnosis, diagnose, diagnose_in_turns};
 use crate::model::{CheckId, Fact, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::logs::Tail;
 use crate::snapshot::{Memory, Observe, Patience, Snapshot};
+use crate::text::duration::whole;
 
 /// What was decided about time and verdicts.
 #[derive(Clone, Debug)]
@@ -359,7 +360,7 @@ fn weighed(
     if checks::evidence::require(&snapshot, &mut verdicts) {
         weight::by_options(pace, &mut verdicts);
     }
-    let at = pace.started.elapsed();
+    let at = whole(pace.started.elapsed());
     Round { number, at, took, snapshot, verdicts, diagnoses: diagnoses.into(), in_doubt: false }
 }
 

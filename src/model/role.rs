@@ -31,6 +31,8 @@ impl MachineType {
 }
 
 impl Role {
+    pub(crate) const ALL: [Self; 3] = [Self::ControlPlane, Self::Worker, Self::Unknown];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ControlPlane => "control-plane",

@@ -20,6 +20,8 @@ pub(crate) enum Status {
 }
 
 impl Status {
+    pub(crate) const ALL: [Self; 6] = [Self::Skip, Self::Pass, Self::Warn, Self::Blocked, Self::Error, Self::Fail];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -51,6 +53,8 @@ pub(crate) enum Severity {
 }
 
 impl Severity {
+    pub(crate) const ALL: [Self; 3] = [Self::Warn, Self::Error, Self::Fail];
+
     pub(crate) fn status(self) -> Status {
         match self {
             Self::Warn => Status::Warn,
@@ -94,6 +98,20 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Cluster,
+        Self::Credentials,
+        Self::Endpoint,
+        Self::Node,
+        Self::EtcdMember,
+        Self::Pod,
+        Self::Workload,
+        Self::Webhook,
+        Self::ApiService,
+        Self::Policy,
+        Self::ServerCheck,
+    ];
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cluster => "cluster",
@@ -341,6 +359,8 @@ pub(crate) enum Hint {
     Try { command: &'static str, arguments: Vec<String> },
     /// A command that changes the cluster, same rules. Shown marked as such.
     Remedy { command: &'static str, arguments: Vec<String> },
+    /// Of a stored report: a command as the run that wrote it has rendered it.
+    Rendered { changes: bool, command: String, text: Option<String>, template: String },
 }
 
 impl Hint {

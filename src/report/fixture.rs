@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::history::{self, Happened, History};
-use super::{CheckReport, Granularity, NodeInfo, Origin, Report, RunResult, Selection, Sources, Weakening};
+use super::{CheckReport, Granularity, NodeInfo, Origin, Report, RunResult, Selection, Sources, Tool, Weakening};
 use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, Explained, Seen};
 use crate::model::{
@@ -173,6 +173,7 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         ),
     ];
     Report {
+        tool: Tool::OWN,
         started_at: "2026-11-21T03:00:00Z".parse().unwrap(),
         finished_at: "2026-11-21T03:00:00.4Z".parse().unwrap(),
         took: Duration::from_millis(400),

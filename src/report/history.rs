@@ -158,6 +158,13 @@ impl History {
     }
 }
 
+/// Of a stored report.
+impl FromIterator<Entry> for History {
+    fn from_iter<I: IntoIterator<Item = Entry>>(entries: I) -> Self {
+        Self { entries: entries.into_iter().collect(), recurring: BTreeMap::new() }
+    }
+}
+
 impl Report {
     /// How much has been told; the start of the run is the first.
     pub(crate) fn events(&self) -> usize {

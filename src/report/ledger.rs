@@ -193,6 +193,46 @@ fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
     }
 }
 
+/// Whether a run with these checks can have ended as this report says.
+pub(crate) fn can_end_so(report: &Report) -> bool {
+    let others = [End::Healthy, End::OnePass, End::Credentials, End::Final];
+    let ends = if report.deadline_reached { &[End::Deadline][..] } else { &others };
+    let can_be = |wanted: Exit| {
+        let of = |allow_empty| move |end: &End| exit(&Ending::Engine(*end), &report.checks, allow_empty) == wanted;
+        ends.iter().any(of(false)) || ends.iter().any(of(true))
+    };
+    let is_possible = match (report.complete, report.exit) {
+        (false, exit) => !matches!(exit, Exit::Healthy) && result(exit) != RunResult::Healthy,
+        // A file that belongs to no check.
+        (true, Exit::Configuration) if report.error.is_some() => true,
+        (true, Exit::ReportNotWritten) => report.error.is_some() && can_be(Exit::Healthy),
+        (true, Exit::Healthy) => report.error.is_none() && can_be(Exit::Healthy),
+        (true, exit) => can_be(exit),
+    };
+    is_possible && report.result == result(report.exit)
+}
+
+/// What a stored report is worth to who reads it later. What ended a run in any other way says nothing of the cluster, and
+/// `--allow-empty` was for that run alone.
+pub(crate) fn gate(report: &Report) -> Exit {
+    match report.exit {
+        _ if !report.complete => Exit::Undetermined,
+        Exit::Healthy => match exit(&Ending::Engine(End::Healthy), &report.checks, false) {
+            Exit::Healthy => Exit::Healthy,
+            _ => Exit::Undetermined,
+        },
+        Exit::Unhealthy | Exit::Refused | Exit::Configuration | Exit::Deadline => report.exit,
+        Exit::Undetermined
+        | Exit::Usage
+        | Exit::NothingChecked
+        | Exit::Internal
+        | Exit::ReportNotWritten
+        | Exit::Hangup
+        | Exit::Interrupted
+        | Exit::Terminated => Exit::Undetermined,
+    }
+}
+
 /// A worker among the endpoints is a mistake in the configuration that hides nothing, as long as another one forwards.
 fn some_endpoint_works(checks: &[CheckReport]) -> bool {
     let works = |outcome: &Outcome| match outcome {
@@ -221,7 +261,7 @@ fn is_refusal(reason: Reason) -> bool {
     )
 }
 
-fn result(exit: Exit) -> RunResult {
+pub(crate) fn result(exit: Exit) -> RunResult {
     match exit {
         Exit::Healthy | Exit::ReportNotWritten => RunResult::Healthy,
         Exit::Unhealthy => RunResult::Unhealthy,

@@ -9,11 +9,14 @@ pub(crate) mod fixture;
 pub(crate) mod format;
 pub(crate) mod history;
 pub(crate) mod ledger;
+pub(crate) mod merged;
 pub(crate) mod sink;
+pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
 pub(crate) mod view;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -33,6 +36,7 @@ use crate::text::sanitize::clean;
 /// Everything that is known of a run, at its start, on the way and at its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
+    pub(crate) tool: Tool,
     pub(crate) started_at: Timestamp,
     pub(crate) finished_at: Timestamp,
     /// Monotonic; not the difference of the two above.
@@ -76,6 +80,24 @@ pub(crate) struct Report {
     pub(crate) rollout: Option<Shared<Rollout>>,
     /// When an earlier run was healthy, as far as one of the files knew that this run replaces.
     pub(crate) last_success: Option<Timestamp>,
+}
+
+/// What made a report: of one that was stored, perhaps another version than this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tool {
+    pub(crate) version: Cow<'static, str>,
+    pub(crate) commit: Option<Cow<'static, str>>,
+}
+
+impl Tool {
+    /// This program.
+    pub(crate) const OWN: Self = Self {
+        version: Cow::Borrowed(env!("CARGO_PKG_VERSION")),
+        commit: match option_env!("CLUSTER_HEALTH_COMMIT") {
+            Some(commit) => Some(Cow::Borrowed(commit)),
+            None => None,
+        },
+    };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -264,6 +286,8 @@ pub(crate) enum NotSelected {
 }
 
 impl NotSelected {
+    pub(crate) const ALL: [Self; 5] = [Self::Skip, Self::NoTalos, Self::NoKubernetes, Self::Level, Self::Check];
+
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Skip => "excluded by --skip",
@@ -356,6 +380,7 @@ impl Report {
     /// Before anything was seen. It is what a run leaves behind that is killed at once, so it is no success.
     pub(crate) fn unbegun(started_at: Timestamp, selection: &[(&'static Check, Selection)]) -> Self {
         Self {
+            tool: Tool::OWN,
             started_at,
             finished_at: started_at,
             took: Duration::ZERO,

@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::report::ledger::{Ending, Ledger};
 use crate::text::clock;
+use crate::text::duration::whole;
 
 pub(super) struct Told<'a> {
     plan: &'a Plan,
@@ -65,7 +66,7 @@ impl<'a> Told<'a> {
     }
 
     pub(super) fn heartbeat(&self, elapsed: Duration, every: Duration) -> bool {
-        lock(&self.ledger).heartbeat(elapsed, every)
+        lock(&self.ledger).heartbeat(whole(elapsed), every)
     }
 
     /// What no event tells of. The exit code of a run that is over may change with it.
@@ -105,7 +106,7 @@ impl<'a> Told<'a> {
         if lock(&self.progress).verdict.is_some() {
             return ledger.report();
         }
-        let report = ledger.conclude(ending, clock::now(), self.plan.start.instant.elapsed());
+        let report = ledger.conclude(ending, clock::now(), whole(self.plan.start.instant.elapsed()));
         lock(&self.progress).verdict = Some(report.exit);
         report
     }

@@ -45,6 +45,11 @@ pub(crate) fn human(duration: Duration) -> String {
     }
 }
 
+/// In whole milliseconds, as documents have it: what is shown of a run can be made of its document again.
+pub(crate) fn whole(duration: Duration) -> Duration {
+    Duration::new(duration.as_secs(), duration.subsec_millis() * 1_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,6 +20,7 @@ mod plan;
 mod policy;
 mod record;
 mod recorded;
+mod report;
 mod reports;
 mod requires;
 mod signals;

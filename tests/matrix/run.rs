@@ -1,8 +1,10 @@
 //! The built program against the cluster of a row.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
+use anyhow::ensure;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -12,6 +14,7 @@ use simulator::pki::{Authority, Flaw};
 use simulator::world::World;
 
 use crate::cluster::{Cluster, Judgment};
+use crate::harness::{Program, program as program_itself};
 use crate::namespace;
 use crate::row::{Credentials, Quality, Row, fill_in};
 
@@ -103,12 +106,42 @@ pub(crate) fn run_here(row: &Row) -> Ran {
 }
 
 fn try_run(row: &Row) -> anyhow::Result<Seen> {
-    let (cluster, judged) = judged(row, |_| ())?;
+    let (cluster, program) = program(row, |_| ())?;
+    let files = FORMATS.map(|format| format!("{format}={format}"));
+    let (outcome, home) = program.args(["--report", &files.join(",")]).run_and_keep();
+    let judged = cluster.judgment(outcome);
+    is_shown_alike(&judged, home.path())?;
     Ok(Seen::of(&cluster, &judged))
+}
+
+/// What a stored report can be shown in.
+const FORMATS: [&str; 7] = ["json", "text", "markdown", "junit", "tap", "html", "prometheus"];
+
+/// `report` shows what the run itself has shown, and ends as the run has ended, as far as that says something of the cluster.
+fn is_shown_alike(judged: &Judgment, home: &Path) -> anyhow::Result<()> {
+    let stored = home.join("json");
+    for format in FORMATS {
+        let shown = program_itself().args(["report", "-o", format]).args([&stored]).run();
+        let own = std::fs::read_to_string(home.join(format))?;
+        let different = shown.stdout.lines().zip(own.lines()).find(|(stored, own)| stored != own);
+        ensure!(shown.stdout == own, "`report -o {format}` differs: {different:?}\n{}", shown.stderr);
+        let expected = match judged.outcome.code {
+            code @ (0 | 1 | 77 | 78 | 124) => code,
+            _ => 69,
+        };
+        ensure!(shown.code == expected, "`report` ends with {} instead of {expected}", shown.code);
+    }
+    Ok(())
 }
 
 /// The cluster of a row, changed further, and what a run says of it.
 pub(crate) fn judged(row: &Row, change: impl FnOnce(&mut World)) -> anyhow::Result<(Cluster, Judgment)> {
+    let (cluster, program) = program(row, change)?;
+    let judged = cluster.judgment(program.run());
+    Ok((cluster, judged))
+}
+
+fn program(row: &Row, change: impl FnOnce(&mut World)) -> anyhow::Result<(Cluster, Program)> {
     let cluster = start(row)?;
     cluster.change(change);
     let credentials = &row.credentials;
@@ -138,8 +171,7 @@ pub(crate) fn judged(row: &Row, change: impl FnOnce(&mut World)) -> anyhow::Resu
             .args(["--etcd-cacert", "ca.crt", "--etcd-cert", "client.crt", "--etcd-key", "client.key"])
             .args(["--etcd-endpoints", &cluster.simulator().etcd_endpoints().join(",")]);
     }
-    let judged = cluster.judgment(program.run());
-    Ok((cluster, judged))
+    Ok((cluster, program))
 }
 
 /// The cluster of a row, in its trouble.

@@ -115,7 +115,7 @@ fn destructive(snapshot: &Snapshot) -> BTreeSet<String> {
     let all: Vec<Hint> = of_problems.chain(diagnose(snapshot, &verdicts).into_iter().flat_map(|it| it.next)).collect();
     let commands = all.iter().filter_map(|hint| match hint {
         Hint::Try { command, arguments } | Hint::Remedy { command, arguments } => Some((command, arguments)),
-        Hint::Likely(_) => None,
+        Hint::Likely(_) | Hint::Rendered { .. } => None,
     });
     let destructive = commands.filter(|(command, _)| destroys(command));
     destructive.map(|(command, arguments)| format!("{command} {}", arguments.join(" "))).collect()

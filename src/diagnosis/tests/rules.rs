@@ -16,6 +16,7 @@ fn hint(hint: &Hint) -> String {
         Hint::Likely(text) => format!("likely: {text}"),
         Hint::Try { command, arguments } => format!("look: {}", filled(command, arguments)),
         Hint::Remedy { command, arguments } => format!("change: {}", filled(command, arguments)),
+        Hint::Rendered { command, .. } => command.clone(),
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Additions are no new version; readers must tolerate unknown fields and values. `schema/cluster-health.v1.json` describes it.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -10,9 +12,14 @@ use serde::{Serialize, Serializer};
 
 use crate::diagnosis;
 use crate::model::{CheckId, Finding, Outcome, Problem, Status, Target};
+use crate::report::history::{self, Happened};
+use crate::report::ledger;
+use crate::report::merged::{Overview, Row, is_brief};
+use crate::report::view::style::TextStyle;
 use crate::report::view::wording::skip_reason;
 use crate::report::view::{grid, hints};
-use crate::report::{CheckReport, NodeInfo, Readiness, Report, Selection};
+use crate::report::{CheckReport, Granularity, NodeInfo, Readiness, Report, Selection, Tool as Made};
+use crate::snapshot::Upgrade;
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::{clean, log_lines};
 
@@ -51,7 +58,7 @@ impl<T: schemars::JsonSchema> schemars::JsonSchema for Many<'_, T> {
         Vec::<T>::inline_schema()
     }
 
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         Vec::<T>::schema_name()
     }
 
@@ -73,7 +80,7 @@ pub(crate) struct Document<'a> {
     #[cfg_attr(test, schemars(extend("const" = KIND)))]
     kind: &'static str,
     /// What made the report.
-    tool: Tool,
+    tool: Tool<'a>,
     /// Which cluster it is of.
     // Added later: a document of version 1 may lack it.
     #[cfg_attr(test, schemars(skip_serializing_if = "Option::is_none"))]
@@ -104,6 +111,10 @@ pub(crate) struct Document<'a> {
     wait_timeout_ms: Option<u64>,
     /// null: --stable-for was not given.
     stable_for_ms: Option<u64>,
+    /// A round that began after the last complete one did not end in time.
+    // Added later, and rare: a document of version 1 may lack it. The same holds of what is skipped below.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut_off: bool,
     /// Complete rounds. A round that was cut off counts for nothing.
     rounds: u32,
     /// One of cluster, targeted (the per-node checks were narrowed).
@@ -129,19 +140,244 @@ pub(crate) struct Document<'a> {
     summary: Summary,
     /// Every check of the catalog, in its order, whatever happened.
     checks: Many<'a, Check<'a>>,
+    /// What --upgrade-talos, --upgrade-kubernetes, --drain and --image asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked: Option<Asked>,
+    /// How checks changed from round to round, the last 1000 changes. Absent after a single round.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<Many<'a, Change>>,
+    /// node: test cases of the JUnit report were one per node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    junit_granularity: Option<&'static str>,
+    /// When an earlier run was healthy, by the metrics file that this run replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_success: Option<Timestamp>,
+    /// In a merged report: the checks that are not in `checks`, because nothing is wrong with them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    brief: Option<Brief>,
 }
 
-const KIND: &str = "ClusterHealthReport";
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "brief"))]
+struct Brief {
+    /// Ids of checks that passed.
+    passed: Vec<&'static str>,
+    /// Ids of checks that were skipped, each with the reason.
+    skipped: BTreeMap<&'static str, String>,
+    /// Ids of checks that were not selected, each with the reason.
+    not_selected: BTreeMap<&'static str, String>,
+    /// Ids of those that passed or were skipped, and ran only because a selected check needs them.
+    prerequisites: Vec<&'static str>,
+}
+
+impl Brief {
+    fn of(report: &Report) -> Self {
+        let of = |status| report.checks.iter().filter(move |it| it.selection.runs() && it.status == Some(status));
+        let id = |check: &CheckReport| check.check.id.name();
+        let reason = |check: &CheckReport| (id(check), skip_reason(check).unwrap_or_default());
+        let needed = |check: &&CheckReport| check.selection == Selection::Prerequisite;
+        Self {
+            passed: of(Status::Pass).map(id).collect(),
+            skipped: of(Status::Skip).map(reason).collect(),
+            not_selected: report.checks.iter().filter(|it| !it.selection.runs()).map(reason).collect(),
+            prerequisites: of(Status::Pass).chain(of(Status::Skip)).filter(needed).map(id).collect(),
+        }
+    }
+}
+
+/// Several reports in one document.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "merged"))]
+pub(crate) struct Merged<'a> {
+    /// Version of this document. Within major version 1, only additions are made.
+    #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
+    schema_version: &'static str,
+    /// What tells it from the report of one cluster.
+    #[cfg_attr(test, schemars(extend("const" = KIND_MERGED)))]
+    kind: &'static str,
+    /// What merged the reports.
+    tool: Tool<'a>,
+    /// One of healthy, unhealthy, undetermined, error. Treat an unknown value as not healthy.
+    result: &'static str,
+    /// The worst of all clusters: 1, 77, 78, 69, 124, 0, in this order.
+    exit_code: u8,
+    /// How many clusters are in which state.
+    exit_reason: String,
+    /// Names of --expect. null: nobody has said which clusters there are, so a missing one is not noticed.
+    expected: Option<Vec<&'a str>>,
+    /// Of these, the ones without a report.
+    missing: Vec<&'a str>,
+    /// --max-age, in milliseconds. null: none was given.
+    max_age_ms: Option<u64>,
+    /// Files that cannot be used.
+    unusable: Vec<Unusable<'a>>,
+    /// What changes no exit code, in words.
+    notes: Vec<&'a str>,
+    /// Each report, the worst first.
+    clusters: Many<'a, OfCluster<'a>>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Unusable<'a> {
+    /// As it was named.
+    file: &'a str,
+    /// Why it cannot be used.
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "cluster"))]
+struct OfCluster<'a> {
+    /// What the cluster is called.
+    name: &'a str,
+    /// 0 only if its report shows that it is healthy, and nothing is wrong with the report.
+    exit_code: u8,
+    /// Why the report does not count, beside its checks.
+    concerns: &'a [String],
+    /// The file that the report was read from.
+    file: &'a str,
+    /// It has ended in the future, by the clock of who read it first.
+    in_future: bool,
+    /// The report, without what passed.
+    report: Box<Document<'a>>,
+}
+
+pub(crate) const KIND_MERGED: &str = "ClusterHealthMerged";
+
+/// Writes one document of several clusters and a line feed. Without indentation: it may have hundreds of reports.
+pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &merged(overview))?;
+    writeln!(out)?;
+    out.flush()
+}
+
+fn merged<'a>(overview: &'a Overview<'_>) -> Merged<'a> {
+    let of_row = |row: &'a Row<'_>| {
+        row.member.map(|member| OfCluster {
+            name: &row.name,
+            exit_code: row.exit.code(),
+            concerns: &row.concerns,
+            file: &member.file,
+            in_future: member.is_of_future,
+            report: Box::new(reduced(&member.report)),
+        })
+    };
+    let all = overview.merged;
+    Merged {
+        schema_version: SCHEMA_VERSION,
+        kind: KIND_MERGED,
+        tool: Tool {
+            name: env!("CARGO_PKG_NAME"),
+            version: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("CLUSTER_HEALTH_COMMIT"),
+        },
+        result: ledger::result(overview.exit).name(),
+        exit_code: overview.exit.code(),
+        exit_reason: overview.verdict(),
+        expected: all.expected().map(|names| names.iter().map(String::as_str).collect()),
+        missing: overview.missing.clone(),
+        max_age_ms: all.max_age().map(milliseconds),
+        unusable: all.unusable_files().iter().map(|(file, reason)| Unusable { file, reason }).collect(),
+        notes: overview.notes.iter().map(String::as_str).collect(),
+        clusters: Many::of(move || overview.rows.iter().filter_map(of_row)),
+    }
+}
+
+/// Of a report whose checks have nothing but what is wrong.
+fn reduced(report: &Report) -> Document<'_> {
+    let all = document(report);
+    let checks = Many::of(|| report.checks.iter().filter(|check| !is_brief(check)).map(|check| entry(check, report)));
+    Document { checks, brief: Some(Brief::of(report)), ..all }
+}
+
+/// The same as text.
+pub(crate) fn reduced_text(report: &Report) -> String {
+    serde_json::to_string(&reduced(report)).unwrap_or_default()
+}
+
+pub(crate) const KIND: &str = "ClusterHealthReport";
+
+/// Changes that a document has at most: a run can wait for days.
+const CHANGES: usize = 1000;
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "tool"))]
-pub(super) struct Tool {
+pub(super) struct Tool<'a> {
     /// `cluster-health`.
     name: &'static str,
     /// Version of the program.
-    version: &'static str,
+    version: &'a str,
     /// Commit that the program was built from.
-    commit: Option<&'static str>,
+    commit: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct Asked {
+    /// Version of Talos, without its v.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    talos: Option<String>,
+    /// Version of Kubernetes, without its v.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kubernetes: Option<String>,
+    /// Name or address of a machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drain: Option<String>,
+    /// The installer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "change"))]
+struct Change {
+    /// Since the start of the run, by a monotonic clock, in milliseconds.
+    elapsed_ms: u64,
+    /// The last complete round.
+    round: u32,
+    /// Id of the check that changed. Absent: the cluster was no longer healthy throughout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<&'static str>,
+    /// The check's status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    /// Its status before. Absent: it had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    previous: Option<&'static str>,
+    /// The first of its worst problems, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// Without a check: ids of the checks that were no longer fine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stability_lost: Vec<&'static str>,
+    /// What happened of the same kind since the entry before, too often to be listed each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    omitted: Option<Omission>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+pub(super) struct Omission {
+    /// How often.
+    #[cfg_attr(test, schemars(range(min = 1)))]
+    times: u32,
+    /// When the first of them happened, from the start of the run, in milliseconds.
+    since_ms: u64,
+    /// checkChanged: the worst status that the check had in between.
+    worst: Option<&'static str>,
+}
+
+impl From<history::Omitted> for Omission {
+    fn from(omitted: history::Omitted) -> Self {
+        let history::Omitted { times, since, worst } = omitted;
+        Self { times, since_ms: milliseconds(since), worst: worst.map(Status::name) }
+    }
 }
 
 #[derive(Serialize)]
@@ -371,6 +607,7 @@ struct TargetEntry {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct TargetStatus {
     #[serde(flatten)]
@@ -380,6 +617,9 @@ struct TargetStatus {
     status: &'static str,
     /// A line for people; not stable.
     message: Option<String>,
+    /// Id of the check that did not pass, so that this target was not looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked_by: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -429,14 +669,14 @@ struct Hint {
     text: Option<String>,
     /// For a POSIX shell, every value quoted.
     command: Option<String>,
+    /// The command without its values: commands that have it in common are shown together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template: Option<Cow<'static, str>>,
 }
 
-/// What made the report.
-pub(super) const TOOL: Tool = Tool {
-    name: env!("CARGO_PKG_NAME"),
-    version: env!("CARGO_PKG_VERSION"),
-    commit: option_env!("CLUSTER_HEALTH_COMMIT"),
-};
+pub(super) fn tool(made: &Made) -> Tool<'_> {
+    Tool { name: env!("CARGO_PKG_NAME"), version: &made.version, commit: made.commit.as_deref() }
+}
 
 /// The document as a value, of which the lists are made as they are written.
 pub(super) fn document(report: &Report) -> Document<'_> {
@@ -444,7 +684,7 @@ pub(super) fn document(report: &Report) -> Document<'_> {
     Document {
         schema_version: SCHEMA_VERSION,
         kind: KIND,
-        tool: TOOL,
+        tool: tool(&report.tool),
         cluster: Some(Cluster { name: sources.name().map(clean) }),
         complete: report.complete,
         result: report.result.name(),
@@ -458,6 +698,7 @@ pub(super) fn document(report: &Report) -> Document<'_> {
         duration_ms: milliseconds(report.took),
         wait_timeout_ms: report.wait_timeout.map(milliseconds),
         stable_for_ms: report.stable_for.map(milliseconds),
+        cut_off: report.cut_off,
         rounds: report.rounds,
         scope: if report.targeted.is_some() { "targeted" } else { "cluster" },
         targeted: report.targeted.map(|(nodes, of)| Targeted { nodes, of }),
@@ -499,7 +740,47 @@ pub(super) fn document(report: &Report) -> Document<'_> {
             blocked: report.count(Status::Blocked),
         },
         checks: Many::of(|| report.checks.iter().map(|check| entry(check, report))),
+        asked: (report.asked != Upgrade::default()).then(|| asked(&report.asked)),
+        history: (report.rounds > 1).then(|| Many::of(|| changes(report))),
+        junit_granularity: (report.junit == Granularity::Node).then_some("node"),
+        last_success: report.last_success,
+        brief: None,
     }
+}
+
+fn asked(upgrade: &Upgrade) -> Asked {
+    let Upgrade { talos, kubernetes, drain, image } = upgrade;
+    let [talos, kubernetes, drain, image] = [talos, kubernetes, drain, image].map(|it| it.as_deref().map(clean));
+    Asked { talos, kubernetes, drain, image }
+}
+
+fn changes(report: &Report) -> impl Iterator<Item = Change> {
+    let entries = report.history.entries();
+    entries[entries.len().saturating_sub(CHANGES)..].iter().filter_map(|entry| {
+        let change = Change {
+            elapsed_ms: milliseconds(entry.at),
+            round: entry.round,
+            check: None,
+            status: None,
+            previous: None,
+            message: None,
+            stability_lost: Vec::new(),
+            omitted: entry.omitted.map(Omission::from),
+        };
+        match &entry.happened {
+            Happened::Check { check, before, now, reasons: _, message } => Some(Change {
+                check: Some(check.id.name()),
+                status: Some(now.name()),
+                previous: before.map(Status::name),
+                message: message.as_deref().map(clean),
+                ..change
+            }),
+            Happened::StabilityLost(because) => {
+                Some(Change { stability_lost: because.iter().map(|id| id.name()).collect(), ..change })
+            }
+            Happened::Heartbeat(_) | Happened::Finished => None,
+        }
+    })
 }
 
 fn node((node, worst): (&NodeInfo, Option<Status>)) -> Node {
@@ -553,7 +834,11 @@ fn target_status(finding: &Finding) -> TargetStatus {
         Outcome::Blocked(by) => Some(format!("not checked, blocked by {by}")),
         Outcome::Problem(problem) => Some(clean(&problem.observed)),
     };
-    TargetStatus { target: target(&finding.target), status: finding.outcome.status().name(), message }
+    let blocked_by = match finding.outcome {
+        Outcome::Blocked(by) => Some(by.name()),
+        Outcome::Pass(_) | Outcome::Skip(_) | Outcome::Problem(_) => None,
+    };
+    TargetStatus { target: target(&finding.target), status: finding.outcome.status().name(), message, blocked_by }
 }
 
 fn target(target: &Target) -> TargetEntry {
@@ -592,7 +877,9 @@ fn diagnosis_entry<'a>(diagnosis: &'a diagnosis::Diagnosis, report: &Report) -> 
 
 fn hint_entries(of: &[crate::model::Hint], report: &Report) -> Vec<Hint> {
     let rendered = of.iter().filter_map(|hint| hints::render(hint, &report.sources));
-    rendered.map(|hint| Hint { kind: hint.kind.name(), text: hint.text, command: hint.command }).collect()
+    rendered
+        .map(|hint| Hint { kind: hint.kind.name(), text: hint.text, command: hint.command, template: hint.template })
+        .collect()
 }
 
 fn problem_entry(of: &Target, problem: &Problem, report: &Report) -> ProblemEntry {

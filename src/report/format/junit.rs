@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
-use crate::model::{CheckId, Finding, Kind, Severity, Shared, Stage, Status};
+use crate::model::{CheckId, Exit, Finding, Kind, Severity, Shared, Stage, Status};
+use crate::report::merged::Overview;
 use crate::report::view::index::Index;
 use crate::report::view::problems;
 use crate::report::view::verdict::{line, tally};
@@ -24,10 +25,56 @@ use crate::text::sanitize::clean;
 const BODY: usize = 88 * 1024;
 
 /// Writes the document.
-pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> {
+pub(crate) fn write(report: &Report, out: impl io::Write) -> io::Result<()> {
     let mut junit = Junit::new("cluster-health");
     junit.set_time(report.took);
-    junit.add_test_suite(run_suite(report));
+    junit.add_test_suites(suites(report));
+    write_all(&junit, out)
+}
+
+/// Several clusters: a suite in which each is a case, then the suites of each, with its name before theirs.
+pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut junit = Junit::new("cluster-health");
+    let mut clusters = TestSuite::new("clusters");
+    clusters.set_time(Duration::ZERO);
+    for row in &overview.rows {
+        let said = row.concerns.join("; ");
+        let said = if said.is_empty() { row.exit.meaning() } else { &said };
+        let status = match row.exit {
+            Exit::Healthy => TestCaseStatus::success(),
+            Exit::Unhealthy => non_success(NonSuccessKind::Failure, "unhealthy", said, said),
+            _ => non_success(NonSuccessKind::Error, "undetermined", said, said),
+        };
+        let mut case = TestCase::new(row.name.as_str(), status);
+        case.set_classname("cluster-health.clusters");
+        case.set_time(row.report().map_or(Duration::ZERO, |report| report.took));
+        clusters.add_test_case(case);
+    }
+    if overview.rows.is_empty() {
+        let mut case = TestCase::new("none", non_success(NonSuccessKind::Error, "undetermined", NONE, NONE));
+        case.set_classname("cluster-health.clusters");
+        clusters.add_test_case(case);
+    }
+    junit.add_test_suite(clusters);
+    for row in &overview.rows {
+        for mut suite in row.report().into_iter().flat_map(suites) {
+            suite.name = format!("{}/{}", row.name, suite.name.as_str()).into();
+            for case in &mut suite.test_cases {
+                let stage = case.classname.as_ref().map_or("", |name| name.as_str());
+                let stage = stage.trim_start_matches("cluster-health.").to_owned();
+                case.set_classname(format!("cluster-health.{}.{stage}", row.name));
+            }
+            junit.add_test_suite(suite);
+        }
+    }
+    write_all(&junit, out)
+}
+
+/// Said where there is no report at all.
+const NONE: &str = "no report";
+
+fn suites(report: &Report) -> Vec<TestSuite> {
+    let mut suites = vec![run_suite(report)];
     let index = Index::of(report);
     for stage in Stage::ALL {
         let mut suite = new_suite(stage.name(), report);
@@ -46,9 +93,13 @@ pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> 
             // Not their sum: checks are judged side by side.
             let longest = suite.test_cases.iter().filter_map(|case| case.time).max();
             suite.set_time(longest.unwrap_or_default());
-            junit.add_test_suite(suite);
+            suites.push(suite);
         }
     }
+    suites
+}
+
+fn write_all(junit: &Junit, mut out: impl io::Write) -> io::Result<()> {
     let xml = junit.to_string().map_err(io::Error::other)?;
     // Jenkins's schema has neither this count nor a time stamp for all suites together; each suite has its own.
     let skipped = format!(" skipped=\"{}\"", junit.skipped);
@@ -70,7 +121,7 @@ fn run_suite(report: &Report) -> TestSuite {
     suite.set_time(report.took);
     let sources = &report.sources;
     for (name, value) in [
-        ("version", Some(env!("CARGO_PKG_VERSION").to_owned())),
+        ("version", Some(clean(&report.tool.version))),
         ("cluster", sources.name().map(str::to_owned)),
         ("context", sources.context.clone()),
         ("endpoints", Some(sources.endpoints.join(","))),

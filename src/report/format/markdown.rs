@@ -6,6 +6,7 @@
 use std::io;
 
 use crate::model::Status;
+use crate::report::merged::{self, Overview, Row};
 use crate::report::view::grid::{Band, Grid, legend};
 use crate::report::view::index::Index;
 use crate::report::view::style::{TextStyle, mark};
@@ -31,7 +32,7 @@ pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut dyn io::Write)
     let mut lines =
         vec![format!("## {} {}", mark(Some(report.status()), style.ascii), inline(&verdict::line(report, style)))];
     if report.is_judged() {
-        grid(report, style, &mut lines);
+        grid(&Grid::of(report), style, &mut lines);
     }
     let mut notes = Vec::new();
     verdict::notes(report, style, &mut notes);
@@ -48,6 +49,26 @@ pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut dyn io::Write)
     block(&evidence, &mut lines);
     checks(report, style, &mut lines);
     nodes(report, style, &mut lines);
+    bounded(lines, style, out)
+}
+
+/// Several clusters.
+pub(crate) fn write_merged(overview: &Overview<'_>, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
+    let style = &TextStyle { color: false, links: false, width: None, ..*style };
+    let status = overview.rows.first().map_or(Status::Error, Row::status);
+    let mut lines = vec![format!("## {} {}", mark(Some(status), style.ascii), inline(&overview.verdict()))];
+    grid(&overview.grid(), style, &mut lines);
+    block(&overview.notes, &mut lines);
+    let mut details = Vec::new();
+    merged::text::details(overview, style, &mut details);
+    if !details.is_empty() {
+        lines.extend([String::new(), "### What is wrong".to_owned()]);
+        block(&details, &mut lines);
+    }
+    bounded(lines, style, out)
+}
+
+fn bounded(lines: Vec<String>, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
     let mut written = 0;
     for line in lines {
         let line = if style.ascii { ascii(&line) } else { line };
@@ -60,9 +81,8 @@ pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut dyn io::Write)
     Ok(())
 }
 
-fn grid(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
-    let grid = Grid::of(report);
-    heading(&grid, lines);
+fn grid(grid: &Grid, style: &TextStyle, lines: &mut Vec<String>) {
+    heading(grid, lines);
     lines.extend(grid.bands(!style.verbose).iter().map(|band| row(band, style)));
     lines.extend([String::new(), legend(style.ascii).join(", ")]);
 }

@@ -14,6 +14,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 
 use super::Report;
+use super::merged::{self, Overview};
 use super::view::style::TextStyle;
 use crate::text::lines::Lines;
 
@@ -33,7 +34,11 @@ pub(crate) struct Format {
     /// begins with all of an earlier one.
     grow: Option<Grow>,
     write: fn(&Report, &TextStyle, &mut dyn io::Write) -> io::Result<()>,
+    /// The same of several clusters, where the format has a place for them.
+    merged: Option<WriteMerged>,
 }
+
+type WriteMerged = fn(&Overview<'_>, &TextStyle, &mut dyn io::Write) -> io::Result<()>;
 
 pub(crate) static TEXT: Format = Format {
     name: "text",
@@ -42,6 +47,7 @@ pub(crate) static TEXT: Format = Format {
     extension: "txt",
     grow: None,
     write: |report, style, out| text::write(report, style, out),
+    merged: Some(merged::text::write),
 };
 
 pub(crate) static JSON: Format = Format {
@@ -51,6 +57,7 @@ pub(crate) static JSON: Format = Format {
     extension: "json",
     grow: None,
     write: |report, _, out| json::write(report, out),
+    merged: Some(json::write_merged),
 };
 
 pub(crate) static NDJSON: Format = Format {
@@ -60,6 +67,7 @@ pub(crate) static NDJSON: Format = Format {
     extension: "ndjson",
     grow: Some(ndjson::write),
     write: |report, _, out| ndjson::write(report, 0, out),
+    merged: None,
 };
 
 pub(crate) static JUNIT: Format = Format {
@@ -69,6 +77,7 @@ pub(crate) static JUNIT: Format = Format {
     extension: "xml",
     grow: None,
     write: |report, _, out| junit::write(report, out),
+    merged: Some(junit::write_merged),
 };
 
 pub(crate) static TAP: Format = Format {
@@ -78,6 +87,7 @@ pub(crate) static TAP: Format = Format {
     extension: "tap",
     grow: None,
     write: |report, _, out| tap::write(report, out),
+    merged: None,
 };
 
 pub(crate) static MARKDOWN: Format = Format {
@@ -87,6 +97,7 @@ pub(crate) static MARKDOWN: Format = Format {
     extension: "md",
     grow: None,
     write: |report, style, out| markdown::write(report, style, out),
+    merged: Some(markdown::write_merged),
 };
 
 pub(crate) static HTML: Format = Format {
@@ -96,6 +107,7 @@ pub(crate) static HTML: Format = Format {
     extension: "html",
     grow: None,
     write: |report, _, out| html::write(report, out),
+    merged: None,
 };
 
 pub(crate) static PROMETHEUS: Format = Format {
@@ -105,6 +117,7 @@ pub(crate) static PROMETHEUS: Format = Format {
     extension: "prom",
     grow: None,
     write: |report, _, out| prometheus::write(report, out),
+    merged: Some(prometheus::write_merged),
 };
 
 /// All, in the order in which they are listed.
@@ -125,6 +138,18 @@ impl Format {
         let mut lines = Lines::new(out);
         (self.write)(report, style, &mut lines)?;
         lines.flush()
+    }
+
+    /// Several clusters. `None`: the format is of one alone.
+    pub(crate) fn write_merged(
+        &self,
+        overview: &Overview<'_>,
+        style: &TextStyle,
+        out: &mut dyn io::Write,
+    ) -> Option<io::Result<()>> {
+        let write = self.merged?;
+        let mut lines = Lines::new(out);
+        Some(write(overview, style, &mut lines).and_then(|()| lines.flush()))
     }
 
     /// The report as bytes, which of a large cluster are tens of megabytes: not for files.

@@ -8,7 +8,7 @@ use std::io;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::json;
+use super::json::{self, Omission};
 use crate::model::Status;
 use crate::report::Report;
 use crate::report::history::{Entry, Happened};
@@ -18,7 +18,7 @@ use crate::text::sanitize::clean;
 pub(crate) fn write(report: &Report, told: usize, out: &mut dyn io::Write) -> io::Result<()> {
     if told == 0 {
         let started = Body::RunStarted {
-            tool: json::TOOL,
+            tool: json::tool(&report.tool),
             wait_timeout_ms: report.wait_timeout.map(json::milliseconds),
             stable_for_ms: report.stable_for.map(json::milliseconds),
             checks: report.checks.iter().map(|check| check.check.id.name()).collect(),
@@ -61,7 +61,7 @@ enum Body<'a> {
     /// the first line
     RunStarted {
         /// What made the report.
-        tool: json::Tool,
+        tool: json::Tool<'a>,
         /// null: one pass.
         wait_timeout_ms: Option<u64>,
         /// null: --stable-for was not given.
@@ -109,19 +109,6 @@ enum Body<'a> {
     },
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-struct Omission {
-    /// How often.
-    #[cfg_attr(test, schemars(range(min = 1)))]
-    times: u32,
-    /// When the first of them happened, from the start of the run, in milliseconds.
-    since_ms: u64,
-    /// checkChanged: the worst status that the check had in between.
-    worst: Option<&'static str>,
-}
-
 fn line(
     report: &Report,
     seq: usize,
@@ -139,11 +126,7 @@ fn line(
 
 fn body<'a>(report: &'a Report, entry: &Entry) -> Body<'a> {
     let round = entry.round;
-    let omitted = entry.omitted.map(|omitted| Omission {
-        times: omitted.times,
-        since_ms: json::milliseconds(omitted.since),
-        worst: omitted.worst.map(Status::name),
-    });
+    let omitted = entry.omitted.map(Omission::from);
     match &entry.happened {
         Happened::Check { check, before, now, reasons, message } => Body::CheckChanged {
             round,

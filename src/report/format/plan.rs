@@ -24,6 +24,7 @@ pub(crate) static TEXT: Format = Format {
     extension: "txt",
     grow: None,
     write: write_text,
+    merged: None,
 };
 
 pub(crate) static JSON: Format = Format {
@@ -37,6 +38,7 @@ pub(crate) static JSON: Format = Format {
         writeln!(out)?;
         out.flush()
     },
+    merged: None,
 };
 
 pub(crate) static TSV: Format = Format {
@@ -46,6 +48,7 @@ pub(crate) static TSV: Format = Format {
     extension: "tsv",
     grow: None,
     write: |report, _, out| write_tsv(report, out),
+    merged: None,
 };
 
 fn machines(report: &Report) -> &[Machine] {
@@ -208,7 +211,7 @@ pub(crate) struct Document<'a> {
     #[cfg_attr(test, schemars(extend("const" = KIND)))]
     kind: &'static str,
     /// What made it.
-    tool: json::Tool,
+    tool: json::Tool<'a>,
     /// Every machine was seen, and none fell back. If false, exitReason and stderr say why, and the plan is not to be acted on.
     complete: bool,
     /// Exit code of the process.
@@ -331,7 +334,7 @@ fn document(report: &Report) -> Document<'_> {
     Document {
         schema_version: json::SCHEMA_VERSION,
         kind: KIND,
-        tool: json::TOOL,
+        tool: json::tool(&report.tool),
         complete: report.exit == Exit::Healthy,
         exit_code: report.exit.code(),
         exit_reason: report.error.as_deref().map_or_else(|| report.exit.meaning().to_owned(), clean),

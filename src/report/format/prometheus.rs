@@ -2,7 +2,7 @@
 //!
 //! The file holds the state of the last run, so the time of the last success is carried over from the file that is replaced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -10,7 +10,9 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use crate::model::Status;
+use crate::report::merged::Overview;
 use crate::report::view::grid::Nodes;
+use crate::report::view::style::TextStyle;
 use crate::report::{CheckReport, Report, RunResult};
 use crate::text::sanitize::clean;
 
@@ -20,55 +22,84 @@ const EARLIER: u64 = 64 * 1024 * 1024;
 
 /// Writes the document.
 pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-    let healthy = report.complete && report.result == RunResult::Healthy;
-    let last_success = if healthy { Some(report.finished_at) } else { report.last_success };
+    families(&[(cluster(report), Some(report))], out)
+}
+
+/// Several clusters: each family once, with the series of all. A cluster without a report was not seen to be healthy.
+pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
+    // Two reports of one cluster would be two values of one series: the worse counts, which is before the other.
+    let mut known = BTreeSet::new();
+    let rows = overview.rows.iter().filter(|row| known.insert(row.name.as_str()));
+    let clusters: Vec<_> =
+        rows.map(|row| (row.name.clone(), row.report().filter(|_| row.concerns.is_empty()))).collect();
+    families(&clusters, out)
+}
+
+/// On every series: of two clusters, all would collide.
+fn cluster(report: &Report) -> String {
     let sources = &report.sources;
-    // On every series: of two clusters, all would collide.
-    let cluster = clean(sources.name().or_else(|| sources.asked()).unwrap_or_default());
-    let mut metrics = Metrics { cluster, out };
-    metrics.one("healthy", "1 if the cluster was seen to be healthy, 0 otherwise.", &u8::from(healthy))?;
-    metrics.one(
-        "complete",
-        "1 if the run finished, 0 while it runs or if it was interrupted.",
-        &u8::from(report.complete),
-    )?;
-    metrics.many(
-        "result",
-        "1 for the result of the run.",
-        RunResult::ALL.map(|it| (vec![("result", it.name().to_owned())], u8::from(it == report.result).to_string())),
-    )?;
-    metrics.one("exit_code", "Exit code of the process, as far as known.", &report.exit.code())?;
-    metrics.one("duration_seconds", "How long the run took.", &format!("{:.3}", report.took.as_secs_f64()))?;
-    metrics.one("rounds", "Complete rounds of observation.", &report.rounds)?;
-    metrics.one("finished_timestamp_seconds", "When this file was written.", &seconds(report.finished_at))?;
+    clean(sources.name().or_else(|| sources.asked()).unwrap_or_default())
+}
+
+/// Clusters by name, each with the report that counts.
+type Clusters<'a> = [(String, Option<&'a Report>)];
+
+fn families(clusters: &Clusters<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+    let mut metrics = Metrics { clusters, out };
+    let is_complete = |report: Option<&Report>| report.is_some_and(|report| report.complete);
+    let is_healthy = |report: Option<&Report>| {
+        is_complete(report) && report.is_some_and(|report| report.result == RunResult::Healthy)
+    };
+    metrics.of_all("healthy", "1 if the cluster was seen to be healthy, 0 otherwise.", |report| {
+        u8::from(is_healthy(report)).to_string()
+    })?;
+    metrics.of_all("complete", "1 if the run finished, 0 while it runs or if it was interrupted.", |report| {
+        u8::from(is_complete(report)).to_string()
+    })?;
+    metrics.many("result", "1 for the result of the run.", |report| {
+        RunResult::ALL
+            .map(|it| (vec![("result", it.name().to_owned())], u8::from(it == report.result).to_string()))
+            .to_vec()
+    })?;
+    metrics.one("exit_code", "Exit code of the process, as far as known.", |report| report.exit.code().to_string())?;
+    metrics.one("duration_seconds", "How long the run took.", |report| format!("{:.3}", report.took.as_secs_f64()))?;
+    metrics.one("rounds", "Complete rounds of observation.", |report| report.rounds.to_string())?;
+    metrics.one("finished_timestamp_seconds", "When this file was written.", |report| seconds(report.finished_at))?;
     metrics.one(
         "last_success_timestamp_seconds",
         "When a run last saw a healthy cluster; 0 if unknown.",
-        &last_success.map_or_else(|| "0".to_owned(), seconds),
+        |report| {
+            let last_success = if is_healthy(Some(report)) { Some(report.finished_at) } else { report.last_success };
+            last_success.map_or_else(|| "0".to_owned(), seconds)
+        },
     )?;
-    let text = |text: &Option<String>| clean(text.as_deref().unwrap_or_default());
-    let about = vec![
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("context", text(&sources.context)),
-        ("server", text(&sources.server)),
-    ];
-    metrics.many("info", "Version, context and endpoint of the run; always 1.", [(about, "1".to_owned())])?;
-    metrics.many(
-        "checks",
-        "Checks by status.",
+    metrics.many("info", "Version, context and endpoint of the run; always 1.", |report| {
+        let text = |text: &Option<String>| clean(text.as_deref().unwrap_or_default());
+        let about = vec![
+            ("version", clean(&report.tool.version)),
+            ("context", text(&report.sources.context)),
+            ("server", text(&report.sources.server)),
+        ];
+        vec![(about, "1".to_owned())]
+    })?;
+    metrics.many("checks", "Checks by status.", |report| {
         [Status::Pass, Status::Warn, Status::Fail, Status::Error, Status::Blocked, Status::Skip]
-            .map(|status| (vec![("status", status.name().to_owned())], report.count(status).to_string())),
-    )?;
+            .map(|status| (vec![("status", status.name().to_owned())], report.count(status).to_string()))
+            .to_vec()
+    })?;
     let help =
         "0 skipped, 1 passed, 2 warned, 3 blocked, 4 could not be determined, 5 failed; more than 2 is not healthy.";
-    let of_check = |check: &CheckReport| {
-        vec![("check", check.check.id.to_string()), ("stage", check.check.stage.name().to_owned())]
-    };
-    metrics.many(
-        "check_status",
-        help,
-        report.checks.iter().map(|check| (of_check(check), value(check.shown_status()).to_string())),
-    )?;
+    metrics.many("check_status", help, |report| {
+        report.checks.iter().map(|check| (of_check(check), value(check.shown_status()).to_string())).collect()
+    })?;
+    metrics.many("node_status", &format!("The worst result of a check for a node: {help}"), of_nodes)
+}
+
+fn of_check(check: &CheckReport) -> Labels {
+    vec![("check", check.check.id.to_string()), ("stage", check.check.stage.name().to_owned())]
+}
+
+fn of_nodes(report: &Report) -> Vec<(Labels, String)> {
     let nodes = Nodes::of(report);
     // By labels, because two names that are not fit to be shown may look the same: of those the worse counts.
     let mut worst: BTreeMap<(usize, String, String), Status> = BTreeMap::new();
@@ -83,15 +114,12 @@ pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
             }
         }
     }
-    metrics.many(
-        "node_status",
-        &format!("The worst result of a check for a node: {help}"),
-        worst.into_iter().map(|((n, name, address), status)| {
-            let mut labels = of_check(&report.checks[n]);
-            labels.extend([("node", name), ("address", address)]);
-            (labels, value(status).to_string())
-        }),
-    )
+    let series = worst.into_iter().map(|((n, name, address), status)| {
+        let mut labels = of_check(&report.checks[n]);
+        labels.extend([("node", name), ("address", address)]);
+        (labels, value(status).to_string())
+    });
+    series.collect()
 }
 
 /// When a run was last healthy, as the file says that this run replaces. Whatever is no such file says nothing.
@@ -121,7 +149,7 @@ fn seconds(time: Timestamp) -> String {
 }
 
 struct Metrics<'a> {
-    cluster: String,
+    clusters: &'a Clusters<'a>,
     out: &'a mut dyn io::Write,
 }
 
@@ -129,24 +157,42 @@ struct Metrics<'a> {
 type Labels = Vec<(&'static str, String)>;
 
 impl Metrics<'_> {
-    fn one(&mut self, name: &str, help: &str, value: &impl ToString) -> io::Result<()> {
-        self.many(name, help, [(Labels::new(), value.to_string())])
+    /// Of each cluster, also of one without a report that counts.
+    fn of_all(&mut self, name: &str, help: &str, value: impl Fn(Option<&Report>) -> String) -> io::Result<()> {
+        let series = self.clusters.iter().map(|(cluster, report)| (cluster, Labels::new(), value(*report)));
+        family(name, help, series, self.out)
     }
 
-    /// A gauge with its series. Without any, nothing is said of it.
-    fn many(&mut self, name: &str, help: &str, series: impl IntoIterator<Item = (Labels, String)>) -> io::Result<()> {
-        let mut series = series.into_iter().peekable();
-        if series.peek().is_none() {
-            return Ok(());
-        }
-        writeln!(self.out, "# HELP cluster_health_{name} {help}\n# TYPE cluster_health_{name} gauge")?;
-        for (labels, value) in series {
-            let labels = std::iter::once(("cluster", self.cluster.clone())).chain(labels);
-            let labels: Vec<_> = labels.map(|(key, text)| format!("{key}=\"{}\"", escaped(&text))).collect();
-            writeln!(self.out, "cluster_health_{name}{{{}}} {value}", labels.join(","))?;
-        }
-        Ok(())
+    fn one(&mut self, name: &str, help: &str, value: impl Fn(&Report) -> String) -> io::Result<()> {
+        self.many(name, help, |report| vec![(Labels::new(), value(report))])
     }
+
+    fn many(&mut self, name: &str, help: &str, of: impl Fn(&Report) -> Vec<(Labels, String)>) -> io::Result<()> {
+        let reports = self.clusters.iter().filter_map(|(cluster, report)| Some((cluster, (*report)?)));
+        let series = reports
+            .flat_map(|(cluster, report)| of(report).into_iter().map(move |(labels, value)| (cluster, labels, value)));
+        family(name, help, series, self.out)
+    }
+}
+
+/// A gauge with its series. Without any, nothing is said of it.
+fn family<'a>(
+    name: &str,
+    help: &str,
+    series: impl Iterator<Item = (&'a String, Labels, String)>,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let mut series = series.peekable();
+    if series.peek().is_none() {
+        return Ok(());
+    }
+    writeln!(out, "# HELP cluster_health_{name} {help}\n# TYPE cluster_health_{name} gauge")?;
+    for (cluster, labels, value) in series {
+        let labels = std::iter::once(("cluster", cluster.clone())).chain(labels);
+        let labels: Vec<_> = labels.map(|(key, text)| format!("{key}=\"{}\"", escaped(&text))).collect();
+        writeln!(out, "cluster_health_{name}{{{}}} {value}", labels.join(","))?;
+    }
+    Ok(())
 }
 
 /// A label's value.

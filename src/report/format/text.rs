@@ -35,7 +35,7 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     });
     if judged {
         if style.verbose || !causes.is_empty() || report.result != RunResult::Healthy {
-            grid(report, style, &mut lines);
+            grid_lines(&Grid::of(report), style, &mut lines);
         }
         lines.push(String::new());
         for stage in Stage::ALL {
@@ -75,8 +75,7 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
 
 /// A line for each node with a mark for each stage; what the marks mean, unless all is well. The names come last: however long
 /// they are, the marks stay in sight and below their stages.
-fn grid(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
-    let grid = Grid::of(report);
+pub(crate) fn grid_lines(grid: &Grid, style: &TextStyle, lines: &mut Vec<String>) {
     let columns: Vec<_> = grid.stages.iter().map(|stage| stage.column()).collect();
     lines.push(columns.join("  "));
     for band in grid.bands(!style.verbose) {

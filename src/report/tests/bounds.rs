@@ -55,12 +55,14 @@ fn events(report: &Report) -> usize {
 #[test]
 fn a_day_of_one_flapping_check_is_little_to_tell() {
     let (still, flapping) = (day(0), day(1));
-    for format in [&format::JSON, &format::JUNIT, &format::TEXT, &format::MARKDOWN, &format::PROMETHEUS] {
+    for format in [&format::JUNIT, &format::TEXT, &format::MARKDOWN, &format::PROMETHEUS] {
         let (still, flapping) = (shown(format, &still).len(), shown(format, &flapping).len());
         assert_eq!(flapping, still, "{format:?} tells of more than the last round");
     }
-    let html = shown(&format::HTML, &flapping).len() - shown(&format::HTML, &still).len();
-    assert!(html < 128 * KIBIBYTE, "{html} bytes");
+    for format in [&format::HTML, &format::JSON] {
+        let more = shown(format, &flapping).len() - shown(format, &still).len();
+        assert!(more < 128 * KIBIBYTE, "{format:?}: {more} bytes");
+    }
     // Most of it are heartbeats, which name what is waited for.
     let ndjson = events(&flapping);
     assert!(ndjson < 1024 * KIBIBYTE, "{ndjson} bytes");
@@ -71,5 +73,7 @@ fn a_day_in_which_every_check_flaps_is_bounded() {
     let report = day(usize::MAX);
     let (html, ndjson) = (shown(&format::HTML, &report).len(), events(&report));
     assert!(html < 1024 * KIBIBYTE, "{html} bytes");
+    let json = shown(&format::JSON, &report).len() - shown(&format::JSON, &day(0)).len();
+    assert!(json < 1024 * KIBIBYTE, "{json} bytes");
     assert!(ndjson < 10240 * KIBIBYTE, "{ndjson} bytes");
 }

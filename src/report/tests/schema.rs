@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use jiff::Timestamp;
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform as _};
 use serde_json::{Map, Value, json};
 
 use super::super::format::{self, json, ndjson, plan};
+use super::super::merged::{Member, Merged};
 use super::super::{Report, TextStyle, fixture};
 use super::hostile::hostile;
 use super::{json_of, shown};
@@ -56,6 +58,7 @@ fn generated() -> Value {
     let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     generator.subschema_for::<json::Document>();
     generator.subschema_for::<ndjson::Event>();
+    generator.subschema_for::<json::Merged>();
     let mut definitions = generator.take_definitions(false);
     let event = definitions["event"].as_object_mut().unwrap();
     let conditions = open_types(event);
@@ -67,12 +70,16 @@ fn generated() -> Value {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:cluster-health:report:v1",
         "title": "cluster-health report, version 1",
-        "description": "A document of -o json, or one line of -o ndjson; `kind` says which.",
+        "description": "A document of -o json, of one cluster or of several, or one line of -o ndjson; `kind` says which.",
         "type": "object",
         "required": ["kind"],
         "if": {"properties": {"kind": {"const": "ClusterHealthEvent"}}},
         "then": {"$ref": "#/$defs/event"},
-        "else": {"$ref": "#/$defs/report"},
+        "else": {
+            "if": {"properties": {"kind": {"const": "ClusterHealthMerged"}}},
+            "then": {"$ref": "#/$defs/merged"},
+            "else": {"$ref": "#/$defs/report"},
+        },
         "$defs": definitions,
     })
 }
@@ -267,4 +274,10 @@ fn the_schema_is_open_for_additions() {
             known(&event, &schema["$defs"]["event"], &schema, "");
         }
     }
+    let members = fixture::all().map(|(name, report)| Merged::of(Member::new(name, report, Timestamp::UNIX_EPOCH)));
+    let merged = members.into_iter().fold(Merged::unusable("a.json", "is cut"), Merged::with);
+    let mut document = Vec::new();
+    let overview = merged.overview(Timestamp::UNIX_EPOCH);
+    format::JSON.write_merged(&overview, &TextStyle::default(), &mut document).unwrap().unwrap();
+    known(&serde_json::from_slice(&document).unwrap(), &schema["$defs"]["merged"], &schema, "");
 }

@@ -220,7 +220,7 @@ impl Cause {
         for is_first in [true, false] {
             for hint in of_kinds().filter(|hint| hint.command.is_some()) {
                 let is_new = !commands.iter().any(|known| known.command == hint.command);
-                if is_new && (!is_first || templates.insert((hint.kind.name(), hint.template))) {
+                if is_new && (!is_first || templates.insert((hint.kind.name(), hint.template.as_deref()))) {
                     commands.push(hint);
                 }
             }

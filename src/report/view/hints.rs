@@ -1,5 +1,7 @@
 //! Hints as people read and paste them.
 
+use std::borrow::Cow;
+
 use super::wording::field;
 use crate::model::Hint;
 use crate::report::Sources;
@@ -40,7 +42,7 @@ pub(crate) struct Rendered {
     pub(crate) text: Option<String>,
     pub(crate) command: Option<String>,
     /// The literal behind a command: two hints that share it differ only in their arguments.
-    pub(crate) template: Option<&'static str>,
+    pub(crate) template: Option<Cow<'static, str>>,
 }
 
 /// `None` when nothing is left to show: a command with a value that must not be pasted is left out, and one of a tool that has no
@@ -61,6 +63,12 @@ pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
             let text = text.to_owned();
             command(HintKind::Remedy, Some(text), template, arguments, sources)
         }
+        Hint::Rendered { changes, command, text, template } => Some(Rendered {
+            kind: if *changes { HintKind::Remedy } else { HintKind::Try },
+            text: text.clone(),
+            command: Some(command.clone()),
+            template: Some(Cow::Owned(template.clone())),
+        }),
     }
 }
 
@@ -111,7 +119,7 @@ fn command(
         }
     }
     out.push_str(rest);
-    arguments.next().is_none().then_some(Rendered { kind, text, command: Some(out), template: Some(template) })
+    arguments.next().is_none().then_some(Rendered { kind, text, command: Some(out), template: Some(template.into()) })
 }
 
 fn with_options<'a>(tool: &str, mut options: impl Iterator<Item = &'a String>) -> Option<String> {
@@ -128,8 +136,8 @@ pub(crate) fn selected(kind: HintKind, hints: &[Rendered]) -> (Vec<&Rendered>, u
     let mut shown = Vec::new();
     let mut more = 0;
     for hint in hints.iter().filter(|hint| hint.kind == kind) {
-        let known = seen.iter().position(|(template, _)| *template == hint.template).unwrap_or_else(|| {
-            seen.push((hint.template, 0));
+        let known = seen.iter().position(|(template, _)| *template == hint.template.as_deref()).unwrap_or_else(|| {
+            seen.push((hint.template.as_deref(), 0));
             seen.len() - 1
         });
         seen[known].1 += 1;
@@ -186,7 +194,7 @@ mod tests {
                 kind: HintKind::Remedy,
                 text: Some("changes the cluster; needs os:admin".to_owned()),
                 command: Some("talosctl --context 'my prod' -e 10.0.0.1 -n 10.0.0.3 reboot".to_owned()),
-                template: Some("{talosctl} -n {} reboot"),
+                template: Some("{talosctl} -n {} reboot".into()),
             })
         );
         assert_eq!(

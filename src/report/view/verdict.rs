@@ -59,7 +59,7 @@ const MACHINE: usize = 63;
 pub(crate) fn identity(report: &Report) -> String {
     let at = report.finished_at.strftime("%Y-%m-%d %H:%M UTC");
     let cluster = cluster(&report.sources).map(|cluster| format!("{cluster}, ")).unwrap_or_default();
-    format!("{cluster}{at}, cluster-health {}", env!("CARGO_PKG_VERSION"))
+    format!("{cluster}{at}, cluster-health {}", clean(&report.tool.version))
 }
 
 /// What the user calls the cluster, and the server that was asked; `None`: no file names either.

@@ -29,6 +29,7 @@ use crate::report::view::verdict as words;
 use crate::report::view::wording::count;
 use crate::report::{Report, Sources};
 use crate::text::duration::human;
+use crate::text::sanitize::clean;
 use parts::{Foreign, proportions, status_word};
 
 const STYLE: &str = include_str!("style.css");
@@ -96,7 +97,7 @@ fn page(report: &Report) -> Markup {
                     }
                 }
                 footer {
-                    p { "cluster-health " (env!("CARGO_PKG_VERSION")) ". The JSON report has every detail, for programs." }
+                    p { "cluster-health " (clean(&report.tool.version)) ". The JSON report has every detail, for programs." }
                 }
                 script { (PreEscaped(SCRIPT)) }
             }

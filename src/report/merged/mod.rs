@@ -1,0 +1,360 @@
+//! Reports of several clusters, read as one.
+//!
+//! Nothing gets better by being merged. A cluster counts as healthy only by a report that shows it, and what cannot be used is
+//! named: in whatever groups and order reports are merged, the result is the same. So a merged report keeps what its result
+//! rests on: the expected names and the largest age that were asked for, and the files that could not be read.
+
+pub(crate) mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::format::json;
+use super::history::History;
+use super::view::grid::{self, Grid};
+use super::view::wording::{count, skip_reason};
+use super::{CheckReport, Granularity, Report, ledger};
+use crate::model::{Exit, Finding, Kind, Outcome, Stage, Status, Target};
+use crate::text::duration::human;
+use crate::text::sanitize::clean;
+use crate::text::{joined, some};
+
+/// The clocks of two machines differ by less.
+const SKEW: Duration = Duration::from_secs(60);
+/// Clusters that are named of many.
+const NAMES: usize = 10;
+
+/// Everything that was read. The order of its parts says nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Merged {
+    members: Vec<Member>,
+    /// Files that cannot be used, and why.
+    unusable: BTreeSet<(String, String)>,
+    /// Clusters that there should be; `None`: nobody has said.
+    expected: Option<BTreeSet<String>>,
+    max_age: Option<Duration>,
+}
+
+/// A report, and where it was read from.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) file: String,
+    /// When it was read, its run had not even ended by the reader's clock.
+    pub(crate) is_of_future: bool,
+    /// Without what passed.
+    pub(crate) report: Report,
+}
+
+impl Member {
+    pub(crate) fn new(file: &str, report: Report, now: Timestamp) -> Self {
+        let is_of_future = report.finished_at.max(report.started_at) > now + SKEW;
+        Self { file: clean(file), is_of_future, report: reduced(report) }
+    }
+
+    fn name(&self) -> String {
+        name(&self.report)
+    }
+
+    /// By whichever of its times is further back: the clock of a runner can be set in the middle of a run.
+    fn age(&self, now: Timestamp) -> SignedDuration {
+        let ended = self.report.started_at.checked_add(self.report.took).unwrap_or(self.report.started_at);
+        now.duration_since(self.report.finished_at.min(ended))
+    }
+}
+
+/// What the cluster is called, in the report itself and in `--expect`.
+pub(crate) fn name(report: &Report) -> String {
+    let name = report.sources.name().or_else(|| report.sources.asked()).map(clean);
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "(without a name)".to_owned())
+}
+
+/// Problems and causes in full. What passed is counted, and nothing else is known of it.
+fn reduced(mut report: Report) -> Report {
+    for check in &mut report.checks {
+        check.findings = essential(check).into();
+        check.left_out.clear();
+        if is_brief(check) {
+            *check = CheckReport {
+                status: check.status,
+                findings: std::mem::take(&mut check.findings),
+                rounds: if check.status.is_some() { report.rounds } else { 0 },
+                ..CheckReport::unjudged(check.check, check.selection)
+            };
+        }
+    }
+    report.sources.nodes = Vec::new().into();
+    report.history = History::default();
+    report.junit = Granularity::Check;
+    report
+}
+
+fn essential(check: &CheckReport) -> Vec<Finding> {
+    let is_kept = |finding: &&Finding| matches!(finding.outcome, Outcome::Problem(_) | Outcome::Blocked(_));
+    let mut findings: Vec<Finding> = check.findings.iter().filter(is_kept).cloned().collect();
+    if check.findings.iter().any(|finding| matches!(finding.outcome, Outcome::Pass(_))) {
+        findings.push(Finding::new(Target::cluster(), Outcome::Pass(None)));
+    } else if findings.is_empty() && !check.findings.is_empty() {
+        let reason = skip_reason(check).unwrap_or_default();
+        findings.push(Finding::new(Target::cluster(), Outcome::Skip(reason)));
+    }
+    findings
+}
+
+/// It needs no entry of its own: its name says all.
+pub(crate) fn is_brief(check: &CheckReport) -> bool {
+    !check.selection.runs() || matches!(check.status, Some(Status::Pass | Status::Skip))
+}
+
+/// From what weighs most: one file that cannot be used must not hide an unhealthy cluster.
+const PRECEDENCE: [Exit; 6] =
+    [Exit::Unhealthy, Exit::Refused, Exit::Configuration, Exit::Undetermined, Exit::Deadline, Exit::Healthy];
+
+fn rank(exit: Exit) -> usize {
+    PRECEDENCE.iter().position(|it| *it == exit).unwrap_or(0)
+}
+
+pub(crate) fn worse(one: Exit, other: Exit) -> Exit {
+    if rank(one) <= rank(other) { one } else { other }
+}
+
+/// One cluster, or one file that is of none.
+pub(crate) struct Row<'a> {
+    pub(crate) name: String,
+    pub(crate) exit: Exit,
+    pub(crate) member: Option<&'a Member>,
+    /// Why it does not count as healthy, beside its checks.
+    pub(crate) concerns: Vec<String>,
+    /// Whatever it shows, it is not of now.
+    is_outdated: bool,
+}
+
+/// What is known at a time.
+pub(crate) struct Overview<'a> {
+    pub(crate) merged: &'a Merged,
+    /// The worst first.
+    pub(crate) rows: Vec<Row<'a>>,
+    pub(crate) exit: Exit,
+    pub(crate) missing: Vec<&'a str>,
+    /// What changes no exit code.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Merged {
+    pub(crate) fn of(member: Member) -> Self {
+        Self { members: vec![member], ..Self::default() }
+    }
+
+    pub(crate) fn unusable(file: &str, why: &str) -> Self {
+        Self { unusable: BTreeSet::from([(clean(file), clean(why))]), ..Self::default() }
+    }
+
+    pub(crate) fn stored(
+        members: Vec<Member>,
+        unusable: BTreeSet<(String, String)>,
+        expected: Option<BTreeSet<String>>,
+        max_age: Option<Duration>,
+    ) -> Self {
+        Self { members, unusable, expected, max_age }
+    }
+
+    pub(crate) fn expecting(self, expected: Option<BTreeSet<String>>, max_age: Option<Duration>) -> Self {
+        self.with(Self { expected, max_age, ..Self::default() })
+    }
+
+    /// Both together.
+    pub(crate) fn with(mut self, other: Self) -> Self {
+        self.members.extend(other.members);
+        self.unusable.extend(other.unusable);
+        self.expected = match (self.expected, other.expected) {
+            (Some(mut one), Some(more)) => {
+                one.extend(more);
+                Some(one)
+            }
+            (one, more) => one.or(more),
+        };
+        self.max_age = match (self.max_age, other.max_age) {
+            (Some(one), Some(more)) => Some(one.min(more)),
+            (one, more) => one.or(more),
+        };
+        self
+    }
+
+    pub(crate) fn unusable_files(&self) -> &BTreeSet<(String, String)> {
+        &self.unusable
+    }
+
+    pub(crate) fn expected(&self) -> Option<&BTreeSet<String>> {
+        self.expected.as_ref()
+    }
+
+    pub(crate) fn max_age(&self) -> Option<Duration> {
+        self.max_age
+    }
+
+    pub(crate) fn overview(&self, now: Timestamp) -> Overview<'_> {
+        let mut files: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        let mut counted: BTreeMap<String, usize> = BTreeMap::new();
+        for member in &self.members {
+            files.entry(member.name()).or_default().insert(&member.file);
+            *counted.entry(member.name()).or_default() += 1;
+        }
+        let mut rows: Vec<Row<'_>> = self.members.iter().map(|member| self.row(member, now)).collect();
+        for row in &mut rows {
+            if counted[&row.name] > 1 {
+                let files = some(files[&row.name].iter(), NAMES);
+                row.doubt(format!("there are {} of {}: {files}", count(counted[&row.name], "report"), row.name));
+            }
+        }
+        let missing: Vec<&str> =
+            self.expected.iter().flatten().filter(|name| !counted.contains_key(*name)).map(String::as_str).collect();
+        rows.extend(missing.iter().map(|name| Row::without_report(name, "missing: there is no report of it")));
+        rows.extend(self.unusable.iter().map(|(file, why)| Row::without_report(file, &format!("unreadable: {why}"))));
+        rows.sort_by_cached_key(|row| (rank(row.exit), row.name.clone(), row.member.map(Member::key)));
+        let exit = rows.iter().map(|row| row.exit).reduce(worse).unwrap_or(Exit::Undetermined);
+        let unexpected: Vec<&String> =
+            counted.keys().filter(|name| self.expected.as_ref().is_some_and(|it| !it.contains(*name))).collect();
+        let mut notes = Vec::new();
+        if !unexpected.is_empty() {
+            notes.push(format!("not expected: {}", some(unexpected.iter(), NAMES)));
+        }
+        if self.expected.is_none() {
+            notes.push("a cluster without a report cannot be noticed; name all of them with --expect".to_owned());
+        }
+        Overview { merged: self, rows, exit, missing, notes }
+    }
+
+    fn row<'a>(&self, member: &'a Member, now: Timestamp) -> Row<'a> {
+        let Member { report, .. } = member;
+        let exit = ledger::gate(report);
+        let mut row = Row { name: member.name(), exit, member: Some(member), concerns: Vec::new(), is_outdated: false };
+        if !report.complete {
+            row.doubt("incomplete: the run did not come to its end".to_owned());
+        } else if report.exit == Exit::Healthy && exit != Exit::Healthy {
+            row.doubt("nothing was checked".to_owned());
+        }
+        let age = member.age(now);
+        if member.is_of_future {
+            row.is_outdated = true;
+            row.doubt("it is of the future: the clock of its runner or of this machine is wrong".to_owned());
+        } else if let Some(most) = self.max_age
+            && age > SignedDuration::try_from(most).unwrap_or(SignedDuration::MAX)
+        {
+            row.is_outdated = true;
+            row.doubt(format!("old: it ended {} ago", human(age.unsigned_abs())));
+        }
+        row
+    }
+}
+
+impl Member {
+    /// Where two are of one cluster.
+    fn key(&self) -> (Timestamp, String, String) {
+        (self.report.finished_at, self.file.clone(), json::reduced_text(&self.report))
+    }
+}
+
+impl Row<'_> {
+    fn without_report(name: &str, concern: &str) -> Self {
+        let concerns = vec![concern.to_owned()];
+        Self { name: name.to_owned(), exit: Exit::Undetermined, member: None, concerns, is_outdated: false }
+    }
+
+    fn doubt(&mut self, concern: String) {
+        self.exit = worse(self.exit, Exit::Undetermined);
+        self.concerns.push(concern);
+    }
+
+    pub(crate) fn report(&self) -> Option<&Report> {
+        self.member.map(|member| &member.report)
+    }
+
+    /// For its mark.
+    pub(crate) fn status(&self) -> Status {
+        match self.exit {
+            Exit::Healthy => Status::Pass,
+            Exit::Unhealthy => Status::Fail,
+            _ => Status::Error,
+        }
+    }
+
+    /// `unhealthy`, or why it is not known.
+    pub(crate) fn state(&self) -> &'static str {
+        match self.exit {
+            Exit::Healthy => "healthy",
+            Exit::Unhealthy => "unhealthy",
+            Exit::Refused => "refused",
+            Exit::Configuration => "not checked",
+            Exit::Deadline => "not healthy in time",
+            Exit::Undetermined
+            | Exit::Usage
+            | Exit::NothingChecked
+            | Exit::Internal
+            | Exit::ReportNotWritten
+            | Exit::Hangup
+            | Exit::Interrupted
+            | Exit::Terminated => "undetermined",
+        }
+    }
+}
+
+impl Overview<'_> {
+    /// One report, of which nothing was expected that it is not.
+    pub(crate) fn is_of_one(&self) -> bool {
+        self.rows.len() == 1 && self.rows.iter().all(|row| !row.is_outdated)
+    }
+
+    /// The line that people grep for: `unhealthy: 1 unhealthy, 2 undetermined, 17 healthy of 20 clusters, exit code 1`.
+    pub(crate) fn verdict(&self) -> String {
+        let mut states: Vec<(&str, usize)> = Vec::new();
+        for row in &self.rows {
+            match states.iter_mut().find(|(state, _)| *state == row.state()) {
+                Some((_, n)) => *n += 1,
+                None => states.push((row.state(), 1)),
+            }
+        }
+        let states = joined(states.iter().map(|(state, n)| format!("{n} {state}")));
+        let result = ledger::result(self.exit).name();
+        let all = count(self.rows.len(), "cluster");
+        match self.exit {
+            Exit::Healthy => format!("{result}: {states} of {all}"),
+            _ if self.rows.is_empty() => format!("{result}: no report, exit code {}", self.exit.code()),
+            exit => format!("{result}: {states} of {all}, exit code {}", exit.code()),
+        }
+    }
+
+    /// Cluster × stage. Of what has no report, nothing is known.
+    pub(crate) fn grid(&self) -> Grid {
+        let known: Vec<_> = self.rows.iter().map(|row| (row.name.clone(), row.report().map(stages))).collect();
+        let shown =
+            |stage: &Stage| known.iter().any(|(_, stages)| stages.as_ref().is_some_and(|it| it.contains_key(stage)));
+        let columns: Vec<Stage> = Stage::ALL.into_iter().filter(shown).collect();
+        let rows = known.into_iter().map(|(name, stages)| {
+            let cell = |stage: &Stage| match &stages {
+                Some(stages) => stages.get(stage).copied().flatten(),
+                None => Some(Status::Error),
+            };
+            grid::Row {
+                target: Target::new(Kind::Workload, name),
+                role: None,
+                cells: columns.iter().map(cell).collect(),
+                found: vec![None; columns.len()],
+            }
+        });
+        Grid { rows: rows.collect(), stages: columns }
+    }
+}
+
+/// The worst of each stage that has checks.
+fn stages(report: &Report) -> BTreeMap<Stage, Option<Status>> {
+    let mut stages: BTreeMap<Stage, Option<Status>> = BTreeMap::new();
+    for check in report.checks.iter().filter(|check| check.selection.runs()) {
+        let worst = stages.entry(check.check.stage).or_default();
+        *worst = (*worst).max(Some(check.shown_status()).filter(|status| *status != Status::Skip));
+    }
+    stages
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Reports that were stored as JSON, and are read again.
+//!
+//! A stored file is foreign input: somebody may have cut it, edited it or made it up. Its texts are cleaned as those of a
+//! cluster are, and it counts only if what it says of the whole follows from its checks. Whatever is read, a report is never
+//! better than its checks are.
+
+mod document;
+
+use serde::Deserialize;
+
+use jiff::Timestamp;
+
+use self::document::{Document, MergedDocument};
+use super::format::json;
+use super::ledger;
+use super::merged::{self, Merged};
+use super::{Report, RunResult, Selection};
+use crate::model::Status;
+use crate::text::sanitize::clean;
+
+/// Most bytes of a file. A report of 20,000 machines in trouble has some 50 MB.
+pub(crate) const LARGEST: u64 = 128 << 20;
+
+/// What any document says of itself.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Header {
+    schema_version: String,
+    kind: String,
+}
+
+/// What a file has.
+pub(crate) enum Stored {
+    One(Box<Report>),
+    Several(Merged),
+}
+
+/// What is in these bytes, or why they cannot be used, in words. Of a merged report, `now` shows which parts are old.
+pub(crate) fn read(bytes: &[u8], now: Timestamp) -> Result<Stored, String> {
+    let header: Header = parsed(bytes)?;
+    let is_known = header.schema_version.strip_prefix("1.").is_some_and(|minor| minor.parse::<u32>().is_ok());
+    if !is_known {
+        return Err(format!("version {} of its schema is not known", clean(&header.schema_version)));
+    }
+    match header.kind.as_str() {
+        json::KIND => Ok(Stored::One(Box::new(parsed::<Document>(bytes)?.checked()?))),
+        json::KIND_MERGED => {
+            let document: MergedDocument = parsed(bytes)?;
+            let merged = document.merged(now)?;
+            let known = merged.overview(now).exit;
+            // What was old or missing then is so now.
+            if document.exit().is_none_or(|exit| merged::worse(known, exit) != known) {
+                return Err(format!("its exit code contradicts its reports, which come to {}", known.code()));
+            }
+            Ok(Stored::Several(merged))
+        }
+        other => Err(format!("its kind is {}, not {}", clean(other), json::KIND)),
+    }
+}
+
+fn parsed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| clean(&error.to_string()))
+}
+
+/// The parts of a report have to agree: result and exit code follow from the checks, and each check's status from its findings.
+fn agrees(report: &Report) -> Result<(), String> {
+    for check in &report.checks {
+        let worst = check.findings.iter().map(|finding| finding.outcome.status()).max();
+        let expected = match (check.selection, check.status) {
+            (Selection::NotSelected(_), _) | (_, None) => worst.is_none() && check.status.is_none(),
+            (_, Some(status)) => status == worst.unwrap_or(Status::Error),
+        };
+        if !expected {
+            return Err(format!("the status of {} contradicts what it found", check.check.id));
+        }
+    }
+    if !ledger::can_end_so(report) || (report.result == RunResult::Healthy && report.rounds == 0) {
+        return Err(format!(
+            "its result ({}, exit code {}) contradicts its checks",
+            report.result.name(),
+            report.exit.code()
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

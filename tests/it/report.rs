@@ -1,0 +1,109 @@
+//! `report`: stored reports in other formats, and those of several clusters as one.
+
+use std::path::Path;
+
+use crate::cluster::cluster;
+use crate::harness::{Outcome, Program, program};
+
+/// Reports of a healthy cluster and of one whose worker is down, as runs leave them, under these names.
+fn stored() -> (String, String) {
+    let cluster = cluster();
+    let run = |name: &str| cluster.program().args(["-o", "json", "--cluster-name", name]).run();
+    let healthy = run("prod-a");
+    healthy.is(0, &[]);
+    cluster.change(|world| world.power_off("worker-1"));
+    let unhealthy = run("prod-b");
+    unhealthy.is(1, &[]);
+    (healthy.stdout, unhealthy.stdout)
+}
+
+fn report(files: &[(&str, &str)], options: &[&str]) -> Outcome {
+    let run = files.iter().fold(program(), |run, (name, content)| run.file(name, content));
+    let paths: Vec<_> = files.iter().map(|(name, _)| *name).collect();
+    run.args(["report"]).args(paths).args(options).run()
+}
+
+#[test]
+fn many_clusters_are_one_verdict() {
+    let (healthy, unhealthy) = stored();
+    let (a, b) = (("a.json", healthy.as_str()), ("b.json", unhealthy.as_str()));
+    report(&[a, b], &["--expect", "prod-a,prod-b"])
+        .is(1, &["unhealthy: 1 unhealthy, 1 healthy of 2 clusters, exit code 1", "prod-b: unhealthy", "worker-1"]);
+    report(&[a], &["--expect", "prod-a"]).is(0, &["healthy: prod-a"]);
+    // One without a report, of twenty.
+    let names: Vec<String> = (1..=20).map(|n| format!("site-{n}")).collect();
+    let present: Vec<(String, String)> =
+        names[..19].iter().map(|name| (format!("{name}.json"), healthy.replace("prod-a", name))).collect();
+    let files: Vec<_> = present.iter().map(|(file, content)| (file.as_str(), content.as_str())).collect();
+    let list = format!("# all of them\n\n{}\n", names.join("\n"));
+    let run = files.iter().fold(program().file("sites", &list), |run, (name, content)| run.file(name, content));
+    let paths: Vec<_> = files.iter().map(|(name, _)| *name).collect();
+    let outcome = run.args(["report", "--expect-file", "sites"]).args(&paths).run();
+    outcome.is(69, &["1 undetermined, 19 healthy of 20 clusters, exit code 69", "site-20: undetermined", "missing"]);
+    report(&files, &[]).is(0, &["a cluster without a report cannot be noticed"]);
+}
+
+#[test]
+fn a_merged_report_is_read_again() {
+    let (healthy, unhealthy) = stored();
+    let merged = report(&[("a.json", &healthy), ("b.json", &unhealthy)], &["-o", "json"]);
+    assert_eq!(merged.json()["kind"], "ClusterHealthMerged");
+    let both = report(&[("a.json", &healthy), ("b.json", &unhealthy)], &[]);
+    let again = report(&[("merged.json", &merged.stdout)], &[]);
+    assert_eq!((again.code, again.stdout), (1, both.stdout));
+    for (format, words) in [
+        ("junit", "classname=\"cluster-health.prod-b.run\""),
+        ("markdown", "### What is wrong"),
+        ("prometheus", "cluster_health_healthy{cluster=\"prod-b\"} 0"),
+    ] {
+        report(&[("merged.json", &merged.stdout)], &["-o", format]).is(1, &[words]);
+    }
+    for format in ["tap", "html"] {
+        report(&[("merged.json", &merged.stdout)], &["-o", format]).is(2, &["no place for several clusters"]);
+    }
+    report(&[("a.json", &healthy)], &["-o", "ndjson"]).is(2, &["choose another format"]);
+}
+
+#[test]
+fn what_is_old_or_there_twice_does_not_count() {
+    let (healthy, _) = stored();
+    let a = ("a.json", healthy.as_str());
+    report(&[a], &["--max-age", "1h"]).is(0, &["healthy: prod-a"]);
+    report(&[a], &["--max-age", "0s"]).is(69, &["prod-a: undetermined", "old: it ended"]);
+    report(&[a, ("b.json", &healthy)], &[]).is(69, &["there are 2 reports of prod-a: a.json, b.json"]);
+    let later = healthy.replace("\"finishedAt\": \"2", "\"finishedAt\": \"3");
+    assert_ne!(later, healthy);
+    report(&[("a.json", &later)], &[]).is(69, &["it is of the future"]);
+}
+
+/// Whatever a path leads to: no success, no wait, and the file is named.
+#[test]
+fn what_is_no_report_is_named_and_never_a_success() {
+    let (healthy, _) = stored();
+    let cut = &healthy[..healthy.len() / 2];
+    for (content, why) in [
+        (cut, "unreadable: EOF while parsing"),
+        ("", "unreadable: EOF while parsing"),
+        ("{\"schemaVersion\": \"2.0\", \"kind\": \"ClusterHealthReport\"}", "version 2.0 of its schema is not known"),
+        (&healthy.replace("\"exitCode\": 0", "\"exitCode\": 1"), "contradicts its checks"),
+        (&healthy.replace("\"complete\": true", "\"complete\": false"), "contradicts its checks"),
+    ] {
+        report(&[("a.json", content)], &[]).is(69, &["a.json: undetermined", why]);
+    }
+    let of = |run: Program, path: &Path| run.args(["report"]).args([path]).run();
+    let run = program();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        run.path("pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    let pipe = run.path("pipe");
+    of(run, &pipe).is(69, &["is not a regular file"]);
+    of(program(), Path::new("/")).is(69, &["is not a regular file"]);
+    of(program(), Path::new("/dev/zero")).is(69, &["is not a regular file"]);
+    of(program(), Path::new("no-such.json")).is(69, &["no-such.json: undetermined"]);
+    program().args(["report"]).run().is(2, &[]);
+}
