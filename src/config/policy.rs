@@ -341,7 +341,10 @@ fn described(error: &Error) -> (String, Option<String>) {
         }
         Error::MultipleDocuments { .. } => ("there is more than one YAML document".to_owned(), None),
         Error::Eof { .. } => ("the file ends before it says anything".to_owned(), None),
-        _ => ("is not a value that can stand here, or not valid YAML".to_owned(), None),
+        _ => {
+            let hint = "a text with braces, brackets, `#` or `: ` has to be in single quotes".to_owned();
+            ("is not a value that can stand here, or not valid YAML".to_owned(), Some(hint))
+        }
     }
 }
 
@@ -383,12 +386,12 @@ mod tests {
             ),
             (
                 "apiVersion: cluster-health/v1\nexpect: {workers: many}\n",
-                "policy `p.yaml`: line 2, column 19: is not a value that can stand here, or not valid YAML",
+                "policy `p.yaml`: line 2, column 19: is not a value that can stand here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
             ),
             ("", "policy `p.yaml`: line 1, column 1: the file ends before it says anything"),
             (
                 "apiVersion: [",
-                "policy `p.yaml`: line 1, column 13: is not a value that can stand here, or not valid YAML",
+                "policy `p.yaml`: line 1, column 13: is not a value that can stand here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
             ),
         ] {
             assert_eq!(refused(text), expected, "{text}");

@@ -226,10 +226,12 @@ reported as such.\n\n\
         let headline = format!("Kubernetes RBAC does not allow this user what {} needs", checks_of(&signs));
         let look = Hint::run("{kubectl} auth can-i --list", []);
         // The role without what only an upgrade asks for would be refused again.
-        let grant = if symptoms.snapshot.asked.upgrade == Upgrade::default() {
-            "cluster-health rbac | {kubectl} apply -f -"
-        } else {
-            "cluster-health rbac --upgrade | {kubectl} apply -f -"
+        let asked = &symptoms.snapshot.asked;
+        let grant = match (asked.upgrade != Upgrade::default(), !asked.policy.require.is_empty()) {
+            (false, false) => "cluster-health rbac | {kubectl} apply -f -",
+            (true, false) => "cluster-health rbac --upgrade | {kubectl} apply -f -",
+            (false, true) => "cluster-health rbac --policy FILE | {kubectl} apply -f -",
+            (true, true) => "cluster-health rbac --upgrade --policy FILE | {kubectl} apply -f -",
         };
         vec![
             Recognized::new(KUBERNETES_RIGHTS.id, headline)

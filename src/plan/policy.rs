@@ -203,6 +203,9 @@ impl Reader<'_> {
         let is_of_credentials = matches!(check.id, CheckId::TalosCredentials | CheckId::K8sCredentials);
         let why = match check.stage {
             Stage::Upgrade => "what stands in the way of an upgrade cannot be accepted",
+            Stage::Policy if check.id == CheckId::PolicyRequire => {
+                "what the policy requires cannot be accepted; give the entry of `require` the `severity: warn`"
+            }
             Stage::Policy => "what is wrong with the policy cannot be accepted",
             Stage::Server => "the second opinion cannot be accepted; leave `--server` out",
             _ if is_of_credentials => "what is wrong with credentials cannot be accepted",

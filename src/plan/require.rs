@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use serde_saphyr::Spanned;
 
-use super::Usage;
 use super::policy::duration;
-use crate::checks;
+use super::{Usage, selection};
+use crate::checks::{self, Check};
 use crate::cli::{CheckOptions, VerdictOptions};
 use crate::config::policy::{self as config, Demands, Document};
 use crate::model::{CheckId, Severity};
-use crate::snapshot::{Demand, Objects, Place, Predicate, Require, Requirement};
+use crate::snapshot::{Demand, FieldIs, Objects, Place, Predicate, Require, Requirement};
 use crate::text::json_path::JsonPath;
 use crate::text::nearest;
 
@@ -136,7 +136,8 @@ impl Reader<'_> {
                 return Err(self.error(selector, "`name` means one object, so there is nothing to select"));
             }
             let is_fit = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.' | '_' | ':');
-            if !(1..=LONGEST).contains(&name.value.len()) || !name.value.chars().all(is_fit) {
+            let is_between = name.value.starts_with('.') || name.value.ends_with('.');
+            if !(1..=LONGEST).contains(&name.value.len()) || is_between || !name.value.chars().all(is_fit) {
                 return Err(self.error(name, "this is no name of an object"));
             }
         }
@@ -155,18 +156,11 @@ impl Reader<'_> {
         requirements.map(|it| (text.to_owned(), it)).ok_or_else(|| self.error(given, problem))
     }
 
-    fn field_selector(&self, given: &Spanned<String>) -> Result<String, Usage> {
+    fn field_selector(&self, given: &Spanned<String>) -> Result<(String, Vec<FieldIs>), Usage> {
         let text = given.value.trim();
-        let is_part = |part: &str| {
-            let (field, value) = part.split_once('=').unwrap_or((part, ""));
-            let field = field.trim_end_matches('!');
-            let is_field = !field.is_empty() && field.chars().all(|it| it.is_ascii_alphanumeric() || it == '.');
-            part.contains('=') && is_field && !value.trim_start_matches('=').contains(['=', '!'])
-        };
-        if text.len() > LONGEST || !text.split(',').all(is_part) {
-            return Err(self.error(given, "expected fields such as `spec.type=LoadBalancer,status.phase!=Failed`"));
-        }
-        Ok(text.to_owned())
+        let fields = text.split(',').map(field_is).collect::<Option<Vec<_>>>().filter(|_| text.len() <= LONGEST);
+        let problem = "expected fields such as `spec.type=LoadBalancer,status.phase!=Failed`";
+        fields.map(|it| (text.to_owned(), it)).ok_or_else(|| self.error(given, problem))
     }
 
     fn demand<T>(&self, place: &Spanned<T>, text: &str, or_else: Option<&String>) -> Result<Demand, Usage> {
@@ -191,18 +185,18 @@ impl Reader<'_> {
             let (path, rest) = path(rest, "jsonpath=")?;
             match rest.strip_prefix('=') {
                 None if rest.is_empty() => Predicate::Present(path),
-                None => return Err(error("expected `=` and a value after the path, or nothing")),
+                None => return Err(error("expected `=` and a value right after the path, or nothing")),
                 Some(value) => {
-                    let value = value.trim_matches(['\'', '"']);
-                    if !(1..=LONGEST).contains(&value.chars().count()) {
-                        return Err(error(&format!("expected a value of 1 to {LONGEST} characters after the path")));
+                    let value = unquoted(value);
+                    if value.starts_with('=') || !(1..=LONGEST).contains(&value.chars().count()) {
+                        return Err(error(&format!("expected `=` and 1 to {LONGEST} characters after the path")));
                     }
                     Predicate::Equal { path, value: value.to_owned(), or_else: or_else.cloned() }
                 }
             }
         } else if let Some(rest) = text.strip_prefix("age=") {
             let (path, rest) = path(rest, "age=")?;
-            let than = rest.strip_prefix('<').and_then(duration);
+            let than = rest.trim_start().strip_prefix('<').and_then(|than| duration(than.trim()));
             let than = than.filter(|than| than.is_positive() && *than <= OLDEST);
             let than = than.ok_or_else(|| error("expected `<` and a duration after the path, such as `<24h`"))?;
             Predicate::Younger { path, than }
@@ -211,6 +205,12 @@ impl Reader<'_> {
         };
         Ok(Demand { text: text.to_owned(), predicate })
     }
+}
+
+/// Without the quotes of a shell, which are often copied along.
+fn unquoted(value: &str) -> &str {
+    let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
+    inner('\'').or_else(|| inner('"')).unwrap_or(value)
 }
 
 fn is_label(text: &str) -> bool {
@@ -239,6 +239,16 @@ fn outside_parentheses(text: &str) -> Option<Vec<&str>> {
     }
     parts.push(&text[begin..]);
     (!is_inside).then_some(parts)
+}
+
+/// One part of a field selector.
+fn field_is(part: &str) -> Option<FieldIs> {
+    let (path, value) = part.trim().split_once('=')?;
+    let (path, is_not) = path.strip_suffix('!').map_or((path, false), |path| (path, true));
+    let value = if is_not { value } else { value.strip_prefix('=').unwrap_or(value) };
+    let is_path = !path.is_empty() && path.chars().all(|it| it.is_ascii_alphanumeric() || it == '.');
+    let is_value = !value.contains(['=', '!', '\\']);
+    (is_path && is_value).then(|| FieldIs { path: path.to_owned(), is_not, value: value.to_owned() })
 }
 
 /// One part of a selector.
@@ -295,11 +305,13 @@ pub(super) fn narrow(
     let warn_only = take(&names, "warn-only", &mut verdict.warn_only)?;
     let fail_on = take(&names, "fail-on", &mut verdict.fail_on)?;
     if !chosen.is_empty() {
-        let require = CheckId::PolicyRequire.name();
-        if !checks.check.iter().any(|it| it == require) {
+        // Several patterns are a union, and a wider one names all entries.
+        let is_required = |check: &&&Check| check.id == CheckId::PolicyRequire;
+        let all = checks::ALL.iter().find(is_required);
+        if !all.is_some_and(|check| checks.check.iter().any(|it| selection::fits(check, it))) {
             entries.retain(|entry| chosen.contains(&entry.name()));
         }
-        checks.check.push(require.to_owned());
+        checks.check.push(CheckId::PolicyRequire.name().to_owned());
     }
     entries.retain(|entry| !skipped.contains(&entry.name()));
     let is_left = |name: &&String| entries.iter().any(|entry| entry.name() == **name);
@@ -374,9 +386,9 @@ mod tests {
             (with("for: []"), "expected 1 to 10 predicates"),
             (with("for: 'condition='"), "expected a condition such as"),
             (with("for: 'jsonpath={.a..b}=1'"), "line 3, column 34: character 15 of `for`: `..` is not supported"),
-            (with("for: 'jsonpath={.a}=='"), "accepted"),
-            (with("for: 'jsonpath={.a}='"), "expected a value of 1 to 256 characters"),
-            (with("for: 'jsonpath={.a}x'"), "expected `=` and a value after the path"),
+            (with("for: 'jsonpath={.a}==x'"), "expected `=` and 1 to 256 characters"),
+            (with("for: 'jsonpath={.a}='"), "expected `=` and 1 to 256 characters"),
+            (with("for: 'jsonpath={.a}x'"), "expected `=` and a value right after the path"),
             (with("for: 'age={.a}<'"), "expected `<` and a duration"),
             (with("for: 'age={.a}<0s'"), "expected `<` and a duration"),
             (with("for: 'age={.a}>1h'"), "expected `<` and a duration"),

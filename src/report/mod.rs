@@ -435,8 +435,11 @@ impl Report {
     /// All of the cluster was judged, and nothing is wrong but what stands in the way of an upgrade or a drain.
     pub(crate) fn is_healthy_but_not_ready(&self) -> bool {
         use NotSelected::{Check, Level};
-        let is_of_cluster =
-            |check: &&CheckReport| !matches!(check.check.stage, Stage::Upgrade | Stage::Policy | Stage::Server);
+        // What a policy requires of objects is as much of the cluster as its own checks.
+        let is_of_cluster = |check: &&CheckReport| {
+            let is_beside = matches!(check.check.stage, Stage::Upgrade | Stage::Policy | Stage::Server);
+            !is_beside || check.check.id == CheckId::PolicyRequire
+        };
         let is_left_out = |check: &CheckReport| matches!(check.selection, Selection::NotSelected(Check | Level));
         let is_fine = |check: &CheckReport| check.shown_status().is_fine() && !is_left_out(check);
         self.result == RunResult::Unhealthy && self.checks.iter().filter(is_of_cluster).all(is_fine)

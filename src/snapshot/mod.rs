@@ -35,8 +35,8 @@ pub(crate) use missing::{Missing, Source};
 pub(crate) use observe::{Observe, Patience, Suspects};
 pub(crate) use policy::{Acceptance, Declared, ExcuseState, Policy, Thresholds};
 pub(crate) use require::{
-    Demand, Found, ObjectCondition, Objects, Place, Predicate, Replicas, Require, RequiredObject, RequiredObjects,
-    Served,
+    Demand, FieldIs, Found, ObjectCondition, Objects, Place, Predicate, Replicas, Require, RequiredObject,
+    RequiredObjects, Served,
 };
 pub(crate) use talos::{
     Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS, LinkAddress,

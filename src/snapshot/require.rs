@@ -43,7 +43,16 @@ pub(crate) struct Objects {
     pub(crate) name: Option<String>,
     /// As the API takes it, and what it means.
     pub(crate) selector: Option<(String, Vec<Requirement>)>,
-    pub(crate) field_selector: Option<String>,
+    pub(crate) field_selector: Option<(String, Vec<FieldIs>)>,
+}
+
+/// One part of a field selector.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FieldIs {
+    /// `spec.type`
+    pub(crate) path: String,
+    pub(crate) is_not: bool,
+    pub(crate) value: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -129,11 +138,14 @@ pub(crate) struct RequiredObject {
     pub(crate) name: String,
     pub(crate) created: Option<Timestamp>,
     pub(crate) is_deleted: bool,
-    pub(crate) generation: Option<i64>,
+    /// In digits: some controllers write the one that they have observed as a text.
+    pub(crate) generation: Option<String>,
     /// `status.observedGeneration`
-    pub(crate) observed_generation: Option<i64>,
+    pub(crate) observed_generation: Option<String>,
+    /// Something stands in its status.
+    pub(crate) has_status: bool,
     pub(crate) conditions: Vec<ObjectCondition>,
-    /// Of the workloads of `apps`.
+    /// Of the workloads of Kubernetes itself, and of a `PodDisruptionBudget`.
     pub(crate) replicas: Option<Replicas>,
     /// For each demand of the entry, where its path leads.
     pub(crate) found: Vec<Found>,
@@ -145,13 +157,14 @@ pub(crate) struct ObjectCondition {
     pub(crate) status: String,
     pub(crate) reason: String,
     pub(crate) message: String,
-    pub(crate) observed_generation: Option<i64>,
+    pub(crate) observed_generation: Option<String>,
 }
 
 /// Pods of a workload. What is left out is 0, as Go has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replicas {
-    pub(crate) wanted: i64,
+    /// `None`: its status does not say.
+    pub(crate) wanted: Option<i64>,
     /// Of those, as many as the strategy of updates replaces by itself.
     pub(crate) to_update: i64,
     pub(crate) updated: i64,
@@ -170,8 +183,7 @@ pub(crate) enum Found {
     /// Text, a number or a boolean.
     One(Value),
     /// One list or mapping, and whether anything is in it.
-    Composite {
-        is_empty: bool,
-    },
-    Several(usize),
+    Composite { is_empty: bool },
+    /// So many, and whether one of them is empty.
+    Several { number: usize, is_any_empty: bool },
 }

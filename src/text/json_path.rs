@@ -17,8 +17,8 @@ const DEEPEST: usize = 8;
 pub(crate) struct JsonPath {
     /// As it was written: `{.status.phase}`.
     shown: String,
-    /// Its first name: `status`.
-    root: Option<String>,
+    /// It leads to what the object's controller has written, as far as its first part tells.
+    is_of_status: bool,
     query: JpQuery,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Fault {
 impl JsonPath {
     /// Reads a path in braces from the beginning of a text; and what follows it.
     pub(crate) fn parse(text: &str) -> Result<(Self, &str), Fault> {
-        let mut read = Reader { text, at: 0, many: 0, root: None };
+        let mut read = Reader { text, at: 0, many: 0, is_of_status: None };
         // What is quoted for a shell is often copied with its quotes.
         let quote = read.next_if(|it| matches!(it, '\'' | '"'));
         if read.next_if(|it| it == '{').is_none() {
@@ -50,16 +50,15 @@ impl JsonPath {
         {
             return Err(read.fault("the quote is not closed"));
         }
-        Ok((Self { shown, root: read.root, query }, &text[read.at..]))
+        Ok((Self { shown, is_of_status: read.is_of_status.unwrap_or(true), query }, &text[read.at..]))
     }
 
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// It leads to what the object's controller has written.
     pub(crate) fn is_of_status(&self) -> bool {
-        self.root.as_deref() == Some("status")
+        self.is_of_status
     }
 
     /// What the path leads to. `null` is as good as nothing: that is how Go omits a field.
@@ -75,8 +74,8 @@ struct Reader<'a> {
     at: usize,
     /// Wildcards and filters, each of which multiplies the matches.
     many: usize,
-    /// The first name, once it was read.
-    root: Option<String>,
+    /// Known once the first part was read: a wildcard may lead anywhere.
+    is_of_status: Option<bool>,
 }
 
 impl Reader<'_> {
@@ -97,6 +96,7 @@ impl Reader<'_> {
     }
 
     fn one_of_many(&mut self) -> Result<(), Fault> {
+        self.is_of_status.get_or_insert(true);
         self.many += 1;
         if self.many > 1 { Err(self.fault("a path may have one wildcard or filter")) } else { Ok(()) }
     }
@@ -118,7 +118,7 @@ impl Reader<'_> {
                 }
                 Some('.') => {
                     let name = self.name()?;
-                    self.push_name(&mut rfc, name);
+                    self.push_name(&mut rfc, &name);
                 }
                 Some('[') => self.brackets(&mut rfc)?,
                 Some(_) => return Err(self.fault("expected `.`, `[` or `}` here")),
@@ -155,7 +155,7 @@ impl Reader<'_> {
             if self.next_if(|it| it == quote).is_none() || name.is_empty() {
                 return Err(self.fault("expected a name in quotes here"));
             }
-            self.push_name(rfc, name);
+            self.push_name(rfc, &name);
         } else if self.next_if(|it| it == '*').is_some() {
             self.one_of_many()?;
             rfc.push_str("[*]");
@@ -182,7 +182,7 @@ impl Reader<'_> {
         }
     }
 
-    fn push_name(&mut self, rfc: &mut String, name: String) {
+    fn push_name(&mut self, rfc: &mut String, name: &str) {
         rfc.push_str("['");
         for letter in name.chars() {
             if matches!(letter, '\'' | '\\') {
@@ -191,7 +191,7 @@ impl Reader<'_> {
             rfc.push(letter);
         }
         rfc.push_str("']");
-        self.root.get_or_insert(name);
+        self.is_of_status.get_or_insert(name == "status");
     }
 
     /// Comparisons of fields with values, `&&`, `||`, `!` and parentheses; nothing that looks further than one element. Ends before
@@ -222,7 +222,7 @@ impl Reader<'_> {
                 '.' if before == '.' => {
                     return Err(self.fault("`..` is not supported: name the fields on the way"));
                 }
-                '.' | '_' | '@' | '=' | '!' | '<' | '>' | '&' | '|' | '-' | '$' | ' ' => {}
+                '.' | '_' | '@' | '=' | '!' | '<' | '>' | '&' | '|' | '-' | ' ' => {}
                 it if it.is_alphanumeric() => {}
                 _ => return Err(self.fault("this character is not supported in a filter")),
             }
@@ -299,6 +299,8 @@ mod tests {
             ("{.a[?(match (@.b, 'x'))]}", 13, "functions are not supported"),
             ("{.a[?(@.b[*])]}", 11, "this character is not supported"),
             ("{.a[?(@..b)]}", 9, "`..` is not supported"),
+            // From the root, each element would cost as much as the whole object.
+            ("{.a[?(@.b==$.c)]}", 12, "this character is not supported"),
             ("{.a[?(((((((((1)))))))))]}", 14, "too many brackets"),
             ("{.a[1:2]}", 5, "expected `]` here"),
             ("{.a[1,2]}", 5, "expected `]` here"),
@@ -326,6 +328,7 @@ mod tests {
         assert!(JsonPath::parse("'{.a}=1").is_err());
         let is_of_status = |text: &str| JsonPath::parse(text).unwrap().0.is_of_status();
         assert!(is_of_status("{.status.a}") && is_of_status("{$['status'].a}") && !is_of_status("{.spec.status}"));
+        assert!(is_of_status("{.*.a}") && is_of_status("{[?(@.a==1)].status}") && !is_of_status("{.spec.*}"));
     }
 
     /// Whatever is accepted is read and followed without harm.

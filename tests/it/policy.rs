@@ -176,6 +176,10 @@ fn what_a_policy_requires_gates_the_run() {
         (&["--check", "policy.backup"], 1),
         (&["--check", "policy.require"], 1),
         (&["--check", "k8s.dns,policy.storage"], 0),
+        // Several names are a union.
+        (&["--check", "policy.*,policy.storage"], 1),
+        (&["--check", "policy,policy.storage"], 1),
+        (&["--check", "*,policy.storage"], 1),
     ] {
         let judged = with_policy(&cluster, REQUIRE, options);
         assert_eq!(judged.outcome.code, code, "{options:?}: {judged}");

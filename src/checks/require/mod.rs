@@ -72,16 +72,22 @@ fn require(cluster: &Assessment<'_>) -> Verdict {
 /// What is expected, for people.
 fn expected(entry: &Require) -> String {
     let demands = entry.demands.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" and ");
-    let of = match (&entry.of.name, &entry.of.place) {
-        (Some(name), Place::Namespace(namespace)) => format!("{} {namespace}/{name}", entry.of.resource()),
-        (Some(name), _) => format!("{} {name}", entry.of.resource()),
-        (None, Place::Namespace(namespace)) => format!("{} in {namespace}", entry.of.resource()),
-        (None, Place::AllNamespaces) => format!("{} in all namespaces", entry.of.resource()),
-        (None, Place::NoNamespace) => entry.of.resource(),
-    };
+    let of = objects_of(&entry.of);
     match entry.at_least {
         Some(number) => format!("{demands} of at least {number} {of}"),
         None => format!("{demands} of {of}"),
+    }
+}
+
+/// `cronjobs.batch kube-system/talos-backup`, `pods in all namespaces`.
+fn objects_of(of: &Objects) -> String {
+    let resource = of.resource();
+    match (&of.name, &of.place) {
+        (Some(name), Place::Namespace(namespace)) => format!("{resource} {namespace}/{name}"),
+        (Some(name), _) => format!("{resource} {name}"),
+        (None, Place::Namespace(namespace)) => format!("{resource} in {namespace}"),
+        (None, Place::AllNamespaces) => format!("{resource} in all namespaces"),
+        (None, Place::NoNamespace) => resource,
     }
 }
 
@@ -117,49 +123,90 @@ enum Held {
     No(String),
 }
 
+/// An object, and what is seen of it.
+struct Seen<'a> {
+    object: &'a RequiredObject,
+    /// The worst.
+    held: Held,
+    /// Something of it could not be determined, whatever else is wrong with it.
+    unknown: Option<Held>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(entry: &Require, object: &'a RequiredObject, now: Option<Timestamp>) -> Self {
+        let found = object.found.iter().chain(std::iter::repeat(&Found::Nothing));
+        let of_demands = entry.demands.iter().zip(found).map(|(demand, found)| held(object, demand, found, now));
+        let all: Vec<Held> = of_demands.collect();
+        let unknown = all.iter().find(|it| matches!(it, Held::Unknown(_))).cloned();
+        let nothing = Held::Unknown("nothing is required of it".to_owned());
+        Self { object, held: all.into_iter().max().unwrap_or(nothing), unknown }
+    }
+
+    /// `rook-ceph/rook-ceph: {.status.ceph.health} is HEALTH_WARN`
+    fn words(&self, held: &Held) -> String {
+        let name = qualified(self.object);
+        match held {
+            Held::Yes => name,
+            Held::Unknown(why) | Held::NotYet(why) | Held::No(why) => format!("{name}: {why}"),
+        }
+    }
+}
+
 fn judged(entry: &Require, served: &Served) -> Outcome {
     let RequiredObjects { date, objects } = match served {
         Served::Objects(objects) => objects,
         Served::Not(why) => {
-            return Outcome::problem(Problem::error(Reason::KindNotServed, expected(entry), why.as_str()));
+            let problem = Problem::error(Reason::KindNotServed, expected(entry), why.as_str());
+            return Outcome::problem(problem.hint(Hint::run("{kubectl} api-resources -o name", [])));
         }
     };
     if objects.is_empty() {
-        if entry.allow_none && entry.of.name.is_none() {
-            return Outcome::Pass(Some("there are no such objects, which the policy allows".to_owned()));
-        }
-        let observed = if entry.of.name.is_some() { "it does not exist" } else { "there are none" };
-        let problem = Problem::fail(Reason::ObjectMissing, expected(entry), observed);
-        return Outcome::problem(problem.hint(look(&entry.of, None)));
+        return none(entry);
     }
-    let of_object = |it: &RequiredObject| {
-        let found = it.found.iter().chain(std::iter::repeat(&Found::Nothing));
-        let of_demands = entry.demands.iter().zip(found).map(|(demand, found)| held(it, demand, found, *date));
-        (qualified(it), of_demands.max().unwrap_or(Held::Unknown("nothing is required of it".to_owned())))
-    };
-    let seen: Vec<(String, Held)> = objects.iter().map(of_object).collect();
-    let count = |is_it: fn(&Held) -> bool| seen.iter().filter(|(_, held)| is_it(held)).count();
-    let (held, unknown) = (count(|it| *it == Held::Yes), count(|it| matches!(it, Held::Unknown(_))));
+    let seen: Vec<Seen<'_>> = objects.iter().map(|object| Seen::of(entry, object, *date)).collect();
+    let count = |is_it: fn(&Held) -> bool| seen.iter().filter(|it| is_it(&it.held)).count();
+    let (held, wrong) = (count(|it| *it == Held::Yes), count(|it| matches!(it, Held::No(_))));
     let (not_yet, wanted) = (count(|it| matches!(it, Held::NotYet(_))), entry.at_least.unwrap_or(seen.len()));
     if held >= wanted {
         return Outcome::Pass(Some(format!("{held} of {} as required", seen.len())));
     }
-    // Where some are enough, what is not known may be among them.
-    let (reason, is_of_it): (_, fn(&Held) -> bool) = if held + unknown + not_yet < wanted {
-        (Reason::RequirementUnmet, |it| matches!(it, Held::No(_)))
-    } else if entry.at_least.is_some() && unknown > 0 || not_yet == 0 {
-        (Reason::RequirementUnclear, |it| matches!(it, Held::Unknown(_)))
+    let is_unknown = seen.iter().any(|it| it.held != Held::Yes && it.unknown.is_some());
+    // A failure that only warns leaves what is not known as it is. Where some are enough, what is not known may be among them.
+    let reason = if entry.severity == Severity::Warn && is_unknown {
+        Reason::RequirementUnclear
+    } else if seen.len() - wrong < wanted {
+        Reason::RequirementUnmet
+    } else if not_yet == 0 || (entry.at_least.is_some() && is_unknown) {
+        Reason::RequirementUnclear
     } else {
-        (Reason::RequirementProgressing, |it| matches!(it, Held::NotYet(_)))
+        Reason::RequirementProgressing
     };
-    let concerned: Vec<&(String, Held)> = seen.iter().filter(|(_, held)| is_of_it(held)).collect();
+    let concerned: Vec<(&Seen<'_>, &Held)> = seen
+        .iter()
+        .filter_map(|it| match (&reason, &it.held) {
+            (_, Held::Yes) => None,
+            (Reason::RequirementUnclear, _) => Some((it, it.unknown.as_ref()?)),
+            (Reason::RequirementUnmet, held @ Held::No(_))
+            | (Reason::RequirementProgressing, held @ Held::NotYet(_)) => Some((it, held)),
+            _ => None,
+        })
+        .collect();
     let observed = observed(&seen, &concerned, wanted);
     let problem = match reason {
         Reason::RequirementUnclear => Problem::error(reason, expected(entry), observed),
         _ => Problem::fail(reason, expected(entry), observed),
     };
-    let first = concerned.first().and_then(|(name, _)| objects.iter().find(|it| qualified(it) == *name));
-    Outcome::problem(problem.hint(look(&entry.of, first)))
+    Outcome::problem(problem.hint(look(&entry.of, concerned.first().map(|(it, _)| it.object))))
+}
+
+/// The outcome for an entry that no object matches.
+fn none(entry: &Require) -> Outcome {
+    let of = objects_of(&entry.of);
+    if entry.allow_none && entry.of.name.is_none() {
+        return Outcome::Pass(Some(format!("there are no {of}, which the policy allows")));
+    }
+    let observed = if entry.of.name.is_some() { format!("{of} does not exist") } else { format!("there are no {of}") };
+    Outcome::problem(Problem::fail(Reason::ObjectMissing, expected(entry), observed).hint(look(&entry.of, None)))
 }
 
 fn qualified(object: &RequiredObject) -> String {
@@ -169,25 +216,21 @@ fn qualified(object: &RequiredObject) -> String {
     }
 }
 
-/// `rook-ceph/rook-ceph: {.status.ceph.health} is HEALTH_WARN`, or how many there are, and some of them.
-fn observed(seen: &[(String, Held)], concerned: &[&(String, Held)], wanted: usize) -> String {
-    if concerned.is_empty() {
-        return format!("there are only {}", seen.len());
-    }
-    let words = |(name, held): &&(String, Held)| match held {
-        Held::Yes => name.clone(),
-        Held::Unknown(why) | Held::NotYet(why) | Held::No(why) => format!("{name}: {why}"),
-    };
-    let named = concerned.iter().take(NAMED).map(words).collect::<Vec<_>>().join("; ");
+/// What is the matter with the one object, or how many are as required, and some of the others.
+fn observed(seen: &[Seen<'_>], concerned: &[(&Seen<'_>, &Held)], wanted: usize) -> String {
+    let named = concerned.iter().take(NAMED).map(|(it, held)| it.words(held)).collect::<Vec<_>>().join("; ");
     let more = match concerned.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
-    if seen.len() == 1 {
-        return named;
+    match (seen.len(), concerned.is_empty()) {
+        (only, true) => format!("there are only {only}"),
+        (1, _) => named,
+        (all, _) => {
+            let held = seen.iter().filter(|it| it.held == Held::Yes).count();
+            format!("{held} of {all} are as required, {wanted} should be; {named}{more}")
+        }
     }
-    let held = seen.iter().filter(|(_, held)| *held == Held::Yes).count();
-    format!("{held} of {} are as required, {wanted} should be; {named}{more}", seen.len())
 }
 
 fn look(of: &Objects, object: Option<&RequiredObject>) -> Hint {
@@ -215,7 +258,9 @@ fn held(object: &RequiredObject, demand: &Demand, found: &Found, now: Option<Tim
     match &demand.predicate {
         Predicate::Condition { kind, status } => condition(object, kind, status, now),
         Predicate::Equal { path, value, or_else } => {
-            let or_else = or_else.as_ref().map(|it| Value::String(it.clone()));
+            // Before the controller has written anything, nothing was left out.
+            let may_be_left_out = !is_young(object, now) && (object.has_status || !is_of_status);
+            let or_else = or_else.as_ref().filter(|_| may_be_left_out).map(|it| Value::String(it.clone()));
             match (found, &or_else) {
                 (Found::One(is), _) | (Found::Nothing, Some(is)) if equals(is, value) => Held::Yes,
                 (Found::One(is), _) | (Found::Nothing, Some(is)) => {
@@ -223,7 +268,7 @@ fn held(object: &RequiredObject, demand: &Demand, found: &Found, now: Option<Tim
                 }
                 (Found::Nothing, None) => absent(object, path.shown(), now),
                 (Found::Composite { .. }, _) => Held::Unknown(format!("{} is not a single value", path.shown())),
-                (Found::Several(number), _) => Held::Unknown(format!("{} has {number} values", path.shown())),
+                (Found::Several { number, .. }, _) => Held::Unknown(format!("{} has {number} values", path.shown())),
             }
         }
         Predicate::Present(path) => {
@@ -231,9 +276,9 @@ fn held(object: &RequiredObject, demand: &Demand, found: &Found, now: Option<Tim
                 Found::Nothing => false,
                 Found::One(value) => value.as_str() != Some(""),
                 Found::Composite { is_empty } => !is_empty,
-                Found::Several(_) => true,
+                Found::Several { is_any_empty, .. } => !is_any_empty,
             };
-            let missing = format!("{} is absent", path.shown());
+            let missing = format!("{} is absent or empty", path.shown());
             match is_there {
                 true => Held::Yes,
                 false if is_young(object, now) => Held::NotYet(missing),
@@ -251,9 +296,9 @@ fn is_young(object: &RequiredObject, now: Option<Timestamp>) -> bool {
 
 /// The status is of an earlier generation.
 fn unobserved(object: &RequiredObject) -> Option<Held> {
-    let (generation, observed) = object.generation.zip(object.observed_generation)?;
+    let (generation, observed) = object.generation.as_ref().zip(object.observed_generation.as_ref())?;
     (generation != observed)
-        .then(|| Held::NotYet(format!("its status is of generation {observed}, and it has {generation}")))
+        .then(|| Held::NotYet(format!("its status is of generation {}, and it has {generation}", shown(observed))))
 }
 
 /// What is not there says nothing, unless it may still come.
@@ -296,11 +341,12 @@ fn condition(object: &RequiredObject, kind: &str, status: &str, now: Option<Time
 
 /// The condition is of an earlier generation than the object: by its own word, else by the status's.
 fn outdated(object: &RequiredObject, condition: &ObjectCondition) -> Option<Held> {
-    let Some(observed) = condition.observed_generation else { return unobserved(object) };
-    let generation = object.generation.filter(|generation| *generation != observed)?;
+    let Some(observed) = &condition.observed_generation else { return unobserved(object) };
+    let generation = object.generation.as_ref().filter(|generation| *generation != observed)?;
     Some(Held::NotYet(format!(
-        "condition {} is of generation {observed}, and it has {generation}",
-        shown(&condition.kind)
+        "condition {} is of generation {}, and it has {generation}",
+        shown(&condition.kind),
+        shown(observed)
     )))
 }
 
@@ -318,7 +364,7 @@ fn age(object: &RequiredObject, (path, found): (&str, &Found), than: SignedDurat
         Found::Nothing => return absent(object, path, now),
         Found::One(Value::String(text)) => text,
         Found::One(_) | Found::Composite { .. } => return Held::Unknown(format!("{path} is not a time")),
-        Found::Several(number) => return Held::Unknown(format!("{path} has {number} values")),
+        Found::Several { number, .. } => return Held::Unknown(format!("{path} has {number} values")),
     };
     let Ok(time) = text.parse::<Timestamp>() else {
         return Held::Unknown(format!("{path} is not a time: {}", shown(text)));
@@ -337,7 +383,7 @@ fn age(object: &RequiredObject, (path, found): (&str, &Found), than: SignedDurat
 /// The controller has seen the newest generation and is done with it.
 fn current(object: &RequiredObject, now: Option<Timestamp>) -> Held {
     let of = |kind: &'static str| object.conditions.iter().filter(move |it| it.kind == kind);
-    let is = |kind: &'static str, status: &str| of(kind).find(|it| it.status == status).map(said);
+    let is = |kind: &'static str, status: &str| of(kind).find(|it| it.status.eq_ignore_ascii_case(status)).map(said);
     if object.is_deleted {
         return Held::No("it is being deleted".to_owned());
     }
@@ -355,31 +401,29 @@ fn current(object: &RequiredObject, now: Option<Timestamp>) -> Held {
     if let Some(reconciling) = is("Reconciling", "True") {
         return Held::NotYet(reconciling);
     }
-    let ready = of("Ready").find(|it| it.status != "True");
-    match ready {
-        Some(unready) if unready.status == "False" => return Held::No(said(unready)),
+    match of("Ready").find(|it| !it.status.eq_ignore_ascii_case("True")) {
+        Some(unready) if unready.status.eq_ignore_ascii_case("False") => return Held::No(said(unready)),
         Some(unready) => return Held::NotYet(said(unready)),
         None => {}
     }
-    if let Some(replicas) = &object.replicas {
-        // Counts of zero are left out, and so is everything before the first sight of the controller.
-        return match (object.observed_generation, missing(replicas)) {
-            (None, _) => absent(object, "status.observedGeneration", now),
-            (Some(_), None) => Held::Yes,
-            (Some(_), Some(missing)) => Held::NotYet(missing),
-        };
-    }
     // That they are the same was seen above.
     let is_observed = object.generation.is_some() && object.observed_generation.is_some();
-    if is_observed || ["Ready", "Reconciling", "Stalled"].iter().any(|it| of(it).next().is_some()) {
-        return Held::Yes;
+    match &object.replicas {
+        // Counts of zero are left out, and so is everything before the first sight of the controller.
+        Some(_) if !is_observed => absent(object, "status.observedGeneration", now),
+        Some(Replicas { wanted: None, .. }) => absent(object, "the number of pods that there should be", now),
+        Some(replicas) => missing(replicas).map_or(Held::Yes, Held::NotYet),
+        None if is_observed || ["Ready", "Reconciling", "Stalled"].iter().any(|it| of(it).next().is_some()) => {
+            Held::Yes
+        }
+        None => absent(object, "a status that says whether it is current", now),
     }
-    absent(object, "a status that says whether it is current", now)
 }
 
 /// What a workload still lacks.
 fn missing(replicas: &Replicas) -> Option<String> {
     let Replicas { wanted, to_update, updated, ready, available, old } = *replicas;
+    let wanted = wanted.unwrap_or_default();
     [
         (updated < to_update, format!("{updated} of {to_update} pods are updated")),
         (old > 0, format!("{old} pods of an earlier revision still run")),

@@ -133,7 +133,7 @@ fn a_path_without_a_value_leads_to_something() {
     let fields = "resource: services, namespace: ns, for: 'jsonpath={.status.loadBalancer.ingress[0].ip}'";
     let with = |ip: Value| object("lb", json!({"loadBalancer": {"ingress": [{"ip": ip}]}}));
     assert_eq!(judged(fields, &[with(json!("192.0.2.1"))]), "pass: 1 of 1 as required");
-    let absent = "requirement-unmet: ns/lb: {.status.loadBalancer.ingress[0].ip} is absent";
+    let absent = "requirement-unmet: ns/lb: {.status.loadBalancer.ingress[0].ip} is absent or empty";
     assert_eq!(judged(fields, &[with(json!(""))]), format!("fail {absent}"));
     let pending = object("lb", json!({"loadBalancer": {}}));
     assert_eq!(judged(fields, std::slice::from_ref(&pending)), format!("fail {absent}"));
@@ -298,11 +298,103 @@ fn all_objects_have_to_be_so_unless_some_are_enough() {
 
 #[test]
 fn what_does_not_exist_fails() {
-    assert_eq!(judged(CEPH, &[]), "fail object-missing: there are none");
+    assert_eq!(judged(CEPH, &[]), "fail object-missing: there are no cephclusters.ceph.rook.io in ns");
     let named = "resource: cronjobs.batch, namespace: ns, name: backup, for: current";
-    assert_eq!(judged(named, &[]), "fail object-missing: it does not exist");
-    assert!(judged(&format!("{CEPH}, allowNone: true"), &[]).starts_with("pass: there are no such objects"));
+    assert_eq!(judged(named, &[]), "fail object-missing: cronjobs.batch ns/backup does not exist");
+    assert!(
+        judged(&format!("{CEPH}, allowNone: true"), &[])
+            .starts_with("pass: there are no cephclusters.ceph.rook.io in ns, which")
+    );
     assert!(judged(&format!("{named}, allowNone: true"), &[]).starts_with("fail object-missing"));
+}
+
+/// A status that its controller has not written leaves nothing out.
+#[test]
+fn or_else_is_for_what_the_api_leaves_out() {
+    let fields =
+        "resource: deployments.apps, namespace: ns, for: 'jsonpath={.status.unavailableReplicas}=0', orElse: 0";
+    let seen = object("web", json!({"observedGeneration": 1}));
+    assert!(judged(fields, std::slice::from_ref(&seen)).starts_with("pass"));
+    assert!(judged(fields, &[young(seen)]).starts_with("fail requirement-progressing"));
+    for never in [json!({}), json!(null)] {
+        assert!(judged(fields, &[object("web", never.clone())]).starts_with("error requirement-unclear"));
+        assert!(judged(fields, &[young(object("web", never))]).starts_with("fail requirement-progressing"));
+    }
+    // What is not written by a controller needs none.
+    let annotation =
+        "resource: storageclasses.storage.k8s.io, for: 'jsonpath={.metadata.annotations.a}=no', orElse: no";
+    assert!(judged(annotation, &[object("a", json!(null))]).starts_with("pass"));
+}
+
+/// Argo Rollouts writes it as a text.
+#[test]
+fn a_generation_may_be_a_text_and_is_compared_all_the_same() {
+    let of = |observed: Value| {
+        let status = json!({"observedGeneration": observed, "phase": "Healthy", "conditions": [{"type": "Available", "status": "True"}]});
+        ["condition=Available", "'jsonpath={.status.phase}=Healthy'", "'jsonpath={.*.phase}=Healthy'", "current"].map(
+            |demand| {
+                judged(
+                    &format!("resource: rollouts.argoproj.io, namespace: ns, for: {demand}"),
+                    &[object("web", status.clone())],
+                )
+            },
+        )
+    };
+    assert!(of(json!("1")).iter().all(|it| it.starts_with("pass")), "{:?}", of(json!("1")));
+    for old in [json!("0"), json!(0), json!(1.5), json!({"a": 1}), json!("")] {
+        assert!(
+            of(old.clone()).iter().all(|it| it.starts_with("fail requirement-progressing")),
+            "{old}: {:?}",
+            of(old.clone())
+        );
+    }
+}
+
+#[test]
+fn other_workloads_have_their_counts() {
+    let of = |resource: &str, spec: Value, status: Value| {
+        let mut it = object("it", status);
+        it["spec"] = spec;
+        judged(&format!("resource: {resource}, namespace: ns, for: current"), &[it])
+    };
+    let three = json!({"replicas": 3});
+    assert!(of("replicationcontrollers", three.clone(), json!({"observedGeneration": 1})).starts_with("fail"));
+    let full = json!({"observedGeneration": 1, "replicas": 3, "readyReplicas": 3, "availableReplicas": 3});
+    assert!(of("replicationcontrollers", three, full).starts_with("pass"));
+    let budget = |current| json!({"observedGeneration": 1, "currentHealthy": current, "desiredHealthy": 2});
+    assert!(of("poddisruptionbudgets.policy", json!({}), budget(0)).starts_with("fail"));
+    assert!(of("poddisruptionbudgets.policy", json!({}), budget(2)).starts_with("pass"));
+    assert!(of("daemonsets.apps", json!({}), json!({"observedGeneration": 1})).starts_with("error"));
+}
+
+#[test]
+fn with_less_weight_what_is_unknown_stays_so() {
+    let fields = "resource: things.example.com, namespace: ns, severity: warn, for: ['jsonpath={.status.a}=1', 'jsonpath={.status.b}=1']";
+    assert!(judged(fields, &[object("x", json!({"a": 1, "b": 2}))]).starts_with("warn requirement-unmet"));
+    assert!(judged(fields, &[object("x", json!({"b": 2}))]).starts_with("error requirement-unclear"));
+    let two = [object("x", json!({"a": 1, "b": 2})), object("y", json!({"a": 1}))];
+    assert!(judged(fields, &two).starts_with("error requirement-unclear"));
+}
+
+#[test]
+fn several_values_are_something_only_if_none_is_empty() {
+    let fields = "resource: services, namespace: ns, for: 'jsonpath={.status.loadBalancer.ingress[*].ip}'";
+    let of = |ips: Value| judged(fields, &[object("lb", json!({"loadBalancer": {"ingress": ips}}))]);
+    assert!(of(json!([{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}])).starts_with("pass"));
+    assert!(of(json!([{"ip": ""}, {"ip": ""}])).starts_with("fail"));
+    assert!(of(json!([{"ip": "192.0.2.1"}, {"ip": ""}])).starts_with("fail"));
+}
+
+#[test]
+fn conditions_that_are_not_all_read_are_no_answer() {
+    let entry = entry("resource: things.example.com, namespace: ns, for: current");
+    let with =
+        |conditions: Value| taken(&entry, &object("x", json!({"observedGeneration": 1, "conditions": conditions})));
+    assert!(with(json!([])).is_ok() && with(json!(null)).is_ok());
+    let many: Vec<Value> = (0..300).map(|it| json!({"type": format!("C{it}"), "status": "True"})).collect();
+    for odd in [json!(many), json!({"Stalled": "True"}), json!("Ready")] {
+        assert_eq!(with(odd).unwrap_err().kind, GapKind::Malformed);
+    }
 }
 
 /// Refused, cut, not served, and not asked for at all.

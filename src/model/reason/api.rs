@@ -73,7 +73,9 @@ pub(super) const FORBIDDEN: Text = Text {
     source: KUBERNETES_RBAC,
     remedy: &[
         Look("kubectl auth can-i --list"),
-        Do("Grant the rights that `cluster-health rbac` prints:"),
+        Do(
+            "Grant the rights that `cluster-health rbac` prints; with the options `--upgrade` and `--policy` that the run needs, or their rights are gone:",
+        ),
         Change("cluster-health rbac | kubectl apply -f -"),
     ],
 };

@@ -1,5 +1,6 @@
 //! Lists of objects: typed, paginated, bounded, and always read through a quorum.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
@@ -82,8 +83,9 @@ type Kind<T> = <<T as Kept>::Object as Object>::Kind;
 /// Which list: where it is, how much of it is read, and what its answer has to call itself.
 struct Which {
     path: String,
-    /// Of the list. A definition may choose its own, so of other kinds only their end is known.
-    kind: Option<&'static str>,
+    /// Of the list. A definition may choose its own: then it is the objects that say what they are.
+    kind: Cow<'static, str>,
+    is_own_choice: bool,
     api_version: String,
     most: usize,
     of_page: u32,
@@ -93,7 +95,8 @@ impl Which {
     fn of<T: Kept>(namespace: Option<&str>) -> Self {
         Self {
             path: <Kind<T> as kube::Resource>::url_path(&(), namespace),
-            kind: Some(Kind::<T>::LIST_KIND),
+            kind: Kind::<T>::LIST_KIND.into(),
+            is_own_choice: false,
             api_version: <Kind<T> as Resource>::API_VERSION.to_owned(),
             most: T::MOST,
             of_page: T::OF_PAGE,
@@ -101,11 +104,7 @@ impl Which {
     }
 
     fn is_kind(&self, kind: &str) -> bool {
-        self.kind.map_or(kind.ends_with("List"), |own| own == kind)
-    }
-
-    fn shown(&self) -> &str {
-        self.kind.unwrap_or(&self.path)
+        kind == self.kind || (self.is_own_choice && kind.ends_with("List"))
     }
 }
 
@@ -123,16 +122,25 @@ pub(super) struct Dynamic<'a> {
     pub(super) group: &'a str,
     pub(super) version: &'a str,
     pub(super) plural: &'a str,
+    pub(super) kind: &'a str,
 }
 
 impl Dynamic<'_> {
     fn which(&self, namespace: Option<&str>) -> Which {
-        let Self { group, version, plural } = self;
+        let Self { group, version, plural, kind } = self;
         let api_version = if group.is_empty() { (*version).to_owned() } else { format!("{group}/{version}") };
         let root = if group.is_empty() { "/api" } else { "/apis" };
         let namespace = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
         let path = format!("{root}/{api_version}/{namespace}{plural}");
-        Which { path, kind: None, api_version, most: MOST, of_page: PAGE }
+        Which {
+            path,
+            kind: format!("{kind}List").into(),
+            // Groups of Kubernetes itself have no definitions.
+            is_own_choice: group.contains('.') && !group.ends_with(".k8s.io"),
+            api_version,
+            most: MOST,
+            of_page: PAGE,
+        }
     }
 }
 
@@ -209,7 +217,7 @@ async fn pages<T: Debug>(
         for item in &items {
             // Whoever repeats a page keeps another one back.
             if let Some((_, name)) = names.replace((item.namespace.clone(), item.name.clone())) {
-                let text = format!("`{}` has `{name}` twice", which.shown());
+                let text = format!("`{}` has `{name}` twice", which.kind);
                 return Err(Gap::new(GapKind::Malformed, gaps::short(&text)));
             }
         }
@@ -237,6 +245,8 @@ struct Page<T> {
 struct PageMeta {
     #[serde(default, rename = "continue")]
     next: Option<String>,
+    #[serde(default, rename = "remainingItemCount")]
+    left: Option<i64>,
 }
 
 async fn read<T: Send + 'static>(
@@ -260,6 +270,8 @@ fn parse<T: Kept>(answer: &Answer, which: &Which, namespace: Option<&str>) -> Ob
 /// An object of a kind that only discovery knows, by its name.
 #[derive(Deserialize)]
 struct Named {
+    /// Objects of a definition have it, and those of a built-in kind do not.
+    kind: Option<String>,
     metadata: NamedMeta,
 }
 
@@ -280,7 +292,11 @@ fn parse_dynamic<K>(
     let Page { kind, api_version, metadata, items } = page::<Box<RawValue>>(answer)?;
     let item = |raw: Box<RawValue>| {
         let read = |error: serde_json::Error| Gap::new(GapKind::Malformed, gaps::short(&error.to_string()));
-        let Named { metadata: NamedMeta { name, namespace } } = serde_json::from_str(raw.get()).map_err(read)?;
+        let Named { kind, metadata: NamedMeta { name, namespace } } = serde_json::from_str(raw.get()).map_err(read)?;
+        if kind.as_ref().is_some_and(|kind| format!("{kind}List") != which.kind) {
+            let text = format!("`{}` has an item of kind `{}`", which.kind, kind.unwrap_or_default());
+            return Err(Gap::new(GapKind::Malformed, gaps::short(&text)));
+        }
         // One at a time: as values, a page would take a multiple of its length.
         let object: Value = serde_json::from_str(raw.get()).map_err(read)?;
         Ok(Item { name, namespace, kept: keep(&object)? })
@@ -299,10 +315,14 @@ fn page<T: DeserializeOwned>(answer: &Answer) -> Observed<Page<T>> {
 /// The page, if it is one of that list.
 fn of_which<T>(page: Page<Item<T>>, which: &Which, namespace: Option<&str>) -> Observed<PageOf<T>> {
     let malformed = |text: &str| Gap::new(GapKind::Malformed, gaps::short(text));
-    let shown = which.shown();
+    let shown = &which.kind;
     if !which.is_kind(&page.kind) || page.api_version != which.api_version {
         let (is, of) = (gaps::short(&page.kind), gaps::short(&page.api_version));
         return Err(malformed(&format!("requested `{shown}`, got `{is}` of `{of}`")));
+    }
+    let next = page.metadata.next.filter(|next| !next.is_empty());
+    if next.is_none() && page.metadata.left.is_some_and(|left| left > 0) {
+        return Err(malformed(&format!("`{shown}` is cut: it says that there are more, and not where")));
     }
     for item in &page.items {
         if item.name.is_empty() {
@@ -312,7 +332,7 @@ fn of_which<T>(page: Page<Item<T>>, which: &Which, namespace: Option<&str>) -> O
             return Err(malformed(&format!("`{shown}` has an item of another namespace")));
         }
     }
-    Ok((page.items, page.metadata.next.filter(|next| !next.is_empty())))
+    Ok((page.items, next))
 }
 
 /// Keeps the selections honest: kinds with a namespace are listed in one.

@@ -15,8 +15,8 @@ use super::intake::Keep;
 use super::lists::{Dynamic, Selection, list_dynamic};
 use crate::model::Fact;
 use crate::snapshot::{
-    Found, Gap, GapKind, ObjectCondition, Objects, Observed, Place, Replicas, Require, RequiredObject, RequiredObjects,
-    Served,
+    Demand, FieldIs, Found, Gap, GapKind, ObjectCondition, Objects, Observed, Place, Predicate, Replicas, Require,
+    RequiredObject, RequiredObjects, Served,
 };
 use crate::text::sanitize::without_secrets;
 
@@ -25,13 +25,14 @@ const DISCOVERY: usize = 2 << 20;
 /// Versions of a group that are looked at.
 const VERSIONS: usize = 8;
 /// Conditions of an object that are kept, and characters of each text.
-const CONDITIONS: usize = 64;
+const CONDITIONS: usize = 256;
 const TEXT: usize = 256;
 
 /// A resource as discovery has it.
 #[derive(Clone)]
 struct Discovered {
     version: String,
+    kind: String,
     namespaced: bool,
 }
 
@@ -83,14 +84,14 @@ impl KubeClient {
         }
         let fields = match &of.name {
             Some(name) => Some(format!("metadata.name={name}")),
-            None => of.field_selector.clone(),
+            None => of.field_selector.as_ref().map(|(text, _)| text.clone()),
         };
         let select = Selection {
             namespace: of.namespace(),
             labels: of.selector.as_ref().map(|(text, _)| text.as_str()),
             fields: fields.as_deref(),
         };
-        let dynamic = Dynamic { group: &of.group, version: &found.version, plural: &of.plural };
+        let dynamic = Dynamic { group: &of.group, version: &found.version, plural: &of.plural, kind: &found.kind };
         let taken_from = Arc::new(entry.clone());
         let keep = move |object: &Value| taken(&taken_from, object);
         let listed = self.limited(list_dynamic(&self.transport, &self.lists, &dynamic, select, keep)).await?;
@@ -112,7 +113,7 @@ impl KubeClient {
             let path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
             let Some(list) = self.document::<ApiResourceList>(path).await? else { continue };
             if let Some(resource) = list.resources.into_iter().find(|it| it.name == plural) {
-                return Ok(Some(Discovered { version, namespaced: resource.namespaced }));
+                return Ok(Some(Discovered { version, kind: resource.kind, namespaced: resource.namespaced }));
             }
         }
         Ok(None)
@@ -166,6 +167,7 @@ struct ApiResourceList {
 #[derive(Deserialize)]
 struct ApiResource {
     name: String,
+    kind: String,
     #[serde(default)]
     namespaced: bool,
 }
@@ -178,22 +180,39 @@ pub(crate) fn taken(entry: &Require, object: &Value) -> Observed<RequiredObject>
     let name = text(&metadata["name"]).unwrap_or_default();
     was_selected(entry, &name, object)?;
     let status = &object["status"];
-    let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let reads_conditions =
+        entry.demands.iter().any(|it| matches!(it.predicate, Predicate::Condition { .. } | Predicate::Current));
+    let conditions = match &status["conditions"] {
+        Value::Array(all) if all.len() <= CONDITIONS => all.iter().map(condition).collect(),
+        Value::Null => Vec::new(),
+        _ if reads_conditions => {
+            let text = format!("the conditions of `{}` are no list, or more than {CONDITIONS}", gaps::short(&name));
+            return Err(Gap::new(GapKind::Malformed, text));
+        }
+        _ => Vec::new(),
+    };
+    let led_by = |demand: &Demand| demand.predicate.path().map_or(Found::Nothing, |path| led(&path.find(object)));
     Ok(RequiredObject {
         namespace: text(&metadata["namespace"]),
         name,
         created: time(&metadata["creationTimestamp"]),
         is_deleted: !metadata["deletionTimestamp"].is_null(),
-        generation: metadata["generation"].as_i64(),
-        observed_generation: status["observedGeneration"].as_i64(),
-        conditions: conditions.iter().take(CONDITIONS).map(condition).collect(),
+        generation: generation(&metadata["generation"]),
+        observed_generation: generation(&status["observedGeneration"]),
+        has_status: status.as_object().is_some_and(|it| !it.is_empty()),
+        conditions,
         replicas: replicas(&entry.of, object),
-        found: entry
-            .demands
-            .iter()
-            .map(|demand| demand.predicate.path().map_or(Found::Nothing, |it| led(&it.find(object))))
-            .collect(),
+        found: entry.demands.iter().map(led_by).collect(),
     })
+}
+
+/// A generation that is no number is that of no object.
+fn generation(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.chars().take(TEXT).collect()),
+        other => Some(other.to_string().chars().take(TEXT).collect()),
+    }
 }
 
 /// Something on the way that drops a selector would let other objects count.
@@ -203,11 +222,25 @@ fn was_selected(entry: &Require, name: &str, object: &Value) -> Observed<()> {
     let is_other = of.name.as_ref().is_some_and(|wanted| wanted != name);
     let selector = of.selector.iter().flat_map(|(_, requirements)| requirements);
     let is_unlike = selector.filter_map(|it| it.is_met_by(labels[&it.key].as_str())).any(|is_met| !is_met);
-    if is_other || is_unlike {
+    let mut fields = of.field_selector.iter().flat_map(|(_, fields)| fields);
+    if is_other || is_unlike || fields.any(|field| !has_field(object, field)) {
         let text = format!("`{}` was not selected: something on the way drops the selector", gaps::short(name));
         return Err(Gap::new(GapKind::Malformed, text));
     }
     Ok(())
+}
+
+/// As an API server selects by the field: what is left out is Go's zero.
+fn has_field(object: &Value, field: &FieldIs) -> bool {
+    let at = field.path.split('.').fold(object, |at, name| &at[name]);
+    let is = match at {
+        Value::Null => ["", "false", "0"].contains(&field.value.as_str()),
+        Value::String(text) => *text == field.value,
+        // Of some kinds, a field of this name selects by something else.
+        Value::Array(_) | Value::Object(_) => return true,
+        Value::Bool(_) | Value::Number(_) => field.value == format!("{at}"),
+    };
+    is != field.is_not
 }
 
 fn bounded(value: &Value) -> String {
@@ -221,7 +254,7 @@ fn condition(value: &Value) -> ObjectCondition {
         status: bounded(&value["status"]),
         reason: bounded(&value["reason"]),
         message: bounded(&value["message"]),
-        observed_generation: value["observedGeneration"].as_i64(),
+        observed_generation: generation(&value["observedGeneration"]),
     }
 }
 
@@ -233,45 +266,58 @@ fn led(values: &[&Value]) -> Found {
         // No policy has a longer value to compare it with.
         [Value::String(text)] => Found::One(Value::String(text.chars().take(2 * TEXT).collect())),
         [value] => Found::One((*value).clone()),
-        _ => Found::Several(values.len()),
+        _ => {
+            let is_empty = |value: &&Value| match value {
+                Value::String(text) => text.is_empty(),
+                Value::Array(list) => list.is_empty(),
+                Value::Object(map) => map.is_empty(),
+                Value::Null | Value::Bool(_) | Value::Number(_) => false,
+            };
+            Found::Several { number: values.len(), is_any_empty: values.iter().any(is_empty) }
+        }
     }
 }
 
-/// The counts of a workload of `apps`, as `kubectl rollout status` reads them.
+/// The counts of a built-in kind, as `kubectl rollout status` reads them.
 fn replicas(of: &Objects, object: &Value) -> Option<Replicas> {
-    if of.group != "apps" {
-        return None;
-    }
     let (spec, status) = (&object["spec"], &object["status"]);
     let count = |name: &str| status[name].as_i64().unwrap_or_default();
     let wanted = spec["replicas"].as_i64().unwrap_or(1);
     let waits_for_deletion = spec["updateStrategy"]["type"] == "OnDelete";
     let usual = Replicas {
-        wanted,
+        wanted: Some(wanted),
         to_update: wanted,
         updated: count("updatedReplicas"),
         ready: count("readyReplicas"),
         available: count("availableReplicas"),
         old: (count("replicas") - count("updatedReplicas")).max(0),
     };
-    Some(match of.plural.as_str() {
-        "deployments" => usual,
-        "statefulsets" => {
+    Some(match (of.group.as_str(), of.plural.as_str()) {
+        ("apps", "deployments") => usual,
+        ("apps", "statefulsets") => {
             let partition = spec["updateStrategy"]["rollingUpdate"]["partition"].as_i64().unwrap_or_default();
             let to_update = if waits_for_deletion { 0 } else { (wanted - partition).max(0) };
             Replicas { to_update, old: 0, ..usual }
         }
-        "replicasets" => Replicas { updated: count("replicas"), old: 0, ..usual },
-        "daemonsets" => {
-            let wanted = count("desiredNumberScheduled");
+        ("apps", "replicasets") | ("", "replicationcontrollers") => {
+            Replicas { updated: count("replicas"), old: 0, ..usual }
+        }
+        ("apps", "daemonsets") => {
+            // Never left out by the API, so without it nobody has counted.
+            let wanted = status["desiredNumberScheduled"].as_i64();
             Replicas {
                 wanted,
-                to_update: if waits_for_deletion { 0 } else { wanted },
+                to_update: if waits_for_deletion { 0 } else { wanted.unwrap_or_default() },
                 updated: count("updatedNumberScheduled"),
                 ready: count("numberReady"),
                 available: count("numberAvailable"),
                 old: 0,
             }
+        }
+        ("policy", "poddisruptionbudgets") => {
+            let healthy = count("currentHealthy");
+            let wanted = status["desiredHealthy"].as_i64();
+            Replicas { wanted, to_update: 0, updated: 0, ready: healthy, available: healthy, old: 0 }
         }
         _ => return None,
     })

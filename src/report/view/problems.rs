@@ -104,7 +104,9 @@ fn blocks_of<'a>(check: &'a CheckReport, severity: Severity, index: Option<&Inde
         if problem.explained_by.and_then(carrier).is_some_and(|root| root != check.check.id) {
             continue;
         }
-        match blocks[first..].iter_mut().find(|block| block.reason == problem.reason) {
+        // Requirements of a policy have nothing in common but that.
+        let is_alone = check.check.id == CheckId::PolicyRequire;
+        match blocks[first..].iter_mut().find(|block| block.reason == problem.reason && !is_alone) {
             Some(block) => block.problems.push((target, problem)),
             None => blocks.push(Block { check, reason: problem.reason, severity, problems: vec![(target, problem)] }),
         }
