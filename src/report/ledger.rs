@@ -305,6 +305,9 @@ fn sources(before: &Sources, snapshot: &Snapshot) -> Sources {
         if let Ok(credentials) = &talos.credentials {
             sources.talosconfig = Some(credentials.source.clone());
             sources.context = Some(credentials.context.clone());
+            let is_verified = snapshot.nodes.iter().any(|node| node.talos.contact.is_ok());
+            let digests = credentials.ca_digests.join("+");
+            sources.talos_id = (is_verified && !digests.is_empty()).then(|| format!("ca-sha256:{digests}"));
         }
         sources.endpoints = talos.endpoints.iter().map(|endpoint| endpoint.address.clone()).collect();
     }

@@ -188,6 +188,8 @@ pub(crate) struct PolicyFile {
 pub(crate) struct Sources {
     /// `--cluster-name`.
     pub(crate) cluster_name: Option<String>,
+    /// Which cluster it is, whatever it is called: the digests of the CA that machines were verified with.
+    pub(crate) talos_id: Option<String>,
     pub(crate) talosconfig: Option<String>,
     pub(crate) context: Option<String>,
     pub(crate) endpoints: Vec<String>,

@@ -66,6 +66,7 @@ pub(crate) fn stable(format: &str, text: &str) -> String {
         _ => text.to_owned(),
     };
     let replaced = [
+        (r"ca-sha256:[0-9a-f]{64}", "ca-sha256:DIGEST"),
         (r"127\.[0-9]+\.[0-9]+\.([0-9]+)", "10.0.0.$1"),
         (r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|\+00:00)", "TIME"),
         (r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2} UTC", "TIME UTC"),

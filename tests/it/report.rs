@@ -8,13 +8,22 @@ use crate::harness::{Outcome, Program, program};
 /// Reports of a healthy cluster and of one whose worker is down, as runs leave them, under these names.
 fn stored() -> (String, String) {
     let cluster = cluster();
-    let run = |name: &str| cluster.program().args(["-o", "json", "--cluster-name", name]).run();
-    let healthy = run("prod-a");
+    let healthy = cluster.program().args(["-o", "json", "--cluster-name", "prod-a"]).run();
     healthy.is(0, &[]);
     cluster.change(|world| world.power_off("worker-1"));
-    let unhealthy = run("prod-b");
+    let mut unhealthy = cluster.program().args(["-o", "json", "--cluster-name", "prod-b"]).run();
     unhealthy.is(1, &[]);
+    unhealthy.stdout = other(&unhealthy.stdout, "prod-b", "b");
     (healthy.stdout, unhealthy.stdout)
+}
+
+/// As if it were of a cluster of its own, under this name.
+fn other(json: &str, name: &str, id: &str) -> String {
+    let mut report: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert!(report["cluster"]["talosId"].as_str().unwrap().starts_with("ca-sha256:"));
+    report["cluster"]["name"] = name.into();
+    report["cluster"]["talosId"] = id.into();
+    format!("{report:#}")
 }
 
 fn report(files: &[(&str, &str)], options: &[&str]) -> Outcome {
@@ -33,7 +42,7 @@ fn many_clusters_are_one_verdict() {
     // One without a report, of twenty.
     let names: Vec<String> = (1..=20).map(|n| format!("site-{n}")).collect();
     let present: Vec<(String, String)> =
-        names[..19].iter().map(|name| (format!("{name}.json"), healthy.replace("prod-a", name))).collect();
+        names[..19].iter().map(|name| (format!("{name}.json"), other(&healthy, name, name))).collect();
     let files: Vec<_> = present.iter().map(|(file, content)| (file.as_str(), content.as_str())).collect();
     let list = format!("# all of them\n\n{}\n", names.join("\n"));
     let run = files.iter().fold(program().file("sites", &list), |run, (name, content)| run.file(name, content));
@@ -71,6 +80,10 @@ fn what_is_old_or_there_twice_does_not_count() {
     report(&[a], &["--max-age", "1h"]).is(0, &["healthy: prod-a"]);
     report(&[a], &["--max-age", "0s"]).is(69, &["prod-a: undetermined", "old: it ended"]);
     report(&[a, ("b.json", &healthy)], &[]).is(69, &["there are 2 reports of prod-a: a.json, b.json"]);
+    // A job with the credentials of another: two green reports, and a cluster that was never seen.
+    let renamed = healthy.replace("\"prod-a\"", "\"prod-b\"");
+    let outcome = report(&[a, ("b.json", &renamed)], &["--expect", "prod-a,prod-b"]);
+    outcome.is(69, &["one cluster has several names: prod-a, prod-b were verified with the same Talos CA"]);
     let later = healthy.replace("\"finishedAt\": \"2", "\"finishedAt\": \"3");
     assert_ne!(later, healthy);
     report(&[("a.json", &later)], &[]).is(69, &["it is of the future"]);

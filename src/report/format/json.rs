@@ -159,7 +159,7 @@ pub(crate) struct Document<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "brief"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Brief {
     /// Ids of checks that passed.
     passed: Vec<&'static str>,
@@ -381,10 +381,14 @@ impl From<history::Omitted> for Omission {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Cluster {
     /// As `--cluster-name` says, else the context of the talosconfig, else that of the kubeconfig. null: no file has any.
     name: Option<String>,
+    /// Which cluster it is, whatever it is called: ca-sha256: and the digest of the CA that verified its Talos machines. Absent: none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    talos_id: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -685,7 +689,7 @@ pub(super) fn document(report: &Report) -> Document<'_> {
         schema_version: SCHEMA_VERSION,
         kind: KIND,
         tool: tool(&report.tool),
-        cluster: Some(Cluster { name: sources.name().map(clean) }),
+        cluster: Some(Cluster { name: sources.name().map(clean), talos_id: sources.talos_id.as_deref().map(clean) }),
         complete: report.complete,
         result: report.result.name(),
         upgrade_readiness: report.upgrade_readiness().map(Readiness::name),

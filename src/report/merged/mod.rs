@@ -57,6 +57,11 @@ impl Member {
         name(&self.report)
     }
 
+    /// Empty: not known.
+    fn talos_id(&self) -> &str {
+        self.report.sources.talos_id.as_deref().unwrap_or_default()
+    }
+
     /// By whichever of its times is further back: the clock of a runner can be set in the middle of a run.
     fn age(&self, now: Timestamp) -> SignedDuration {
         let ended = self.report.started_at.checked_add(self.report.took).unwrap_or(self.report.started_at);
@@ -205,6 +210,18 @@ impl Merged {
             if counted[&row.name] > 1 {
                 let files = some(files[&row.name].iter(), NAMES);
                 row.doubt(format!("there are {} of {}: {files}", count(counted[&row.name], "report"), row.name));
+            }
+        }
+        // A job with the credentials of another one has seen the other one's cluster.
+        let mut called: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for member in &self.members {
+            called.entry(member.talos_id()).or_default().insert(member.name());
+        }
+        for row in &mut rows {
+            let names = row.member.map(Member::talos_id).filter(|id| !id.is_empty()).and_then(|id| called.get(id));
+            if let Some(names) = names.filter(|names| names.len() > 1) {
+                let names = some(names.iter(), NAMES);
+                row.doubt(format!("one cluster has several names: {names} were verified with the same Talos CA"));
             }
         }
         let missing: Vec<&str> =

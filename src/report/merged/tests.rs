@@ -57,6 +57,13 @@ fn of(name: &str, report: Report) -> Merged {
     Merged::of(Member::new(&format!("{name}.json"), named(name, report), now()))
 }
 
+/// With credentials that all have.
+fn as_one(name: &str) -> Merged {
+    let mut report = fixture::healthy();
+    report.sources.talos_id = Some("ca-sha256:1f2e".to_owned());
+    of(name, report)
+}
+
 fn shown(format: &format::Format, merged: &Merged) -> String {
     let mut out = Vec::new();
     format.write_merged(&merged.overview(now()), &TextStyle::default(), &mut out).unwrap().unwrap();
@@ -84,8 +91,9 @@ fn formats() -> impl Iterator<Item = &'static format::Format> {
 fn part() -> impl Strategy<Value = Merged> {
     let kinds = kinds();
     let report = ("[a-d]", any::<Index>()).prop_map(move |(name, kind)| of(&name, kind.get(&kinds).clone()));
+    let same = "[a-d]".prop_map(|name| as_one(&name));
     let unusable = "[a-d]\\.json".prop_map(|file| Merged::unusable(&file, "is not JSON"));
-    let part = prop_oneof![8 => report, 1 => unusable];
+    let part = prop_oneof![8 => report, 1 => same, 1 => unusable];
     let expected = proptest::option::weighted(0.2, proptest::collection::btree_set("[a-e]", 1..4));
     let age = proptest::option::weighted(0.2, (1_u64..48).prop_map(|hours| Duration::from_secs(hours * 3600)));
     (part, expected, age).prop_map(|(part, expected, age)| part.expecting(expected, age))
@@ -147,6 +155,7 @@ fn each_kind_of_trouble_is_named() {
         (of(11).expecting(None, Some(old)), Exit::Undetermined, "old: it ended 24h00m ago"),
         (of(12), Exit::Undetermined, "it is of the future"),
         (of(0).with(of(1)), Exit::Undetermined, "there are 2 reports of a: a.json"),
+        (as_one("a").with(as_one("b")), Exit::Undetermined, "one cluster has several names: a, b were verified"),
         (of(0).expecting(expected(&["a", "b"]), None), Exit::Undetermined, "missing: there is no report of it"),
         (of(0).expecting(expected(&["b"]), None), Exit::Undetermined, "not expected: a"),
         (of(0).with(Merged::unusable("b.json", "is cut")), Exit::Undetermined, "unreadable: is cut"),

@@ -160,8 +160,10 @@ struct ToolEntry {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Cluster {
     name: Option<Text>,
+    talos_id: Option<Text>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -471,6 +473,7 @@ impl Document {
         });
         Sources {
             cluster_name: self.cluster.as_ref().and_then(|cluster| text(cluster.name.as_ref())),
+            talos_id: self.cluster.as_ref().and_then(|cluster| text(cluster.talos_id.as_ref())),
             talosconfig: text(sources.talosconfig.as_ref()),
             context: text(sources.context.as_ref()),
             endpoints: texts(&sources.endpoints),

@@ -241,7 +241,8 @@ fn known(document: &Value, schema: &Value, root: &Value, path: &str) {
     match document {
         Value::Object(fields) => {
             for (key, value) in fields {
-                let of = &schema["properties"][key];
+                // Of a map, what all of its values are.
+                let of = schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]);
                 assert!(of.is_object(), "{path}/{key} is not in the schema");
                 known(value, of, root, &format!("{path}/{key}"));
             }
