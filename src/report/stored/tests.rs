@@ -154,7 +154,10 @@ fn no_single_change_makes_a_report_green() {
         let mut all = Vec::new();
         places(&document, "", &mut all);
         for place in &all {
-            for other in others(document.pointer(place).unwrap()) {
+            // Of what is only shown, one other value stands for all.
+            let is_shown = ["/diagnoses", "/evidence", "/history", "/sources", "/notObserved"];
+            let most = if is_shown.iter().any(|part| place.starts_with(part)) { 1 } else { usize::MAX };
+            for other in others(document.pointer(place).unwrap()).into_iter().take(most) {
                 let mut changed = document.clone();
                 changed.pointer_mut(place).unwrap().clone_from(&other);
                 assert!(!is_green(&changed), "{name}: {place} = {other}");
