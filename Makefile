@@ -76,7 +76,8 @@ integrations: setup ## Check integrations/ and the machine-readable reports with
 	@TOOLS=$(INTEGRATIONS_TOOLS) tools/setup integrations
 	tools/lint-integrations $(INTEGRATIONS_TOOLS)
 	tests/readers/run $(INTEGRATIONS_TOOLS)
-	$(CARGO) build --locked --package cluster-health
+	$(CARGO) build --locked --package cluster-health --package simulator
+	integrations/fleet/try $(BUILT)/debug
 	tests/kubeconfigs/compare $(BUILT)/debug/cluster-health
 
 .PHONY: chaos
@@ -232,8 +233,13 @@ waits: release ## Measure two waits of five minutes over 100 simulated nodes; re
 	$(CARGO) build --locked --profile fast --package simulator
 	e2e/waits --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
 
+.PHONY: fleet
+fleet: release ## Measure 200 simulated clusters and the merging of their reports; rewrites docs/performance.md
+	$(CARGO) build --locked --profile fast --package simulator
+	e2e/fleet --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
+
 .PHONY: performance
-performance: perf bench waits sizes builds ## All figures of docs/performance.md, one after the other (two hours)
+performance: perf bench waits sizes fleet builds ## All figures of docs/performance.md, one after the other (two hours)
 
 .PHONY: perf
 perf: setup ## Hold the instructions of a round over 3, 100 and 1000 simulated nodes against perf/budget.toml (valgrind; UPDATE=1 rewrites it)
