@@ -361,7 +361,7 @@ pub(super) fn answer<'a, T>(
 }
 
 /// The same, of an answer that has to be looked up.
-pub(super) fn answer_of<'a, T>(
+fn answer_of<'a, T>(
     cluster: &'a Assessment<'_>,
     expected: &str,
     find: impl FnOnce(&'a Kubernetes) -> Result<&'a T, Gap>,
@@ -379,7 +379,16 @@ pub(super) fn listed<'a, T>(
     fact: fn(&Kubernetes) -> &Observed<T>,
     expected: &str,
 ) -> Result<&'a T, Outcome> {
-    let list = answer(cluster, fact, expected);
+    listed_of(cluster, expected, |side| fact(side).as_ref().map_err(Clone::clone))
+}
+
+/// The same, of a list that has to be looked up.
+pub(super) fn listed_of<'a, T>(
+    cluster: &'a Assessment<'_>,
+    expected: &str,
+    find: impl FnOnce(&'a Kubernetes) -> Result<&'a T, Gap>,
+) -> Result<&'a T, Outcome> {
+    let list = answer_of(cluster, expected, find);
     match of_our_cluster(cluster, expected) {
         Ok(()) => list,
         Err(other) => list.map_err(as_unseen).and(Err(other)),

@@ -27,7 +27,7 @@ use crate::cli::{
 };
 use crate::config::access::Access;
 use crate::config::policy::Document;
-use crate::engine::Pace;
+use crate::engine::{Named, Pace};
 use crate::model::{CheckId, Fact};
 use crate::observe::Inquiry;
 use crate::report::format::plan;
@@ -98,18 +98,13 @@ impl Plan {
         let nodes = policy::stated(&args.nodes, document)?;
         let mut policy = policy::decide(document, start.wall)?;
         let mut args = RunArgs { nodes, ..args.clone() };
-        let named = require::narrow(&mut policy.policy.require, &mut args.checks, &mut args.verdict)?;
-        let mut plan = Self::decide_by(&args, weakened, policy, start)?;
-        plan.pace.warn_only.requirements = named.warn_only;
-        plan.pace.fail_on.requirements = named.fail_on;
-        match plan.pace.fail_on.common(&plan.pace.warn_only) {
-            Some(both) => Err(in_both(both)),
-            None => Ok(plan),
-        }
+        policy.named = require::narrow(&mut policy.policy.require, &mut args.checks, &mut args.verdict)?;
+        Self::decide_by(&args, weakened, policy, start)
     }
 
     fn decide_by(args: &RunArgs, weakened: Vec<Weakening>, policy: Decided, start: Start) -> Result<Self, Usage> {
         let RunArgs { connection, nodes, checks, timing, verdict, output } = args;
+        let asked_by_policy = policy.checks();
         let selection = selection::select(&Wanted {
             level: checks.level,
             check: &checks.check,
@@ -117,18 +112,19 @@ impl Plan {
             no_talos: connection.no_talos,
             no_kubernetes: connection.no_kubernetes,
             server: connection.server,
-            asked: &[upgrade_checks(checks), policy.checks()].concat(),
+            asked: &[upgrade_checks(checks), asked_by_policy.clone()].concat(),
         })
         .map_err(|unknown| unknown_check(&unknown))?;
         let named = |patterns| selection::named(patterns).map_err(|unknown| unknown_reason(&unknown));
-        let (fail_on, warn_only) = (named(&verdict.fail_on)?, named(&verdict.warn_only)?);
+        let fail_on = Named { requirements: policy.named.fail_on, ..named(&verdict.fail_on)? };
+        let warn_only = Named { requirements: policy.named.warn_only, ..named(&verdict.warn_only)? };
         let running: Vec<_> = selection.iter().filter(|(_, part)| part.runs()).map(|(check, _)| *check).collect();
         let Times { wait_timeout, stable_for, interval, attempt_timeout } = pace::times(timing)?;
         contradictions(connection, checks, &selection)?;
         stated::all_judged(args, &selection)?;
-        stated::policy_judged(&policy.checks(), &selection)?;
+        stated::policy_judged(&asked_by_policy, &selection)?;
         if let Some(both) = fail_on.common(&warn_only) {
-            return Err(in_both(both));
+            return Err(Usage::new(format!("`{both}` cannot be in both `--fail-on` and `--warn-only`")));
         }
         Ok(Self {
             start,
@@ -266,10 +262,6 @@ fn unknown_check(unknown: &UnknownCheck) -> Usage {
         Some(nearest) => usage.hint(format!("the nearest is `{nearest}`; `cluster-health list` shows all")),
         None => usage.hint("`cluster-health list` shows all"),
     }
-}
-
-fn in_both(name: &str) -> Usage {
-    Usage::new(format!("`{name}` cannot be in both `--fail-on` and `--warn-only`"))
 }
 
 fn unknown_reason(unknown: &UnknownCheck) -> Usage {

@@ -31,6 +31,8 @@ pub(crate) struct Decided {
     pub(crate) extensions: Vec<String>,
     pub(crate) weakened: Vec<Weakening>,
     pub(crate) file: Option<PolicyFile>,
+    /// Requirements that the options give another weight.
+    pub(super) named: require::Named,
 }
 
 impl Decided {
@@ -84,6 +86,7 @@ pub(crate) fn decide(document: &Document, now: Timestamp) -> Result<Decided, Usa
         extensions,
         weakened,
         file: Some(PolicyFile { path: document.path.clone(), sha256: document.sha256.clone() }),
+        named: require::Named::default(),
     })
 }
 

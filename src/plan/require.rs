@@ -13,7 +13,7 @@ use crate::config::policy::{self as config, Demands, Document};
 use crate::model::{CheckId, Severity};
 use crate::snapshot::{Demand, FieldIs, Objects, Place, Predicate, Require, Requirement};
 use crate::text::json_path::JsonPath;
-use crate::text::nearest;
+use crate::text::{is_label, nearest};
 
 /// Entries of one policy: each is a list, and a group to discover.
 const MOST: usize = 100;
@@ -101,15 +101,11 @@ impl Reader<'_> {
     fn objects(&self, given: &config::Require) -> Result<Objects, Usage> {
         let resource = &given.resource;
         let (plural, group) = resource.value.split_once('.').unwrap_or((&resource.value, ""));
-        if resource.value.ends_with('.') {
-            return Err(
-                self.error(resource, "expected plural and group, such as `cephclusters.ceph.rook.io` or `pods`")
-            );
-        }
         if resource.value.contains('/') {
             return Err(self.error(resource, "a subresource is never read: name the resource itself"));
         }
-        if !is_label(plural) || !(group.is_empty() || is_name(group)) {
+        let is_group = !resource.value.contains('.') || is_name(group);
+        if !is_label(plural) || !is_group {
             let expected = "expected plural and group, such as `cephclusters.ceph.rook.io` or `pods`";
             return Err(self.error(resource, expected));
         }
@@ -213,11 +209,6 @@ fn unquoted(value: &str) -> &str {
     inner('\'').or_else(|| inner('"')).unwrap_or(value)
 }
 
-fn is_label(text: &str) -> bool {
-    let is_letter = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
-    (1..=63).contains(&text.len()) && text.chars().all(is_letter)
-}
-
 fn is_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
@@ -287,8 +278,8 @@ fn requirement(part: &str) -> Option<Requirement> {
 }
 
 /// Of the options that name checks, those that name requirements, as if each was a check.
-#[derive(Debug, Default)]
-pub(super) struct Entries {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Named {
     pub(super) warn_only: BTreeSet<String>,
     pub(super) fail_on: BTreeSet<String>,
 }
@@ -298,7 +289,7 @@ pub(super) fn narrow(
     entries: &mut Vec<Require>,
     checks: &mut CheckOptions,
     verdict: &mut VerdictOptions,
-) -> Result<Entries, Usage> {
+) -> Result<Named, Usage> {
     let names: BTreeSet<String> = entries.iter().map(Require::name).collect();
     let chosen = take(&names, "check", &mut checks.check)?;
     let skipped = take(&names, "skip", &mut checks.skip)?;
@@ -318,7 +309,7 @@ pub(super) fn narrow(
     if let Some(name) = chosen.iter().chain(&fail_on).find(|name| !is_left(name)) {
         return Err(Usage::new(format!("`{name}` is required by one option and left out by another")));
     }
-    Ok(Entries { warn_only, fail_on })
+    Ok(Named { warn_only, fail_on })
 }
 
 fn take(names: &BTreeSet<String>, option: &str, patterns: &mut Vec<String>) -> Result<BTreeSet<String>, Usage> {

@@ -3,5 +3,5 @@
 mod catalog;
 pub(crate) mod fixture;
 pub(crate) mod judged;
-mod laws;
+pub(crate) mod laws;
 pub(crate) mod work;

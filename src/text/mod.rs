@@ -22,7 +22,7 @@ pub(crate) mod yaml;
 
 pub(crate) use address::{has_port, host};
 pub(crate) use glob::fits;
-pub(crate) use names::{joined, some};
+pub(crate) use names::{is_label, joined, some};
 pub(crate) use nearest::nearest;
 pub(crate) use wrap::wrapped;
 

@@ -1,4 +1,4 @@
-//! Several names in one line.
+//! Names: what is one, and several in one line.
 
 use std::fmt::{Display, Write as _};
 
@@ -22,6 +22,12 @@ pub(crate) fn some(names: impl ExactSizeIterator<Item = impl Display>, most: usi
     if more == 0 { line } else { format!("{line} and {more} more") }
 }
 
+/// A name as Services and namespaces have one; nothing else is made part of a request.
+pub(crate) fn is_label(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !name.is_empty() && name.len() <= 63 && name.bytes().all(is_part)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +38,11 @@ mod tests {
         assert_eq!(joined(["a", "b"]), "a, b");
         let of = |n: usize| some(["a", "b", "c", "d", "e"][..n].iter(), 2);
         assert_eq!([of(0), of(1), of(3), of(4)], ["", "a", "a, b, c", "a, b and 2 more"]);
+    }
+
+    #[test]
+    fn only_names_become_part_of_a_request() {
+        assert!(is_label("policy-controller-1") && !is_label("") && !is_label("../../api"));
+        assert!(!is_label("a,b") && !is_label(&"a".repeat(64)));
     }
 }

@@ -92,16 +92,10 @@ fn objects_of(of: &Objects) -> String {
 }
 
 fn served<'a>(cluster: &'a Assessment<'_>, entry: &Require) -> Result<&'a Served, Outcome> {
-    let expected = expected(entry);
-    let not_asked = || Err(Gap::not_asked());
-    let seen = gaps::answer_of(cluster, &expected, |it| match it.required.get(&entry.id) {
+    gaps::listed_of(cluster, &expected(entry), |side| match side.required.get(&entry.id) {
         Some(answer) => answer.as_ref().map_err(Clone::clone),
-        None => not_asked(),
-    });
-    match gaps::of_our_cluster(cluster, &expected) {
-        Ok(()) => seen,
-        Err(other) => seen.map_err(gaps::as_unseen).and(Err(other)),
-    }
+        None => Err(Gap::not_asked()),
+    })
 }
 
 /// Gives a failure the weight that the policy gives it; an undetermined one keeps its own.

@@ -9,6 +9,7 @@ use crate::observe::taken;
 use crate::plan::policy::decide;
 use crate::snapshot::{Gap, GapKind, Require, RequiredObjects, Served, Snapshot};
 use crate::testing::fixture::{self, healthy, now};
+use crate::testing::laws::blinding::WAYS;
 
 fn entry(fields: &str) -> Require {
     let text = format!("apiVersion: cluster-health/v1\nrequire: [{{id: it, {fields}}}]\n");
@@ -402,17 +403,7 @@ fn conditions_that_are_not_all_read_are_no_answer() {
 fn what_was_not_seen_passes_nothing() {
     for fields in [CEPH.to_owned(), format!("{CEPH}, allowNone: true"), format!("{CEPH}, severity: warn")] {
         let entry = entry(&fields);
-        for kind in [
-            GapKind::NotAsked,
-            GapKind::Forbidden,
-            GapKind::Unauthenticated,
-            GapKind::Throttled,
-            GapKind::ServerError,
-            GapKind::Malformed,
-            GapKind::TooLarge,
-            GapKind::TimedOut,
-            GapKind::Broken,
-        ] {
+        for kind in WAYS.into_iter().chain([GapKind::NotAsked]) {
             let said = said(&world(&entry, Err(Gap::new(kind, "test"))));
             assert!(said.starts_with("error ") || said.starts_with("blocked"), "{said}");
         }

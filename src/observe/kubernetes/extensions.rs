@@ -105,12 +105,6 @@ impl Kept for ApiService {
     }
 }
 
-/// A name as Services and namespaces have one; nothing else is made part of a request.
-pub(super) fn is_label(name: &str) -> bool {
-    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    !name.is_empty() && name.len() <= 63 && name.bytes().all(is_part)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -186,11 +180,5 @@ mod tests {
         let remote = of(remote);
         assert!(!remote.is_local);
         assert_eq!(remote.available.unwrap().reason, "MissingEndpoints");
-    }
-
-    #[test]
-    fn only_names_become_part_of_a_request() {
-        assert!(is_label("policy-controller-1") && !is_label("") && !is_label("../../api"));
-        assert!(!is_label("a,b") && !is_label(&"a".repeat(64)));
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use http::StatusCode;
 use jiff::Timestamp;
@@ -110,9 +111,8 @@ impl Which {
 
 /// Reads a list to its end. A continuation that has expired on the way (410) is begun anew, once.
 pub(super) async fn list<T: Kept>(transport: &Transport, from: &Trusted, select: Selection<'_>) -> Observed<Listed<T>> {
-    let which = Which::of::<T>(select.namespace);
-    let read =
-        async |answer: Answer| read(answer, Which::of::<T>(select.namespace), select.namespace, parse::<T>).await;
+    let which = Arc::new(Which::of::<T>(select.namespace));
+    let read = async |answer: Answer| read(answer, Arc::clone(&which), select.namespace, parse::<T>).await;
     // Boxed: a request is a large future, and a round has many.
     Box::pin(whole(transport, from, select, &which, read)).await
 }
@@ -152,13 +152,13 @@ pub(super) async fn list_dynamic<K: Debug + Send + 'static>(
     select: Selection<'_>,
     keep: impl Fn(&Value) -> Observed<K> + Clone + Send + 'static,
 ) -> Observed<Listed<K>> {
-    let which = of.which(select.namespace);
+    let which = Arc::new(of.which(select.namespace));
     let read = async |answer: Answer| {
         let keep = keep.clone();
         let parse = move |answer: &Answer, which: &Which, namespace: Option<&str>| {
             parse_dynamic(answer, which, namespace, &keep)
         };
-        read(answer, of.which(select.namespace), select.namespace, parse).await
+        read(answer, Arc::clone(&which), select.namespace, parse).await
     };
     // Boxed: a request is a large future, and a round has many.
     Box::pin(whole(transport, from, select, &which, read)).await
@@ -251,7 +251,7 @@ struct PageMeta {
 
 async fn read<T: Send + 'static>(
     answer: Answer,
-    which: Which,
+    which: Arc<Which>,
     namespace: Option<&str>,
     parse: impl FnOnce(&Answer, &Which, Option<&str>) -> Observed<PageOf<T>> + Send + 'static,
 ) -> Observed<PageOf<T>> {

@@ -47,9 +47,10 @@ use crate::snapshot::{
     Pod, PodEvent, PullingPod, Readyz, RequestedApis, ServiceEndpoint, StartingPod, UnplacedPod, WAITED, Webhook,
     Workload,
 };
+use crate::text::is_label;
 use client::Transport;
 use elsewhere::{Elsewhere, elections};
-use extensions::{Mutating, Validating, is_label};
+use extensions::{Mutating, Validating};
 use futures::FutureExt as _;
 use futures::future::{join_all, try_join_all};
 use http::Uri;

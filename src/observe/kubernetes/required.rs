@@ -18,6 +18,7 @@ use crate::snapshot::{
     Demand, FieldIs, Found, Gap, GapKind, ObjectCondition, Objects, Observed, Place, Predicate, Replicas, Require,
     RequiredObject, RequiredObjects, Served,
 };
+use crate::text::is_label;
 use crate::text::sanitize::without_secrets;
 
 /// Bytes of a document of discovery.
@@ -151,7 +152,7 @@ impl ApiGroup {
     fn in_order(self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for ApiVersion { version } in self.preferred_version.into_iter().chain(self.versions) {
-            if super::is_label(&version) && !all.contains(&version) {
+            if is_label(&version) && !all.contains(&version) {
                 all.push(version);
             }
         }

@@ -12,7 +12,7 @@ use crate::testing::laws::removal::{is_named, removals};
 use crate::testing::laws::{overall, worst};
 
 /// Refused, throttled, garbage, and silence: of the server, of its etcd, or of the way to it.
-const WAYS: [GapKind; 8] = [
+pub(crate) const WAYS: [GapKind; 8] = [
     GapKind::Forbidden,
     GapKind::Unauthenticated,
     GapKind::Throttled,

@@ -3,7 +3,7 @@
 
 mod aging;
 mod alone;
-mod blinding;
+pub(crate) mod blinding;
 mod broken;
 mod corruption;
 mod declared;
