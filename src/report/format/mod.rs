@@ -107,7 +107,7 @@ pub(crate) static HTML: Format = Format {
     extension: "html",
     grow: None,
     write: |report, _, out| html::write(report, out),
-    merged: None,
+    merged: Some(html::write_merged),
 };
 
 pub(crate) static PROMETHEUS: Format = Format {
@@ -131,13 +131,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Format> {
 impl Format {
     /// Writes the report, in many small pieces. `style` matters to the formats for people alone.
     pub(crate) fn write(&self, report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
-        // A page is no log, and its style sheets have colons of their own.
-        if *self == HTML {
-            return (self.write)(report, style, out);
-        }
-        let mut lines = Lines::new(out);
-        (self.write)(report, style, &mut lines)?;
-        lines.flush()
+        self.in_lines(out, |out| (self.write)(report, style, out))
     }
 
     /// Several clusters. `None`: the format is of one alone.
@@ -148,8 +142,21 @@ impl Format {
         out: &mut dyn io::Write,
     ) -> Option<io::Result<()>> {
         let write = self.merged?;
+        Some(self.in_lines(out, |out| write(overview, style, out)))
+    }
+
+    fn in_lines(
+        &self,
+        out: &mut dyn io::Write,
+        write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        // A page is no log, and its style sheets have colons of their own.
+        if *self == HTML {
+            return write(out);
+        }
         let mut lines = Lines::new(out);
-        Some(write(overview, style, &mut lines).and_then(|()| lines.flush()))
+        write(&mut lines)?;
+        lines.flush()
     }
 
     /// The report as bytes, which of a large cluster are tens of megabytes: not for files.
@@ -157,6 +164,11 @@ impl Format {
         let mut out = Vec::new();
         self.write(report, style, &mut out)?;
         Ok(out)
+    }
+
+    /// Whether `report` reads it again.
+    pub(crate) fn is_kept(&self) -> bool {
+        [&JSON, &NDJSON].contains(&self)
     }
 
     pub(crate) fn grows(&self) -> bool {

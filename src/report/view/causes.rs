@@ -19,7 +19,7 @@ use crate::text::sanitize::{brief, clean, ends, log_lines};
 use crate::text::{excerpt, some};
 
 /// Causes that are told in full; of as many more the headline.
-const FULL: usize = 5;
+pub(crate) const FULL: usize = 5;
 /// Lines of evidence, and steps, of a cause.
 const EVIDENCE: usize = 2;
 pub(crate) const STEPS: usize = 3;
@@ -29,7 +29,33 @@ const STEPS_OF_MANY: usize = 2;
 /// Characters of the headline in the last lines, the only ones that some read.
 const LAST: usize = 300;
 /// Machines that are named of those that share a trouble.
-const NAMES: usize = 2;
+pub(crate) const NAMES: usize = 2;
+
+/// What a cause was found by.
+pub(crate) enum Origin<'a> {
+    /// A diagnosis, of one machine or of several in the same trouble; never empty.
+    Recognized(Vec<&'a Diagnosis>),
+    /// A check, and no diagnosis explains what it found.
+    Found(Block<'a>),
+}
+
+impl Origin<'_> {
+    pub(crate) fn severity(&self) -> Severity {
+        match self {
+            Self::Recognized(those) => those.iter().map(|it| it.severity).max().unwrap_or(Severity::Fail),
+            Self::Found(block) => block.severity,
+        }
+    }
+}
+
+/// Where the causes of a report come from, in their order: the one to begin with first.
+pub(crate) fn origins<'a>(index: &Index<'a>) -> Vec<Origin<'a>> {
+    let recognized = alike(index.report).into_iter().map(Origin::Recognized);
+    let found = problems::blocks(index).into_iter().rev().map(Origin::Found);
+    let mut origins: Vec<_> = recognized.chain(found).collect();
+    origins.sort_by_key(|origin| std::cmp::Reverse(origin.severity()));
+    origins
+}
 
 /// One cause, ready to be shown.
 #[derive(Debug)]
@@ -42,31 +68,26 @@ pub(crate) struct Cause {
     evidence: Vec<(&'static str, String)>,
     /// The line of a log that tells why, with `--evidence logs`.
     log: Option<String>,
-    hints: Vec<Rendered>,
+    pub(crate) hints: Vec<Rendered>,
     is_permanent: bool,
     /// Checks that show it, all or in part.
     pub(crate) shows: BTreeSet<CheckId>,
-    blocked: BTreeSet<CheckId>,
+    pub(crate) blocked: BTreeSet<CheckId>,
     /// What `explain` takes.
     explained_as: &'static str,
     /// The same on the web.
     page: Page,
     /// What it means for the cluster, where it was recognized.
-    impact: Option<&'static str>,
+    pub(crate) impact: Option<&'static str>,
 }
 
 /// All causes of a report, the one to begin with first.
 pub(crate) fn of(index: &Index<'_>, style: &TextStyle) -> Vec<Cause> {
-    let blocks = problems::blocks(index);
-    let of_diagnoses = alike(index.report).into_iter().map(|those| Cause::diagnosed(&those, index, style));
-    let of_blocks = blocks.iter().rev().map(|block| Cause::told(block, index, style));
-    let mut causes: Vec<_> = of_diagnoses.chain(of_blocks).collect();
-    causes.sort_by_key(|cause| std::cmp::Reverse(cause.severity));
-    causes
+    origins(index).iter().map(|origin| Cause::of(origin, index, style)).collect()
 }
 
 /// Diagnoses that differ in nothing but the machine, together; never empty.
-pub(crate) fn alike(report: &Report) -> Vec<Vec<&Diagnosis>> {
+fn alike(report: &Report) -> Vec<Vec<&Diagnosis>> {
     let mut groups: Vec<Vec<&Diagnosis>> = Vec::new();
     let mut known: HashMap<(&str, String), usize> = HashMap::new();
     for diagnosis in &report.diagnoses {
@@ -116,7 +137,14 @@ fn finding(title: &str, observed: &str) -> String {
 }
 
 impl Cause {
-    fn diagnosed<'a>(those: &[&'a Diagnosis], report: &Index<'a>, style: &TextStyle) -> Self {
+    pub(crate) fn of<'a>(origin: &Origin<'a>, index: &Index<'a>, style: &TextStyle) -> Self {
+        match origin {
+            Origin::Recognized(those) => Self::recognized(those, index, style),
+            Origin::Found(block) => Self::found(block, index, style),
+        }
+    }
+
+    fn recognized<'a>(those: &[&'a Diagnosis], report: &Index<'a>, style: &TextStyle) -> Self {
         let facts: Vec<_> = those.iter().flat_map(|it| diagnoses::facts(it)).map(|seen| (&seen.target, seen)).collect();
         let most = if style.verbose { facts.len().max(1) } else { EVIDENCE };
         let (told, left) = groups::lines(&facts, most, shown, style, |it| format!("{}: {}", it.whom, it.observed));
@@ -139,7 +167,7 @@ impl Cause {
     }
 
     /// What a check found that no diagnosis explains.
-    fn told<'a>(block: &Block<'a>, report: &Index<'a>, style: &TextStyle) -> Self {
+    fn found<'a>(block: &Block<'a>, report: &Index<'a>, style: &TextStyle) -> Self {
         let id = block.check.check.id;
         let (first, problem) = block.problems[0];
         let is_alike = block.problems.iter().all(|(_, other)| other.observed == problem.observed);
@@ -319,8 +347,7 @@ pub(crate) fn conclude(causes: &[Cause], exit: Exit, style: &TextStyle, lines: &
     lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), ends(&cause.headline, LAST)));
     lines.extend(cause.impact.map(|impact| format!("{}       {impact}", paint(style.color, Paint::Heading, "impact"))));
     lines.extend(cause.log.iter().map(|line| format!("{}     {line}", paint(style.color, Paint::Heading, "last log"))));
-    let commands = HintKind::COMMANDS.map(|kind| cause.hints.iter().find(|it| it.kind == kind && it.command.is_some()));
-    let look = commands.into_iter().flatten().next();
+    let look = hints::first_step(&cause.hints);
     let explain = || paint(style.color, Paint::Hint, &format!("cluster-health explain {}", cause.explained_as));
     let step = look.map_or_else(explain, |hint| step(hint, style));
     lines.push(format!("{}   {step}", paint(style.color, Paint::Heading, "first step")));

@@ -150,6 +150,12 @@ pub(crate) fn selected(kind: HintKind, hints: &[Rendered]) -> (Vec<&Rendered>, u
     (shown, more)
 }
 
+/// The command to begin with.
+pub(crate) fn first_step(hints: &[Rendered]) -> Option<&Rendered> {
+    let of_kind = |kind| hints.iter().find(|hint| hint.kind == kind && hint.command.is_some());
+    HintKind::COMMANDS.into_iter().find_map(of_kind)
+}
+
 /// As lines below a problem.
 pub(crate) fn lines(kind: HintKind, hints: &[Rendered], lines: &mut Vec<String>) {
     let (shown, more) = selected(kind, hints);

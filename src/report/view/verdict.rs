@@ -125,17 +125,19 @@ fn headline(report: &Report, style: &TextStyle, identity: &str) -> String {
     }
 }
 
+/// What checks have done, from worst to best.
+pub(crate) const DONE: [(Status, &str); 6] = [
+    (Status::Fail, "failed"),
+    (Status::Error, "undetermined"),
+    (Status::Blocked, "blocked"),
+    (Status::Warn, "warned"),
+    (Status::Pass, "passed"),
+    (Status::Skip, "skipped"),
+];
+
 /// `3 failed, 5 blocked, 1 warned, 29 passed (1 excused)`, from worst to best.
 pub(crate) fn tally(report: &Report) -> String {
-    let words = [
-        (Status::Fail, "failed"),
-        (Status::Error, "undetermined"),
-        (Status::Blocked, "blocked"),
-        (Status::Warn, "warned"),
-        (Status::Pass, "passed"),
-        (Status::Skip, "skipped"),
-    ];
-    let counted = words.map(|(status, word)| (report.count(status), word));
+    let counted = DONE.map(|(status, word)| (report.count(status), word));
     let parts = joined(counted.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")));
     match report.accepted() {
         _ if parts.is_empty() => "no checks".to_owned(),

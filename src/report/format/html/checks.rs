@@ -1,4 +1,4 @@
-//! Every check: what is not well first and open, the rest to be unfolded.
+//! Every check, to be unfolded: what is not well first, the rest by stage.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,13 @@ use super::parts::{
     problem_anchor, reason_link,
 };
 use crate::model::{CheckId, Finding, Kind, Outcome, Page, Problem, Reason, Stage, Status, Target};
+use crate::report::view::causes::Origin;
 use crate::report::view::index::Index;
-use crate::report::view::problems::Block;
+use crate::report::view::verdict::DONE;
 use crate::report::view::wording::{plural_kind, said_of, skip_reason};
 use crate::report::{CheckReport, Report, Selection};
 use crate::text::duration::human;
+use crate::text::joined;
 
 /// Rows of one check: what is healthy or repeated is cut, and problems stand further up in full.
 const ROWS: usize = 60;
@@ -22,8 +24,8 @@ pub(super) fn stage_anchor(stage: Stage) -> String {
     format!("stage-{}", stage.name())
 }
 
-/// What is not well comes first and open; the rest follows by stage, to be unfolded.
-pub(super) fn checks(index: &Index<'_>, blocks: &[Block<'_>]) -> Markup {
+/// What is not well comes first; the rest follows by stage, to be unfolded.
+pub(super) fn checks(index: &Index<'_>, origins: &[Origin<'_>]) -> Markup {
     let report = index.report;
     let is_bad = |check: &&CheckReport| {
         matches!(check.shown_status(), Status::Fail | Status::Error | Status::Warn) && check.selection.runs()
@@ -32,33 +34,44 @@ pub(super) fn checks(index: &Index<'_>, blocks: &[Block<'_>]) -> Markup {
     bad.sort_by_key(|check| std::cmp::Reverse(check.shown_status()));
     html! {
         @if !bad.is_empty() {
-            section .stage aria-labelledby="not-well" {
+            section aria-labelledby="not-well" {
                 h3 id="not-well" { "Not well" }
-                @for check in &bad { (self::check(check, index, blocks)) }
+                @for check in &bad { (self::check(check, index, origins)) }
             }
         }
         @for stage in Stage::ALL {
-            @let of_stage = || report.checks.iter().filter(|check| check.check.stage == stage);
-            @if of_stage().next().is_some() {
-                section .stage aria-labelledby=(stage_anchor(stage)) {
-                    h3 id=(stage_anchor(stage)) { (stage.name()) }
-                    @let above: Vec<_> = of_stage().filter(is_bad).map(|check| check.check.id).collect();
-                    @if !above.is_empty() { p .note { "Above: " (check_links(above)) } }
-                    @for check in of_stage().filter(|check| !is_bad(check)) { (self::check(check, index, blocks)) }
+            @let of_stage: Vec<_> = report.checks.iter().filter(|check| check.check.stage == stage).collect();
+            @let (above, here): (Vec<&CheckReport>, Vec<&CheckReport>) = of_stage.iter().copied().partition(is_bad);
+            @if !of_stage.is_empty() {
+                details .stage {
+                    summary { h3 { (stage.name()) } " " span .note { (tally(&of_stage)) } }
+                    // The target of links is inside, so that following one unfolds it.
+                    div id=(stage_anchor(stage)) {
+                        @if !above.is_empty() {
+                            p .note { "Above: " (check_links(above.iter().map(|check| check.check.id))) }
+                        }
+                        @for check in here { (self::check(check, index, origins)) }
+                    }
                 }
             }
         }
     }
 }
 
-fn check<'a>(check: &'a CheckReport, index: &Index<'a>, blocks: &[Block<'a>]) -> Markup {
+/// `1 failed, 8 passed`.
+fn tally(checks: &[&CheckReport]) -> String {
+    let count = |status| checks.iter().filter(|check| check.shown_status() == status).count();
+    let counted = DONE.map(|(status, word)| (count(status), word));
+    joined(counted.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")))
+}
+
+fn check<'a>(check: &'a CheckReport, index: &Index<'a>, origins: &[Origin<'a>]) -> Markup {
     let id = check.check.id;
     let status = check.shown_status();
-    let is_open = matches!(status, Status::Fail | Status::Error) && check.selection.runs();
     let causes: BTreeSet<_> = index.diagnoses_of(check).map(|it| it.id).collect();
-    let has_card = blocks.iter().any(|block| block.check.check.id == id);
+    let has_card = origins.iter().any(|it| matches!(it, Origin::Found(block) if block.check.check.id == id));
     html! {
-        details .check open[is_open] {
+        details .check data-status=(status.name()) {
             summary { (badge(status)) " " code { (id) } " " span .note { (check.check.summary) } }
             // The target of links is inside, so that following one unfolds it.
             dl .fields id=(check_anchor(id)) {

@@ -1,23 +1,34 @@
-// Adds a box that leaves in sight what has all the words that are typed: a node, a check, a reason, any text.
+// Adds a box that leaves in sight what has all the words that are typed: a node, a check, a reason, any text. The counts at the top
+// become buttons that leave the checks in sight that ended so.
 {
   const main = document.querySelector("main");
   const box = document.createElement("div");
   box.className = "filter";
   box.setAttribute("role", "search");
-  const labeled = (text, type) => {
-    const label = document.createElement("label");
-    const input = document.createElement("input");
-    input.type = type;
-    label.append(...(type === "checkbox" ? [input, text] : [text, input]));
-    box.append(label);
-    return input;
-  };
-  const words = labeled("Filter", "search");
+  const label = document.createElement("label");
+  const words = document.createElement("input");
+  words.type = "search";
   words.placeholder = "node, check, text";
-  const bad = labeled("not well only", "checkbox");
+  label.append("Filter", words);
   const said = document.createElement("span");
   said.setAttribute("role", "status");
-  box.append(said);
+  box.append(label, said);
+
+  let status = "";
+  const buttons = [...document.querySelectorAll(".counts li")].map((item) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = item.className;
+    button.textContent = item.textContent;
+    button.setAttribute("aria-pressed", "false");
+    button.addEventListener("click", () => {
+      choose(status === item.dataset.status ? "" : item.dataset.status);
+      if (status) document.querySelector("#checks").scrollIntoView();
+    });
+    item.removeAttribute("class");
+    item.replaceChildren(button);
+    return { button, of: item.dataset.status };
+  });
 
   const text = (element) => (element?.textContent ?? "").toLowerCase();
   let items;
@@ -26,35 +37,46 @@
     item,
     text: text(item),
     head: text(item.querySelector("summary, h3")),
-    isBad: item.matches(".card") || item.querySelector(".fail, .error, .warn, .blocked") !== null,
     rows: item.matches("tr") ? [] : [...item.querySelectorAll("tbody tr")].map((row) => ({ row, text: text(row) })),
   }));
 
   const apply = () => {
     items ??= read();
     const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
-    for (const { item, text, head, isBad, rows } of items) {
-      item.hidden = !wanted.every((word) => text.includes(word)) || (bad.checked && !isBad);
-      shown += !item.hidden;
+    const isOn = wanted.length > 0 || status !== "";
+    for (const { item, text, head, rows } of items) {
+      const isOther = status !== "" && item.matches(".check") && item.dataset.status !== status;
+      item.hidden = isOther || !wanted.every((word) => text.includes(word));
       // Of a table the rows that have the words, if there are any: the words may be elsewhere in the item.
       const rest = wanted.filter((word) => !head.includes(word));
       const fits = rows.map((row) => rest.every((word) => row.text.includes(word)));
       rows.forEach(({ row }, n) => (row.hidden = fits.includes(true) && !fits[n]));
     }
-    said.textContent = wanted.length || bad.checked ? `${shown} of ${items.length} shown` : "";
+    for (const stage of main.querySelectorAll(".stage")) {
+      const isEmpty = !stage.querySelector(".check:not([hidden])");
+      stage.hidden = isOn && isEmpty;
+      stage.open = isOn && !isEmpty;
+    }
+    for (const { button, of } of buttons) button.setAttribute("aria-pressed", String(of === status));
+    const shown = (what, name) => {
+      const all = items.filter(({ item }) => item.matches(what));
+      return all.length ? [`${all.filter(({ item }) => !item.hidden).length} of ${all.length} ${name}`] : [];
+    };
+    said.textContent = isOn ? [...shown(".card", "causes"), ...shown(".check", "checks")].join(", ") : "";
+  };
+  const choose = (one) => {
+    status = one;
+    apply();
   };
   words.addEventListener("input", apply);
-  bad.addEventListener("change", apply);
 
   // A cell of the grid leads to what was found of that node.
   const reveal = (target) => {
-    for (let at = target; at; at = at.parentElement) if (at.matches("details")) at.open = true;
     if (target?.closest("[hidden]")) {
       words.value = "";
-      bad.checked = false;
-      apply();
+      choose("");
     }
+    for (let at = target; at; at = at.parentElement) if (at.matches("details")) at.open = true;
   };
   addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href^='#']");
@@ -62,10 +84,11 @@
     const names = link.closest(".grid tbody tr")?.querySelectorAll("th bdi") ?? [];
     if (names.length === 1 && names[0].textContent !== "cluster") {
       words.value = names[0].textContent;
-      apply();
+      choose("");
     }
     reveal(document.getElementById(link.hash.slice(1)));
   });
-  if (main.querySelector(".check")) main.prepend(box);
+  const first = main.querySelector("#causes:first-child");
+  if (main.querySelector(".card, .check")) first ? first.after(box) : main.prepend(box);
   if (location.hash.length > 1) reveal(document.getElementById(location.hash.slice(1)));
 }

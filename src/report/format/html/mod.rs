@@ -6,6 +6,7 @@
 //! alone. Links lead to the documentation, and follow a click alone.
 
 mod checks;
+mod clusters;
 mod nodes;
 mod parts;
 #[cfg(test)]
@@ -20,22 +21,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::model::{Role, Status};
-use crate::report::view::grid::{Grid, Row};
+use crate::model::Role;
+use crate::report::merged::Overview;
+use crate::report::view::causes;
+use crate::report::view::grid::Grid;
 use crate::report::view::index::Index;
-use crate::report::view::problems;
 use crate::report::view::style::{TextStyle, mark};
 use crate::report::view::verdict as words;
 use crate::report::view::wording::count;
 use crate::report::{Report, Sources};
 use crate::text::duration::human;
 use crate::text::sanitize::clean;
-use parts::{Foreign, proportions, status_word};
+use parts::{Foreign, status_word};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = concat!(include_str!("copy.js"), include_str!("filter.js"));
-
-const BY_WEIGHT: [Status; 6] = [Status::Fail, Status::Error, Status::Blocked, Status::Warn, Status::Pass, Status::Skip];
 
 /// Writes the document.
 pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> {
@@ -43,29 +43,42 @@ pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> 
     out.flush()
 }
 
+/// The same of several clusters.
+pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
+    writeln!(out, "{}", clusters::page(overview).into_string())?;
+    out.flush()
+}
+
 fn page(report: &Report) -> Markup {
+    let index = Index::of(report);
+    let origins = causes::origins(&index);
+    let grid = report.is_judged().then(|| Grid::of(report));
+    let sections = [
+        ("causes", "Causes", trouble::causes(&index, &origins)),
+        ("remarks", "Remarks", remarks(report)),
+        ("nodes", "Nodes", grid.as_ref().map(nodes::of_nodes)),
+        ("timeline", "Timeline", timeline::timeline(report)),
+        ("logs", "Logs", trouble::logs(report)),
+        ("checks", "Checks", Some(checks::checks(&index, &origins))),
+        ("run", "This run", Some(facts(report))),
+    ];
+    let header = html! { (verdict(report)) (counts(report)) };
+    framed(&title(report), &header, sections, &report.tool.version)
+}
+
+/// One part of a page: where links lead to it, what it is called, and what it shows.
+type Section = (&'static str, &'static str, Option<Markup>);
+
+/// The page around what it shows: the same for one cluster and for several.
+fn framed(title: &str, header: &Markup, sections: impl IntoIterator<Item = Section>, version: &str) -> Markup {
     let style = style_sheet();
     let policy = format!(
         "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
         digest(&style),
         digest(SCRIPT)
     );
-    let index = Index::of(report);
-    let mut blocks = problems::blocks(&index);
-    // The one to start with comes first.
-    blocks.reverse();
-    let grid = report.is_judged().then(|| Grid::of(report));
-    let sections: Vec<(&str, &str, Markup)> = [
-        ("diagnoses", "Diagnoses", trouble::diagnoses(&index)),
-        ("problems", "Problems", trouble::problems(&index, &blocks)),
-        ("nodes", "Nodes", grid.as_ref().map(nodes::grid)),
-        ("timeline", "Timeline", timeline::timeline(report)),
-        ("logs", "Logs", trouble::logs(report)),
-        ("checks", "Checks", Some(checks::checks(&index, &blocks))),
-    ]
-    .into_iter()
-    .filter_map(|(id, title, content)| Some((id, title, content?)))
-    .collect();
+    let sections: Vec<_> =
+        sections.into_iter().filter_map(|(id, title, content)| Some((id, title, content?))).collect();
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -74,21 +87,18 @@ fn page(report: &Report) -> Markup {
                 meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { (title(report)) }
+                title { (title) }
                 style { (PreEscaped(style)) }
             }
             body {
                 header {
                     a .to-main href="#main" { "Skip to the content" }
-                    (verdict(report))
-                    @if let Some(grid) = &grid { (whole(report, grid)) }
-                    (facts(report))
+                    (header)
                     nav aria-label="Sections" {
                         ul { @for (id, title, _) in &sections { li { a href={ "#" (id) } { (title) } } } }
                     }
                 }
                 main #main tabindex="-1" {
-                    (remarks(report))
                     @for (id, title, content) in &sections {
                         section id=(id) aria-labelledby={ (id) "-title" } {
                             h2 id={ (id) "-title" } { (title) }
@@ -97,7 +107,7 @@ fn page(report: &Report) -> Markup {
                     }
                 }
                 footer {
-                    p { "cluster-health " (clean(&report.tool.version)) ". The JSON report has every detail, for programs." }
+                    p { "cluster-health " (clean(version)) ". The JSON report has every detail, for programs." }
                 }
                 script { (PreEscaped(SCRIPT)) }
             }
@@ -108,7 +118,7 @@ fn page(report: &Report) -> Markup {
 /// The file, and the marks of each status, which have one place for all formats.
 fn style_sheet() -> String {
     let mut style = STYLE.to_owned();
-    for status in BY_WEIGHT.map(Some).into_iter().chain([None]) {
+    for status in words::DONE.map(|(status, _)| Some(status)).into_iter().chain([None]) {
         let (class, mark) = (status_word(status), mark(status, false));
         // Nothing is said for the mark where that can be told: the word beside it is.
         let _ = writeln!(style, ".{class}::before {{ content: \"{mark}\"; content: \"{mark}\" / \"\"; }}");
@@ -130,7 +140,7 @@ fn title(report: &Report) -> String {
     }
 }
 
-/// What people look for first.
+/// What people look for first: the result, of which cluster, when, and by what.
 fn verdict(report: &Report) -> Markup {
     let line = words::short(report, &TextStyle::default());
     let word = words::word(report);
@@ -139,23 +149,23 @@ fn verdict(report: &Report) -> Markup {
         div .verdict.(report.status().name()) {
             h1 {
                 (word)
-                @if let Some(context) = &report.sources.context { " " small { (Foreign(context)) } }
+                @if let Some(name) = report.sources.name() { " " small { (Foreign(name)) } }
             }
             p { (rest) }
+            p .note { (Foreign(&words::identity(report))) }
             @if !report.complete { p { strong { "The run has not finished; this is its state so far." } } }
         }
     }
 }
 
-/// All checks and all nodes, each as a part of the whole.
-fn whole(report: &Report, grid: &Grid) -> Markup {
-    let checks = BY_WEIGHT.map(|status| (status, report.count(status)));
-    let nodes: Vec<_> = grid.rows.iter().filter(|row| row.role.is_some()).map(Row::worst).collect();
-    let of_nodes = BY_WEIGHT.map(|status| (status, nodes.iter().filter(|worst| **worst == Some(status)).count()));
+/// How many checks ended in each way. The script makes filters of them.
+fn counts(report: &Report) -> Markup {
+    let counts = words::DONE.map(|(status, word)| (status, word, report.count(status)));
     html! {
-        div .whole {
-            (proportions(&count(report.checks.len(), "check"), &checks))
-            @if !nodes.is_empty() { (proportions(&count(nodes.len(), "node"), &of_nodes)) }
+        ul .counts aria-label="Checks by result" {
+            @for (status, word, n) in counts.into_iter().filter(|(_, _, n)| *n > 0) {
+                li .count.(status.name()) data-status=(status.name()) { (n) " " (word) }
+            }
         }
     }
 }
@@ -206,10 +216,10 @@ fn shown_time(at: jiff::Timestamp) -> String {
 }
 
 /// What the verdict does not say, and what makes it weaker.
-fn remarks(report: &Report) -> Markup {
+fn remarks(report: &Report) -> Option<Markup> {
     let remarks = words::remarks(report);
-    html! {
-        @if !remarks.is_empty() {
+    (!remarks.is_empty()).then(|| {
+        html! {
             dl .remarks {
                 @for (name, items) in remarks {
                     div {
@@ -219,5 +229,5 @@ fn remarks(report: &Report) -> Markup {
                 }
             }
         }
-    }
+    })
 }

@@ -1,26 +1,35 @@
-//! Every node at every stage.
+//! Every node at every stage, or every cluster.
 
 use maud::{Markup, html};
 
 use super::checks::stage_anchor;
 use super::parts::{Foreign, check_anchor, meaning, status_word};
-use crate::model::{Role, Target};
+use crate::model::{Role, Stage, Target};
 use crate::report::view::grid::{self, Band, Grid, LEGEND};
 
-pub(super) fn grid(grid: &Grid) -> Markup {
+/// The nodes of one cluster. What stands in the table leads to the checks further down.
+pub(super) fn of_nodes(grid: &Grid) -> Markup {
+    table("node", grid, |stage| html! { a href={ "#" (stage_anchor(stage)) } { (stage.column()) } })
+}
+
+/// The clusters of a fleet.
+pub(super) fn of_clusters(grid: &Grid) -> Markup {
+    table("cluster", grid, |stage| html! { (stage.column()) })
+}
+
+/// `what`: of which each has a row.
+fn table(what: &str, grid: &Grid, head: impl Fn(Stage) -> Markup) -> Markup {
     html! {
         // Wider than a phone where it must be; a keyboard can scroll it, too.
-        div .scroll role="region" aria-label="Nodes by stage" tabindex="0" {
+        div .scroll role="region" aria-label={ "Each " (what) " by stage" } tabindex="0" {
             table .grid {
                 thead {
                     tr {
-                        th scope="col" { "node" }
-                        @for stage in &grid.stages {
-                            th scope="col" { a href={ "#" (stage_anchor(*stage)) } { (stage.column()) } }
-                        }
+                        th scope="col" { (what) }
+                        @for stage in &grid.stages { th scope="col" { (head(*stage)) } }
                     }
                 }
-                tbody { @for band in grid.bands(true) { (row(&band)) } }
+                tbody { @for band in grid.bands(true) { (row(what, &band)) } }
             }
         }
         p .legend {
@@ -33,7 +42,7 @@ fn label(target: &Target) -> Markup {
     html! { (Foreign(&grid::label(target))) }
 }
 
-fn row(band: &Band<'_>) -> Markup {
+fn row(what: &str, band: &Band<'_>) -> Markup {
     html! {
         tr {
             th scope="row" {
@@ -43,7 +52,7 @@ fn row(band: &Band<'_>) -> Markup {
                         @if let Some(role) = one.role.filter(|role| *role != Role::Unknown) { " " small { (role.name()) } }
                     }
                     many => details {
-                        summary { (many.len()) " nodes alike" }
+                        summary { (many.len()) " " (what) "s alike" }
                         @for (n, row) in many.iter().enumerate() { @if n > 0 { ", " } (label(&row.target)) }
                     },
                 }

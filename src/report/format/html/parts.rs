@@ -47,7 +47,7 @@ pub(super) fn status_word(status: Option<Status>) -> &'static str {
     status.map_or("none", Status::name)
 }
 
-/// What the legend says of a cell or a part of a bar.
+/// What the legend says of a cell.
 pub(super) fn meaning(status: Option<Status>) -> &'static str {
     let status = match status {
         Some(Status::Skip) => None,
@@ -98,13 +98,21 @@ pub(super) fn hints(all: &[Rendered]) -> Markup {
             @if !shown.is_empty() {
                 (field(kind.name(), &html! {
                     @for hint in shown {
-                        @if let Some(command) = &hint.command { (self::command(command, hint.text.as_deref())) }
-                        @else if let Some(text) = &hint.text { p { (Foreign(text)) } }
+                        (step(hint))
                     }
                     @if more > 0 { p { "the same for " (more) " more" } }
                 }))
             }
         }
+    }
+}
+
+/// A hint: a command, or a sentence.
+pub(super) fn step(hint: &Rendered) -> Markup {
+    match (&hint.command, &hint.text) {
+        (Some(command), note) => self::command(command, note.as_deref()),
+        (None, Some(text)) => html! { p { (Foreign(text)) } },
+        (None, None) => html! {},
     }
 }
 
@@ -135,37 +143,6 @@ pub(super) fn reason_link(reason: Reason) -> Markup {
 /// Away from this page, without a word of where it is.
 fn web(address: &str, text: &str) -> Markup {
     html! { a href=(address) rel="noreferrer" { (text) } }
-}
-
-/// A line in which each status has as much room as its part of the whole, the worst first; and how many of the worst there are.
-pub(super) fn proportions(what: &str, counts: &[(Status, usize)]) -> Markup {
-    const WIDTH: usize = 400;
-    /// So that one of a thousand is seen.
-    const LEAST: usize = 4;
-    let all: usize = counts.iter().map(|(_, n)| n).sum();
-    let shown = counts.iter().filter(|(_, n)| *n > 0);
-    let room = WIDTH.saturating_sub(LEAST * shown.clone().count());
-    let worst = shown.clone().next().filter(|(status, _)| *status > Status::Pass);
-    let (mut before, mut from) = (0, 0);
-    let parts: Vec<_> = shown
-        .enumerate()
-        .map(|(at, (status, n))| {
-            before += n;
-            let to = LEAST * (at + 1) + room * before / all;
-            (status.name(), std::mem::replace(&mut from, to), to)
-        })
-        .collect();
-    html! {
-        div .track {
-            span {
-                (what)
-                @if let Some((status, n)) = worst { ", " (n) " " (meaning(Some(*status))) }
-            }
-            svg viewBox={ "0 0 " (WIDTH) " 12" } preserveAspectRatio="none" aria-hidden="true" {
-                @for (class, from, to) in parts { path .(class) d={ "M" (from) " 0H" (to) "v12H" (from) "z" } {} }
-            }
-        }
-    }
 }
 
 /// The head of a table.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::checks::Check;
-use crate::model::{CheckId, Hint, Outcome, Target};
+use crate::model::{CheckId, Exit, Hint, Outcome, Status, Target};
 use crate::report::history::Happened;
+use crate::report::merged::{Member, Merged};
 use crate::report::tests::sizes::Size;
 use crate::report::{Origin, RunResult, fixture};
 use crate::snapshot::logs::{Log, Source, Tail};
@@ -202,7 +203,7 @@ fn a_thousand_nodes_are_less_than_two_mebibytes() {
     let names: Vec<String> =
         fixture::large(1000, 300).sources.nodes.into_iter().take(300).map(|node| node.name).collect();
     let html = shown(&fixture::large(1000, 300));
-    let problems = &html[html.find("id=\"problems\"").unwrap()..html.find("id=\"nodes\"").unwrap()];
+    let problems = &html[html.find("id=\"causes\"").unwrap()..html.find("id=\"nodes\"").unwrap()];
     assert!(names.iter().all(|name| problems.contains(name)), "every node with a problem is named");
 }
 
@@ -231,18 +232,52 @@ fn every_link_within_the_page_leads_somewhere() {
 
 /// With what was expected, what was observed, the reason, and where the steps are.
 #[test]
-fn what_failed_comes_first_and_open() {
+fn what_failed_is_the_first_check() {
     let html = body(&late());
     let checks = &html[html.find("id=\"checks\"").unwrap()..];
     let first = &checks[checks.find("<details").unwrap()..];
-    assert!(first.starts_with("<details class=\"check\" open>"), "{}", &first[..200]);
+    assert!(first.starts_with("<details class=\"check\" data-status=\"fail\">"), "{}", &first[..200]);
     let first = &first[..first.find("</details>").unwrap()];
     for expected in [">fail<", "class=\"expected\"", "reference/reasons/", "href=\"#cause-"] {
         assert!(first.contains(expected), "{expected} in {first}");
     }
-    let open = checks.matches("class=\"check\" open").count();
-    let failed = late().checks.iter().filter(|it| matches!(it.shown_status(), Status::Fail | Status::Error)).count();
-    assert_eq!(open, failed);
+}
+
+/// The causes are what the page opens with, whatever else there is to say.
+#[test]
+fn the_first_section_has_the_causes() {
+    for (name, report) in fixture::all().into_iter().filter(|(_, report)| report.result == RunResult::Unhealthy) {
+        let html = body(&report);
+        let first = &html[html.find("<section").unwrap()..];
+        assert!(first.starts_with("<section id=\"causes\""), "{name}");
+    }
+}
+
+/// A fleet: each cluster by its name, and what is wrong with it.
+fn fleet(names: &[&str]) -> Merged {
+    let reports = || fixture::all().into_iter().map(|(_, report)| report).cycle();
+    let members = names.iter().zip(reports()).map(|(name, mut report)| {
+        report.sources.cluster_name = Some((*name).to_owned());
+        Merged::of(Member::new(&format!("{name}.json"), report.clone(), report.finished_at))
+    });
+    members.fold(Merged::unusable("z.json", names[0]), Merged::with)
+}
+
+fn shown_fleet(merged: &Merged) -> String {
+    clusters::page(&merged.overview(late().finished_at)).into_string()
+}
+
+#[test]
+fn a_fleet_has_a_card_for_each_cluster_that_is_not_healthy() {
+    let merged = fleet(&["a", "b", "c", "d", "e", "f", "g", "h"]);
+    let html = shown_fleet(&merged);
+    let bad = merged.overview(late().finished_at).rows.iter().filter(|row| row.exit != Exit::Healthy).count();
+    assert_eq!(html.matches("class=\"card ").count(), bad);
+    assert!(html.contains("unreadable: a"));
+    for injection in INJECTIONS {
+        let html = shown_fleet(&fleet(&[injection]));
+        assert_eq!(tags(&html), tags(&shown_fleet(&fleet(&["a"]))), "{injection}");
+    }
 }
 
 /// Each cell of the grid that says anything leads to the check that found it.
@@ -278,6 +313,9 @@ fn pages_for_a_browser() {
     let judged = |nodes, failures| Report { started_at: late().started_at, ..Size { nodes, failures }.report() };
     pages.extend([("four".to_owned(), judged(4, 1)), ("thousand".to_owned(), judged(1000, 500))]);
     pages.extend([("large-healthy".to_owned(), healthy), ("large".to_owned(), fixture::large(1000, 300))]);
+    let names: Vec<String> = (1..=20).map(|n| format!("prod-{n}")).collect();
+    let fleet = shown_fleet(&fleet(&names.iter().map(String::as_str).collect::<Vec<_>>()));
+    std::fs::write(folder.join("fleet.html"), fleet).unwrap();
     for (name, report) in pages {
         std::fs::write(folder.join(format!("{name}.html")), shown(&report)).unwrap();
     }

@@ -45,7 +45,8 @@ pub(super) fn timeline(report: &Report) -> Option<Markup> {
         still.into_iter().partition(|(_, line)| line.iter().all(|it| it.status.is_fine()));
     Some(html! {
         @if !moved.is_empty() {
-            div .timeline {
+            details .timeline {
+                summary { (count(moved.len(), "check")) " changed" }
                 div .track { span { "all checks" } (bar(&together(&lines), report.took)) }
                 @for (id, line) in &moved { div .track { span { (check_link(**id)) } (bar(line, report.took)) } }
                 div .track.axis {

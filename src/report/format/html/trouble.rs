@@ -1,4 +1,4 @@
-//! What is wrong, and what to do: diagnoses, the problems that none explains, and what logs say.
+//! What is wrong, and what to do: a card for each cause, and what logs say.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,74 +6,173 @@ use maud::{Markup, html};
 
 use super::parts::{
     Foreign, badge, cause_anchor, check_link, check_links, field, head, hints, more, names, problem_anchor,
-    reason_link, source,
+    reason_link, source, step,
 };
 use crate::diagnosis::{self, Diagnosis};
 use crate::model::{Page, Problem, Status, Target};
-use crate::report::view::causes;
+use crate::report::view::causes::{Cause, FULL, NAMES, Origin};
 use crate::report::view::diagnoses::{self, FACTS};
+use crate::report::view::hints::first_step;
 use crate::report::view::index::Index;
 use crate::report::view::problems::{Block, Consequences, PERMANENT};
-use crate::report::view::wording::{self, count};
-use crate::report::{CheckReport, Report};
-use crate::text::sanitize::log_lines;
+use crate::report::view::wording::{self, count, shown};
+use crate::report::{CheckReport, Report, TextStyle};
+use crate::text::sanitize::{brief, clean, log_lines};
+use crate::text::{excerpt, joined, some};
 
-/// From root to symptom, with what each rests on and explains.
-pub(super) fn diagnoses(index: &Index<'_>) -> Option<Markup> {
-    if index.report.diagnoses.is_empty() {
+/// Observations of a cause that are seen at once.
+const SEEN: usize = 2;
+
+/// One card for each cause, the one to begin with first; what is far down the list is folded.
+pub(super) fn causes(index: &Index<'_>, origins: &[Origin<'_>]) -> Option<Markup> {
+    let report = index.report;
+    // Where nothing was judged, the verdict says so already.
+    let some_judged = report.checks.iter().any(|check| check.status.is_some());
+    let unjudged: Vec<_> = report.checks.iter().filter(|check| some_judged && check.is_unjudged()).collect();
+    let silent: Vec<_> =
+        report.checks.iter().filter(|check| check.status == Some(Status::Error) && check.findings.is_empty()).collect();
+    if origins.is_empty() && unjudged.is_empty() && silent.is_empty() {
         return None;
     }
+    let ids = |checks: &[&CheckReport]| check_links(checks.iter().map(|check| check.check.id));
     let mut known = BTreeSet::new();
     Some(html! {
-        @for those in causes::alike(index.report) { (diagnosis(&those, known.insert(those[0].id), index)) }
+        @for (n, origin) in origins.iter().enumerate() {
+            @let anchor = anchor(origin);
+            @let anchor = known.insert(anchor.clone()).then_some(anchor);
+            @let cause = Cause::of(origin, index, &TextStyle::default());
+            @let edge = cause.severity.status().name();
+            @if n < FULL {
+                article .card.{ (edge) "-edge" } id=[anchor] { (title(&cause)) (body(&cause, origin, index)) }
+            } @else {
+                details .card.{ (edge) "-edge" } {
+                    summary { (title(&cause)) }
+                    // The target of links is inside, so that following one unfolds it.
+                    div id=[anchor] { (body(&cause, origin, index)) }
+                }
+            }
+        }
+        @if !silent.is_empty() { p { "No result, which does not count as a pass: " (ids(&silent)) } }
+        @if !unjudged.is_empty() { p { "Not checked: " (ids(&unjudged)) } }
     })
 }
 
-/// Of many machines in one trouble, one card.
-fn diagnosis<'a>(those: &[&'a Diagnosis], is_first: bool, report: &Index<'a>) -> Markup {
+fn anchor(origin: &Origin<'_>) -> String {
+    match origin {
+        Origin::Recognized(those) => cause_anchor(those[0].id),
+        Origin::Found(block) => problem_anchor(block.check.check.id),
+    }
+}
+
+fn title(cause: &Cause) -> Markup {
+    html! { h3 { (badge(cause.severity.status())) " " (Foreign(&cause.headline)) } }
+}
+
+/// What it means, how it was seen and where to begin; all the rest is folded.
+fn body<'a>(cause: &Cause, origin: &Origin<'a>, index: &Index<'a>) -> Markup {
+    let seen = seen(origin);
+    let first = first_step(&cause.hints);
+    html! {
+        @match origin {
+            Origin::Recognized(_) => @if let Some(impact) = cause.impact { p .note { (impact) } },
+            Origin::Found(block) => p .note {
+                (check_link(block.check.check.id)) " " (block.word()) (block.duration(index)) "; expected: "
+                (Foreign(&block.problems[0].1.expected))
+            },
+        }
+        dl .fields {
+            @if !seen.is_empty() {
+                (field("seen", &html! {
+                    @for (observed, targets) in seen.iter().take(SEEN) {
+                        p { (Foreign(&some(targets.iter().map(|target| shown(target)), NAMES))) ": " (Foreign(&brief(&clean(observed), excerpt::MOST))) }
+                    }
+                    @if seen.len() > SEEN { p .note { (count(seen.len() - SEEN, "more observation")) } }
+                }))
+            }
+            @if let Some(first) = first { (field("first step", &step(first))) }
+        }
+        details {
+            summary { (contents(cause, origin, index)) }
+            @match origin {
+                Origin::Recognized(those) => (recognized(cause, those, index)),
+                Origin::Found(block) => (found(cause, block, index)),
+            }
+        }
+    }
+}
+
+/// Each observation once, and whom it was made of.
+fn seen<'a>(origin: &Origin<'a>) -> Vec<(&'a str, Vec<&'a Target>)> {
+    match origin {
+        Origin::Recognized(those) => {
+            let facts = those.iter().flat_map(|it| diagnoses::facts(it));
+            repeated(facts.map(|seen| (&seen.target, seen.observed.as_str())))
+        }
+        Origin::Found(block) => {
+            // Of one, the headline says it.
+            let seen = repeated(block.problems.iter().map(|(target, it)| (*target, it.observed.as_str())));
+            if seen.len() > 1 { seen } else { Vec::new() }
+        }
+    }
+}
+
+/// What there is to unfold: `4 steps, 14 problems, 3 blocked checks`.
+fn contents(cause: &Cause, origin: &Origin<'_>, index: &Index<'_>) -> String {
+    let problems = match origin {
+        Origin::Recognized(those) => those.iter().map(|it| it.explains.len()).sum(),
+        Origin::Found(block) => {
+            let also = block.consequences(index).map_or(0, |it| it.also.iter().map(|(_, those)| those.len()).sum());
+            block.problems.len() + also
+        }
+    };
+    let steps = cause.hints.iter().filter(|hint| hint.command.is_some()).count();
+    let parts = [(steps, "step"), (problems, "problem"), (cause.blocked.len(), "blocked check")];
+    let parts = parts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| count(n, what));
+    format!("all of it: {}", joined(parts))
+}
+
+fn recognized<'a>(cause: &Cause, those: &[&'a Diagnosis], index: &Index<'a>) -> Markup {
+    let of_each: Vec<_> = those.iter().map(|it| index.explained(it)).collect();
+    let explained = index.report.checks.iter().flat_map(|check| {
+        let of_check = of_each.iter().filter_map(|it| it.get(&check.check.id)).flatten();
+        of_check.map(move |it| (check, it.0, it.1))
+    });
+    let explained: Vec<_> = explained.collect();
     let facts = those.iter().flat_map(|it| diagnoses::facts(it));
     let facts = repeated(facts.map(|seen| (&seen.target, seen.observed.as_str())));
-    let of_each: Vec<_> = those.iter().map(|it| report.explained(it)).collect();
-    let explained: Vec<_> = report
-        .report
-        .checks
-        .iter()
-        .flat_map(|check| {
-            let of_check = of_each.iter().filter_map(|it| it.get(&check.check.id)).flatten();
-            of_check.map(move |it| (check, it.0, it.1))
-        })
-        .collect();
-    let blocked: BTreeSet<_> = those.iter().flat_map(|it| report.blocked(it)).collect();
-    let next: Vec<_> = those.iter().flat_map(|it| diagnoses::next(it, report)).collect();
-    let id = those[0].id;
-    let cause = diagnosis::find(id);
+    let known = diagnosis::find(those[0].id);
     html! {
-        article .card.fail-edge id=[is_first.then(|| cause_anchor(id))] {
-            h3 { (Foreign(&causes::headline(those))) }
-            @if let Some(cause) = cause { p .note { (cause.title) } }
-            dl .fields {
-                @if let Some(cause) = cause { (field("impact", &html! { (cause.impact) })) }
-                @if !facts.is_empty() {
-                    (field("seen", &html! {
-                        ul {
-                            @for (observed, targets) in facts.iter().take(FACTS) {
-                                li { (names(targets)) ": " (Foreign(observed)) }
-                            }
-                            @if facts.len() > FACTS { li { "and " (facts.len() - FACTS) " more" } }
+        dl .fields {
+            @if let Some(known) = known { (field("cause", &html! { (known.title) })) }
+            @if !facts.is_empty() {
+                (field("seen", &html! {
+                    ul {
+                        @for (observed, targets) in facts.iter().take(FACTS) {
+                            li { (names(targets)) ": " (Foreign(observed)) }
                         }
-                    }))
-                }
-                (hints(&next))
-                @if !blocked.is_empty() { (field("blocks", &check_links(blocked))) }
-                (more(id, Page::Cause(id)))
-                @if let Some(cause) = cause { (source(cause.source)) }
+                        @if facts.len() > FACTS { li { "and " (facts.len() - FACTS) " more" } }
+                    }
+                }))
             }
-            @if !explained.is_empty() {
-                details {
-                    summary { "explains " (count(explained.len(), "problem")) }
-                    (problem_table(&explained))
-                }
-            }
+            (hints(&cause.hints))
+            @if !cause.blocked.is_empty() { (field("blocks", &check_links(cause.blocked.iter().copied()))) }
+            (more(those[0].id, Page::Cause(those[0].id)))
+            @if let Some(known) = known { (source(known.source)) }
+        }
+        @if !explained.is_empty() { (problem_table(&explained)) }
+    }
+}
+
+fn found<'a>(cause: &Cause, block: &Block<'a>, index: &Index<'a>) -> Markup {
+    html! {
+        dl .fields {
+            (observations(block))
+            (field("reason", &html! { (reason_link(block.reason)) " " (block.reason.title()) }))
+            (hints(&cause.hints))
+            @if block.is_permanent() { (field("note", &html! { (PERMANENT) })) }
+            (consequences(block, index))
+            (more(block.reason.code(), Page::Reason(block.reason)))
+            (source(block.reason.text().source))
         }
     }
 }
@@ -111,45 +210,6 @@ fn repeated_of<'a>(
         repeated(those).into_iter().map(move |(observed, targets)| (check, targets, observed)).collect::<Vec<_>>()
     };
     by_check.into_iter().flat_map(each).collect()
-}
-
-/// The worst first, and among equals the one that others are most likely to follow from.
-pub(super) fn problems(index: &Index<'_>, blocks: &[Block<'_>]) -> Option<Markup> {
-    let report = index.report;
-    // Where nothing was judged, the verdict says so already.
-    let some_judged = report.checks.iter().any(|check| check.status.is_some());
-    let unjudged: Vec<_> = report.checks.iter().filter(|check| some_judged && check.is_unjudged()).collect();
-    let silent: Vec<_> =
-        report.checks.iter().filter(|check| check.status == Some(Status::Error) && check.findings.is_empty()).collect();
-    if blocks.is_empty() && unjudged.is_empty() && silent.is_empty() {
-        return None;
-    }
-    let ids = |checks: &[&CheckReport]| check_links(checks.iter().map(|check| check.check.id));
-    let mut known = BTreeSet::new();
-    Some(html! {
-        @for block in blocks { (self::block(block, known.insert(block.check.check.id), index)) }
-        @if !silent.is_empty() { p { "No result, which does not count as a pass: " (ids(&silent)) } }
-        @if !unjudged.is_empty() { p { "Not checked: " (ids(&unjudged)) } }
-    })
-}
-
-fn block<'a>(block: &Block<'a>, is_first: bool, report: &Index<'a>) -> Markup {
-    let status = block.severity.status();
-    html! {
-        article .card.{ (status.name()) "-edge" } id=[is_first.then(|| problem_anchor(block.check.check.id))] {
-            h3 { (badge(status)) " " (check_link(block.check.check.id)) }
-            p .note { (block.word()) (block.duration(report)) }
-            dl .fields {
-                (observations(block))
-                (field("reason", &html! { (reason_link(block.reason)) " " (block.reason.title()) }))
-                (hints(&block.hints(report)))
-                @if block.is_permanent() { (field("note", &html! { (PERMANENT) })) }
-                (consequences(block, report))
-                (more(block.reason.code(), Page::Reason(block.reason)))
-                (source(block.reason.text().source))
-            }
-        }
-    }
 }
 
 /// Who, what should be, what is. What is the same for all is said once; nobody is left out.
