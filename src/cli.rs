@@ -80,7 +80,7 @@ pub(crate) enum Command {
         #[arg(long)]
         upgrade: bool,
         /// Also the objects that this policy requires (`require`)
-        #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+        #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_POLICY", value_hint = ValueHint::FilePath)]
         policy: Option<PathBuf>,
     },
 }

@@ -5,7 +5,8 @@ use std::io::Write;
 use super::{CommandError, needs};
 use crate::checks::{self, Check};
 use crate::diagnosis::{self, Cause};
-use crate::model::{Exit, Page, Reason, Source, Step};
+use crate::model::{CheckId, Exit, Page, Reason, Source, Step};
+use crate::snapshot::Require;
 use crate::text::sanitize::brief;
 use crate::text::{nearest, wrapped};
 
@@ -22,8 +23,12 @@ enum Topic {
 
 impl Topic {
     fn find(name: &str, checks: &[&'static Check]) -> Option<Self> {
-        let check = checks.iter().find(|check| check.id.name() == name);
-        check
+        let called = |name: &str| checks.iter().find(|check| check.id.name() == name);
+        // A requirement has the name that its policy gives it, and is explained by the check that all of them have.
+        let is_required = || name.strip_prefix(Require::PREFIX).is_some_and(Require::is_id);
+        let required = || called(CheckId::PolicyRequire.name()).filter(|_| is_required());
+        called(name)
+            .or_else(required)
             .map(|check| Self::Check(check))
             .or_else(|| Reason::find(name).map(Self::Reason))
             .or_else(|| diagnosis::find(name).map(Self::Cause))
@@ -204,6 +209,16 @@ mod tests {
             let text = explain(cause.id).unwrap();
             assert!(text.contains("What to do:") && text.contains("\nSee also: "), "{text}");
         }
+    }
+
+    #[test]
+    fn a_requirement_is_explained_by_its_check() {
+        let explain = |topic| {
+            let mut out = Vec::new();
+            write(topic, false, checks::ALL, &mut out).ok().map(|()| String::from_utf8(out).unwrap())
+        };
+        assert!(explain("policy.ceph").unwrap().starts_with("policy.require: "));
+        assert_eq!(explain("policy.Ceph"), None);
     }
 
     #[test]

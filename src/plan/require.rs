@@ -13,7 +13,7 @@ use crate::config::policy::{self as config, Demands, Document};
 use crate::model::{CheckId, Severity};
 use crate::snapshot::{Demand, FieldIs, Objects, Place, Predicate, Require, Requirement};
 use crate::text::json_path::JsonPath;
-use crate::text::{is_label, nearest};
+use crate::text::{self, is_label, nearest};
 
 /// Entries of one policy: each is a list, and a group to discover.
 const MOST: usize = 100;
@@ -87,8 +87,7 @@ impl Reader<'_> {
 
     fn id(&self, given: &Spanned<String>) -> Result<String, Usage> {
         let id = &given.value;
-        let is_letter = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
-        if !(1..=40).contains(&id.len()) || !id.chars().all(is_letter) {
+        if !Require::is_id(id) {
             return Err(self.error(given, "expected 1 to 40 small letters, digits and `-`"));
         }
         let name = format!("{}{id}", Require::PREFIX);
@@ -313,14 +312,19 @@ pub(super) fn narrow(
 }
 
 fn take(names: &BTreeSet<String>, option: &str, patterns: &mut Vec<String>) -> Result<BTreeSet<String>, Usage> {
-    let (entries, others): (Vec<_>, Vec<_>) = patterns.drain(..).partition(|it| names.contains(it));
-    *patterns = others;
+    let meant = |pattern: &str| {
+        let fits = |name: &&String| *name == pattern || (pattern.contains('*') && text::fits(pattern, name));
+        names.iter().filter(fits).cloned().collect::<Vec<_>>()
+    };
+    let entries: BTreeSet<String> = patterns.iter().flat_map(|it| meant(it)).collect();
+    // A glob can be of both.
+    patterns.retain(|it| meant(it).is_empty() || checks::ALL.iter().any(|check| selection::fits(check, it)));
     let is_unknown = |it: &&String| {
         let is_check = checks::ALL.iter().any(|check| check.id.name() == **it);
         it.starts_with(Require::PREFIX) && !it.contains('*') && !is_check
     };
     match patterns.iter().find(is_unknown).filter(|_| !names.is_empty()) {
-        None => Ok(entries.into_iter().collect()),
+        None => Ok(entries),
         Some(unknown) => {
             let usage =
                 Usage::new(format!("`--{option} {unknown}` is neither a check nor a requirement of the policy"));

@@ -27,6 +27,12 @@ impl Require {
     /// What the names of all begin with.
     pub(crate) const PREFIX: &str = "policy.";
 
+    /// Whether a policy may name a requirement so.
+    pub(crate) fn is_id(text: &str) -> bool {
+        let is_letter = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+        (1..=40).contains(&text.len()) && text.chars().all(is_letter)
+    }
+
     /// As it is shown, and as `--check`, `--skip` and `--warn-only` take it.
     pub(crate) fn name(&self) -> String {
         format!("{}{}", Self::PREFIX, self.id)

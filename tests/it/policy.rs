@@ -248,6 +248,17 @@ fn a_requirement_is_a_test_case_of_its_own() {
     assert!(!outcome.stdout.contains(r#"name="policy.require""#), "{}", outcome.stdout);
 }
 
+/// As names of checks do, a glob stands for all that it fits.
+#[test]
+fn a_glob_leaves_out_what_it_fits() {
+    let cluster = requiring(REQUIRE);
+    let run = cluster.program().file("policy.yaml", REQUIRE);
+    let path = run.path("policy.yaml");
+    let outcome = run.args(["-o", "junit", "--skip", "policy.b*", "--policy", path.to_str().unwrap()]).run();
+    assert!(outcome.stdout.contains(r#"name="policy.storage""#), "{}", outcome.stdout);
+    assert!(!outcome.stdout.contains(r#"<testcase name="policy.backup""#), "{}", outcome.stdout);
+}
+
 #[test]
 fn names_of_requirements_are_known_before_anybody_is_asked() {
     for (options, words) in [
@@ -256,6 +267,11 @@ fn names_of_requirements_are_known_before_anybody_is_asked() {
             &["`--check policy.backups` is neither a check nor a requirement", "the nearest is `policy.backup`"][..],
         ),
         (&["--skip", "policy.nothing"], &["`--skip policy.nothing` is neither"]),
+        (&["--skip", "policy.no*"], &["policy.no*"]),
+        (
+            &["--skip", "policy.b*", "--check", "policy.backup"],
+            &["`policy.backup` is required by one option and left out by another"],
+        ),
         (
             &["--skip", "policy.backup", "--check", "policy.backup"],
             &["`policy.backup` is required by one option and left out by another"],

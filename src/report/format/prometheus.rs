@@ -87,6 +87,10 @@ fn families(clusters: &Clusters<'_>, out: &mut dyn io::Write) -> io::Result<()> 
             .map(|status| (vec![("status", status.name().to_owned())], report.count(status).to_string()))
             .to_vec()
     })?;
+    metrics.one("weakened", "Options and entries of the policy that loosen the verdict.", |report| {
+        report.weakened.len().to_string()
+    })?;
+    metrics.one("excused", "Problems that the policy excuses.", |report| report.accepted().to_string())?;
     let help =
         "0 skipped, 1 passed, 2 warned, 3 blocked, 4 could not be determined, 5 failed; more than 2 is not healthy.";
     metrics.many("check_status", help, |report| {
