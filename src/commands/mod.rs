@@ -80,7 +80,7 @@ pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), Command
 /// `rbac`, with what a policy requires.
 pub(crate) fn write_rbac(upgrade: bool, required: &[Require], out: &mut impl Write) -> io::Result<()> {
     let is_wanted = |check: &&Check| upgrade || check.stage != Stage::Upgrade;
-    let more = if upgrade { &Fact::OF_PLAN[..] } else { &[] };
+    let more = if upgrade { &Fact::OF_PLAN[..] } else { &Fact::OF_STORED };
     rbac::write(&checks::ALL.iter().copied().filter(is_wanted).collect::<Vec<_>>(), more, required, out)
 }
 

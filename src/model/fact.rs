@@ -146,7 +146,7 @@ facts! {
     ApiServices: "apiservices", Kubernetes(Resource("apiregistration.k8s.io", "apiservices"));
     /// `/version` of the Kubernetes endpoint, without Talos: elsewhere images tell.
     ServerVersion: "GET /version (endpoint)", Kubernetes(Url("/version"));
-    /// The namespace kube-system, whose UID is the cluster's: for `upgrade-plan`.
+    /// The namespace kube-system, whose UID is the cluster's.
     KubernetesCluster: "namespaces (kube-system)", Kubernetes(Object("", "namespaces", "kube-system"));
     /// Discovery of the kinds that a policy names in `require`, and their objects.
     Required: "objects that the policy requires", Policy;
@@ -165,6 +165,8 @@ impl Fact {
         Self::TalosCluster,
         Self::KubernetesCluster,
     ];
+    /// What a report that is kept tells beside it: which cluster it is of. No check needs it.
+    pub(crate) const OF_STORED: [Self; 1] = [Self::KubernetesCluster];
 
     /// The right that a kubeconfig needs for it; `None` for what Kubernetes does not tell.
     pub(crate) fn right(self) -> Option<Right> {

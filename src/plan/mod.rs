@@ -119,6 +119,12 @@ impl Plan {
         let fail_on = Named { requirements: policy.named.fail_on, ..named(&verdict.fail_on)? };
         let warn_only = Named { requirements: policy.named.warn_only, ..named(&verdict.warn_only)? };
         let running: Vec<_> = selection.iter().filter(|(_, part)| part.runs()).map(|(check, _)| *check).collect();
+        let output = Output::from(output);
+        let mut facts = checks::facts(&running);
+        // A request that only a report which is kept has a use for.
+        if output.is_kept() && facts.iter().any(|fact| fact.right().is_some()) {
+            facts.extend(Fact::OF_STORED);
+        }
         let Times { wait_timeout, stable_for, interval, attempt_timeout } = pace::times(timing)?;
         contradictions(connection, checks, &selection)?;
         stated::all_judged(args, &selection)?;
@@ -158,7 +164,7 @@ impl Plan {
                     one_pass: wait_timeout.is_none(),
                     nodes_may_wait: checks.level.is_some_and(|level| level != Level::Full),
                 },
-                facts: checks::facts(&running),
+                facts,
                 attempt_timeout,
             },
             pace: Pace {
@@ -170,13 +176,13 @@ impl Plan {
                 fail_fast: timing.fail_fast,
                 retry_all: timing.retry_all,
                 strict: verdict.strict,
-                logs: output.evidence == Some(Evidence::Logs),
+                logs: args.output.evidence == Some(Evidence::Logs),
                 fail_on,
                 warn_only,
                 checks: running,
             },
             wait_timeout,
-            output: output.into(),
+            output,
             weakened: weakened.into_iter().chain(policy.weakened).collect(),
             policy: policy.file,
             allow_empty: verdict.allow_empty,

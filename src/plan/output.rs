@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::cli::OutputOptions;
 use crate::report::Granularity;
-use crate::report::format::Format;
+use crate::report::format::{self, Format};
 use crate::report::sink::ci::CiChoice;
 use crate::report::sink::terminal::Color;
 
@@ -28,6 +28,14 @@ pub(crate) struct Output {
     pub(crate) ci: CiChoice,
     pub(crate) ascii: bool,
     pub(crate) heartbeat: Duration,
+}
+
+impl Output {
+    /// Whether there is a document that `report` can read again.
+    pub(crate) fn is_kept(&self) -> bool {
+        let has = |format: &Format| self.reports.iter().any(|report| report.split('=').next() == Some(format.name));
+        format::ALL.into_iter().any(|format| format.is_kept() && (self.format == format || has(format)))
+    }
 }
 
 impl From<&OutputOptions> for Output {

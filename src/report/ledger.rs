@@ -318,6 +318,9 @@ fn sources(before: &Sources, snapshot: &Snapshot) -> Sources {
             sources.server = Some(credentials.server.clone());
         }
         sources.passed_over.clone_from(&kubernetes.passed_over);
+        if let Ok(uid) = &kubernetes.cluster_uid {
+            sources.kube_system_uid = Some(uid.clone());
+        }
     }
     let named = |is: fn(&crate::snapshot::Sources) -> bool| snapshot.nodes.iter().any(|node| is(&node.sources));
     sources.named_by = [

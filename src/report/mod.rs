@@ -190,6 +190,8 @@ pub(crate) struct Sources {
     pub(crate) cluster_name: Option<String>,
     /// Which cluster it is, whatever it is called: the digests of the CA that machines were verified with.
     pub(crate) talos_id: Option<String>,
+    /// The same of Kubernetes: the UID of the namespace kube-system.
+    pub(crate) kube_system_uid: Option<String>,
     pub(crate) talosconfig: Option<String>,
     pub(crate) context: Option<String>,
     pub(crate) endpoints: Vec<String>,

@@ -67,6 +67,7 @@ pub(crate) fn stable(format: &str, text: &str) -> String {
     };
     let replaced = [
         (r"ca-sha256:[0-9a-f]{64}", "ca-sha256:DIGEST"),
+        (r#""kubeSystemUid":"[0-9a-f-]{36}""#, r#""kubeSystemUid":"UID""#),
         (r"127\.[0-9]+\.[0-9]+\.([0-9]+)", "10.0.0.$1"),
         (r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|\+00:00)", "TIME"),
         (r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2} UTC", "TIME UTC"),

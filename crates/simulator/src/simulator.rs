@@ -39,11 +39,14 @@ impl Simulator {
     ///
     /// # Errors
     /// If an address cannot be bound.
-    pub fn start(network: Network, world: World) -> anyhow::Result<Self> {
+    pub fn start(network: Network, mut world: World) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let ports = Ports::default();
         let following = ports.clone();
-        let state = ClusterState::new(world, Pki::new()?, network.balancer());
+        let pki = Pki::new()?;
+        // Like its authorities, another one each time.
+        world.kubernetes.identify(pki.kubernetes.pem());
+        let state = ClusterState::new(world, pki, network.balancer());
         let timeline = Timeline::new(state.on_change(move |world| following.follow(world)));
         let entered = runtime.enter();
         ports.open(&timeline.state, services(&timeline.state, &network))?;

@@ -80,6 +80,8 @@ pub(crate) struct KubeClient {
     round: Mutex<Round>,
     /// Conversion webhooks, as they were read in an earlier round: the definitions are tens of megabytes.
     conversions: OnceCell<Observed<Vec<Webhook>>>,
+    /// Which cluster it is, once it has been told: a cluster's UID never changes.
+    uid: OnceCell<String>,
     in_flight: Semaphore,
     /// Static pods, as the last round saw them, where Talos is not asked.
     mirrors: Mutex<Arc<Vec<Pod>>>,
@@ -178,6 +180,7 @@ impl KubeClient {
             lists,
             round: Mutex::default(),
             conversions: OnceCell::new(),
+            uid: OnceCell::new(),
             in_flight: Semaphore::new(IN_FLIGHT),
             mirrors: Mutex::default(),
         })
@@ -438,7 +441,8 @@ impl KubeClient {
 
     async fn cluster_uid(&self) -> Observed<String> {
         let of = Target::Trusted(self.lists.clone());
-        self.limited(namespace::uid_of_system(&self.transport, &of)).await
+        let asked = || self.limited(namespace::uid_of_system(&self.transport, &of));
+        self.uid.get_or_try_init(asked).await.cloned()
     }
 
     async fn nodes(&self) -> Observed<Vec<KubeNode>> {

@@ -389,6 +389,9 @@ struct Cluster {
     /// Which cluster it is, whatever it is called: ca-sha256: and the digest of the CA that verified its Talos machines. Absent: none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     talos_id: Option<String>,
+    /// Which cluster it is by Kubernetes: the UID of the namespace kube-system. Absent: it was not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kube_system_uid: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -689,7 +692,11 @@ pub(super) fn document(report: &Report) -> Document<'_> {
         schema_version: SCHEMA_VERSION,
         kind: KIND,
         tool: tool(&report.tool),
-        cluster: Some(Cluster { name: sources.name().map(clean), talos_id: sources.talos_id.as_deref().map(clean) }),
+        cluster: Some(Cluster {
+            name: sources.name().map(clean),
+            talos_id: sources.talos_id.as_deref().map(clean),
+            kube_system_uid: sources.kube_system_uid.as_deref().map(clean),
+        }),
         complete: report.complete,
         result: report.result.name(),
         upgrade_readiness: report.upgrade_readiness().map(Readiness::name),

@@ -37,6 +37,14 @@ pub(crate) struct Merged {
     max_age: Option<Duration>,
 }
 
+/// What no two clusters have in common.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Identity<'a> {
+    /// What is true of two reports with the same.
+    shared: &'static str,
+    id: &'a str,
+}
+
 /// A report, and where it was read from.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
@@ -57,9 +65,14 @@ impl Member {
         name(&self.report)
     }
 
-    /// Empty: not known.
-    fn talos_id(&self) -> &str {
-        self.report.sources.talos_id.as_deref().unwrap_or_default()
+    /// Whose cluster it is, whatever it is called, as far as that was seen.
+    fn identities(&self) -> impl Iterator<Item = Identity<'_>> {
+        let sources = &self.report.sources;
+        let known = [
+            ("were verified with the same Talos CA", &sources.talos_id),
+            ("have the same kube-system (by its UID)", &sources.kube_system_uid),
+        ];
+        known.into_iter().filter_map(|(shared, id)| Some(Identity { shared, id: id.as_deref()? }))
     }
 
     /// By whichever of its times is further back: the clock of a runner can be set in the middle of a run.
@@ -201,27 +214,33 @@ impl Merged {
     pub(crate) fn overview(&self, now: Timestamp) -> Overview<'_> {
         let mut files: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
         let mut counted: BTreeMap<String, usize> = BTreeMap::new();
+        let mut called: BTreeMap<Identity<'_>, BTreeSet<String>> = BTreeMap::new();
+        let mut seen: BTreeMap<(String, &str), BTreeSet<&str>> = BTreeMap::new();
         for member in &self.members {
             files.entry(member.name()).or_default().insert(&member.file);
             *counted.entry(member.name()).or_default() += 1;
+            for identity in member.identities() {
+                called.entry(identity).or_default().insert(member.name());
+                seen.entry((member.name(), identity.shared)).or_default().insert(identity.id);
+            }
         }
+        let is_ambiguous = |name: &str| seen.iter().any(|((of, _), ids)| of == name && ids.len() > 1);
         let mut rows: Vec<Row<'_>> = self.members.iter().map(|member| self.row(member, now)).collect();
         for row in &mut rows {
             if counted[&row.name] > 1 {
                 let files = some(files[&row.name].iter(), NAMES);
-                row.doubt(format!("there are {} of {}: {files}", count(counted[&row.name], "report"), row.name));
+                let clusters = if is_ambiguous(&row.name) { ", and they are of different clusters" } else { "" };
+                let reports = count(counted[&row.name], "report");
+                row.doubt(format!("there are {reports} of {}{clusters}: {files}", row.name));
             }
         }
         // A job with the credentials of another one has seen the other one's cluster.
-        let mut called: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-        for member in &self.members {
-            called.entry(member.talos_id()).or_default().insert(member.name());
-        }
         for row in &mut rows {
-            let names = row.member.map(Member::talos_id).filter(|id| !id.is_empty()).and_then(|id| called.get(id));
-            if let Some(names) = names.filter(|names| names.len() > 1) {
+            let shared = row.member.iter().flat_map(|member| member.identities());
+            let shared = shared.map(|identity| (identity, &called[&identity])).find(|(_, names)| names.len() > 1);
+            if let Some((Identity { shared, .. }, names)) = shared {
                 let names = some(names.iter(), NAMES);
-                row.doubt(format!("one cluster has several names: {names} were verified with the same Talos CA"));
+                row.doubt(format!("one cluster has several names: {names} {shared}"));
             }
         }
         let missing: Vec<&str> =

@@ -64,6 +64,13 @@ fn as_one(name: &str) -> Merged {
     of(name, report)
 }
 
+/// Seen through the API server alone, as where there is no Talos.
+fn by_kubernetes(name: &str, uid: &str) -> Merged {
+    let mut report = fixture::healthy();
+    report.sources.kube_system_uid = Some(uid.to_owned());
+    of(name, report)
+}
+
 fn shown(format: &format::Format, merged: &Merged) -> String {
     let mut out = Vec::new();
     format.write_merged(&merged.overview(now()), &TextStyle::default(), &mut out).unwrap().unwrap();
@@ -91,7 +98,10 @@ fn formats() -> impl Iterator<Item = &'static format::Format> {
 fn part() -> impl Strategy<Value = Merged> {
     let kinds = kinds();
     let report = ("[a-d]", any::<Index>()).prop_map(move |(name, kind)| of(&name, kind.get(&kinds).clone()));
-    let same = "[a-d]".prop_map(|name| as_one(&name));
+    let same = ("[a-d]", "[0-2]").prop_map(|(name, uid)| match uid.as_str() {
+        "0" => as_one(&name),
+        uid => by_kubernetes(&name, uid),
+    });
     let unusable = "[a-d]\\.json".prop_map(|file| Merged::unusable(&file, "is not JSON"));
     let part = prop_oneof![8 => report, 1 => same, 1 => unusable];
     let expected = proptest::option::weighted(0.2, proptest::collection::btree_set("[a-e]", 1..4));
@@ -156,6 +166,16 @@ fn each_kind_of_trouble_is_named() {
         (of(12), Exit::Undetermined, "it is of the future"),
         (of(0).with(of(1)), Exit::Undetermined, "there are 2 reports of a: a.json"),
         (as_one("a").with(as_one("b")), Exit::Undetermined, "one cluster has several names: a, b were verified"),
+        (
+            by_kubernetes("a", "1").with(by_kubernetes("b", "1")),
+            Exit::Undetermined,
+            "one cluster has several names: a, b have the same kube-system (by its UID)",
+        ),
+        (
+            by_kubernetes("a", "1").with(by_kubernetes("a", "2")),
+            Exit::Undetermined,
+            "there are 2 reports of a, and they are of different clusters: a.json",
+        ),
         (of(0).expecting(expected(&["a", "b"]), None), Exit::Undetermined, "missing: there is no report of it"),
         (of(0).expecting(expected(&["b"]), None), Exit::Undetermined, "not expected: a"),
         (of(0).with(Merged::unusable("b.json", "is cut")), Exit::Undetermined, "unreadable: is cut"),

@@ -164,6 +164,7 @@ struct ToolEntry {
 struct Cluster {
     name: Option<Text>,
     talos_id: Option<Text>,
+    kube_system_uid: Option<Text>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -474,6 +475,7 @@ impl Document {
         Sources {
             cluster_name: self.cluster.as_ref().and_then(|cluster| text(cluster.name.as_ref())),
             talos_id: self.cluster.as_ref().and_then(|cluster| text(cluster.talos_id.as_ref())),
+            kube_system_uid: self.cluster.as_ref().and_then(|cluster| text(cluster.kube_system_uid.as_ref())),
             talosconfig: text(sources.talosconfig.as_ref()),
             context: text(sources.context.as_ref()),
             endpoints: texts(&sources.endpoints),

@@ -11,7 +11,7 @@ use super::servers::forget_endpoint;
 use super::{
     API_ENDPOINTS, API_SERVICES, DAEMON_SETS, DEFINITIONS, DEPLOYMENTS, DNS_ENDPOINTS, EVENTS, MUTATING_WEBHOOKS,
     NODE_LEASES, NODES, PENDING_PODS, PODS, READYZ, SIGNING_REQUESTS, SLICES, STATEFUL_SETS, SYSTEM_LEASES,
-    VALIDATING_WEBHOOKS, answers, round, side_by_side,
+    SYSTEM_NAMESPACE, VALIDATING_WEBHOOKS, answers, round, side_by_side,
 };
 use crate::cluster::{Cluster, Judgment, cluster};
 
@@ -327,6 +327,21 @@ fn readyz_passes_with_its_own_words_alone() {
     });
 }
 
+/// It says which cluster it is, and no check needs that.
+#[test]
+fn without_its_identity_a_cluster_is_as_healthy() {
+    let other = body(r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"default","uid":"0f2a"}}"#);
+    let all = misbehaviors().into_iter().map(|(does, ..)| does).chain([Misbehavior::Empty, other]);
+    side_by_side(all, 6, |does| {
+        let cluster = cluster();
+        let what = format!("{does:?}");
+        answers(&cluster, SYSTEM_NAMESPACE, does);
+        let judged = round(&cluster, &["--no-talos"]);
+        assert_eq!(judged.outcome.code, 0, "{what}: {judged}");
+        assert!(judged.outcome.json()["cluster"].get("kubeSystemUid").is_none(), "{what}: {judged}");
+    });
+}
+
 /// An independent client, with the credentials of the kubeconfig.
 fn read_by_another_client(kubeconfig: &str, path: &str) -> (u16, String) {
     let kubeconfig: serde_yaml::Value = serde_yaml::from_str(kubeconfig).unwrap();
@@ -393,7 +408,7 @@ fn no_path_is_asked_that_is_not_tried_here() {
     let counts = cluster.simulator().calls().counts();
     let asked: BTreeSet<_> =
         counts.iter().map(|count| count.call.as_str()).filter(|call| call.starts_with('/')).collect();
-    let tried = LISTS.iter().map(|list| list.path).chain([READYZ]);
+    let tried = LISTS.iter().map(|list| list.path).chain([READYZ, SYSTEM_NAMESPACE]);
     assert_eq!(asked, tried.collect());
 }
 

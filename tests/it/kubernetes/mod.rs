@@ -42,6 +42,7 @@ pub(crate) const MUTATING_WEBHOOKS: &str = "/apis/admissionregistration.k8s.io/v
 pub(crate) const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const READYZ: &str = "/readyz";
+pub(crate) const SYSTEM_NAMESPACE: &str = "/api/v1/namespaces/kube-system";
 
 pub(crate) const LEASES: &str = "leases.coordination.k8s.io";
 pub(crate) const SLICES: &str = "endpointslices.discovery.k8s.io";

@@ -35,7 +35,7 @@ fn the_guide_says_why_each_right_is_needed() {
 }
 
 /// Each right, and all checks that say so if it is missing: with Talos, and without.
-const RIGHTS: [(&str, &[&str], &[&str]); 15] = [
+const RIGHTS: [(&str, &[&str], &[&str]); 16] = [
     (
         "nodes",
         &["k8s.api.identity"],
@@ -103,6 +103,8 @@ const RIGHTS: [(&str, &[&str], &[&str]); 15] = [
     ("customresourcedefinitions", &[], &[]),
     ("certificatesigningrequests", &[], &[]),
     ("apiservices", &[], &[]),
+    // It only identifies the cluster in the report.
+    ("namespaces", &[], &[]),
 ];
 
 #[test]

@@ -26,6 +26,14 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
+    /// Makes it a cluster of its own, which the UID of its namespace kube-system stands for.
+    pub(crate) fn identify(&mut self, by: &str) {
+        let namespaces = self.objects.get_mut("namespaces").into_iter().flatten();
+        for system in namespaces.filter(|it| it["metadata"]["name"] == "kube-system") {
+            system["metadata"]["uid"] = uid(by).into();
+        }
+    }
+
     /// Whoever comes back renews its lease at once, and not at the next of its moments.
     pub(crate) fn resume_lease(&mut self, lease: &str, at: Timestamp) {
         if self.stalled_leases.remove(lease).is_some() {

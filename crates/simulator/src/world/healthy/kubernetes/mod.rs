@@ -32,12 +32,6 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     workloads::fill(&mut cluster);
     services::fill(&mut cluster);
     cluster.api_services();
-    // It stands for the cluster, and is another in each.
-    for system in
-        cluster.objects.get_mut("namespaces").into_iter().flatten().filter(|it| it["metadata"]["name"] == SYSTEM)
-    {
-        system["metadata"]["uid"] = uid_of("namespaces", Some(&world.cluster), SYSTEM).into();
-    }
     world.kubernetes = Kubernetes { objects: cluster.objects, reader: reader(), ..Kubernetes::default() };
 }
 
