@@ -48,6 +48,12 @@ pub(crate) fn all() -> &'static [Choice] {
     ALL
 }
 
+/// The end of an excuse: of those that a policy may have, one that no run reaches.
+fn until() -> String {
+    let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+    now.date().saturating_add(jiff::Span::new().days(10)).to_string()
+}
+
 static ALL: &[Choice] = &[
     Choice { name: "strict", make: |_, plan| plan.argue(&["--strict"]), group: "strict", strict: true, ..USUAL },
     Choice {
@@ -250,6 +256,53 @@ static ALL: &[Choice] = &[
         make: |_, plan| plan.argue(&["--wait-timeout", "18s", "--interval", "1s", "--stable-for", "3s"]),
         group: "wait",
         waits: Some((18, 10)),
+        ..USUAL
+    },
+    // A policy that names nothing of the cluster turns no red into green, and one that it keeps to no green into red.
+    Choice {
+        name: "policy-of-right-numbers",
+        make: |case, plan| {
+            let (control_planes, workers) = (case.control_planes, case.workers);
+            plan.policy = Some(format!("expect: {{controlPlanes: {control_planes}, workers: {workers}}}"));
+        },
+        excludes: &["no-talos", "right-numbers", "one-worker-more"],
+        group: "policy",
+        ..USUAL
+    },
+    Choice {
+        name: "policy-of-tight-thresholds",
+        make: |_, plan| {
+            let thresholds = "{certificates: 20d, etcdSpace: 60%, diskFree: 20%, clockSkew: 200ms}";
+            plan.policy = Some(format!("thresholds: {thresholds}"));
+        },
+        // They warn, which fails by it.
+        excludes: &["strict"],
+        group: "policy",
+        ..USUAL
+    },
+    Choice {
+        name: "policy-requires-nodes",
+        make: |_, plan| {
+            let entry = "{id: nodes, resource: nodes, for: condition=Ready}";
+            plan.policy = Some(format!("require:\n  - {entry}"));
+        },
+        // Nobody asks there, or a Node may be otherwise.
+        excludes: &["level-talos", "level-etcd", "level-api", "no-kubernetes", "a-worker-may-be-unready"],
+        group: "policy",
+        ..USUAL
+    },
+    Choice {
+        name: "policy-excuses-nobody",
+        make: |_, plan| {
+            let excuse = format!("because: it is not there, until: {}", until());
+            plan.policy = Some(format!(
+                "machines:\n  - {{name: nobody, state: off, {excuse}}}\naccept:\n  - \
+                 {{check: k8s.nodes.schedulable, reason: cordoned, target: nobody, {excuse}}}"
+            ));
+        },
+        // That it excuses nothing is a warning.
+        excludes: &["strict"],
+        group: "policy",
         ..USUAL
     },
     Choice { name: "fail-fast", make: |_, plan| plan.argue(&["--fail-fast"]), group: "wait", ..USUAL },

@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     cluster: Map<String, Value>,
     pub(crate) changes: Vec<Value>,
     pub(crate) arguments: Vec<String>,
+    /// What the file of `--policy` says beside its version.
+    pub(crate) policy: Option<String>,
     /// Role in Talos.
     pub(crate) role: Option<&'static str>,
     /// Endpoints of the talosconfig, by name, instead of all control planes.

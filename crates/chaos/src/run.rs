@@ -71,6 +71,9 @@ impl Program {
         if !case.has_choice("no-kubernetes") {
             write(&mut command, home.path(), "--kubeconfig", &kubeconfig)?;
         }
+        if let Some(policy) = &plan.policy {
+            write(&mut command, home.path(), "--policy", &format!("apiVersion: cluster-health/v1\n{policy}\n"))?;
+        }
         let waits = case.choices.iter().any(|choice| choice.waits.is_some());
         command.args(["-o", "json", "--ci", "none", "--attempt-timeout", if waits { "4s" } else { "8s" }]);
         command.args(&plan.arguments);
