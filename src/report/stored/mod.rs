@@ -14,7 +14,8 @@ use self::document::{Document, MergedDocument};
 use super::format::json;
 use super::ledger;
 use super::merged::{self, Merged};
-use super::{Report, RunResult, Selection};
+use super::{Report, RunResult, Selection, Tool};
+use crate::checks::{self, Check};
 use crate::model::Status;
 use crate::text::sanitize::clean;
 
@@ -74,6 +75,9 @@ fn agrees(report: &Report) -> Result<(), String> {
             return Err(format!("the status of {} contradicts what it found", check.check.id));
         }
     }
+    if let Some(check) = left_out(report, &Tool::OWN) {
+        return Err(format!("{} is not in it, and every run of this version has it", check.id));
+    }
     if !ledger::can_end_so(report) || (report.result == RunResult::Healthy && report.rounds == 0) {
         return Err(format!(
             "its result ({}, exit code {}) contradicts its checks",
@@ -82,6 +86,14 @@ fn agrees(report: &Report) -> Result<(), String> {
         ));
     }
     Ok(())
+}
+
+/// A check that a run of this very program lists, whatever it was asked for, and this report does not. Of another build, nothing is known.
+fn left_out(report: &Report, own: &Tool) -> Option<&'static Check> {
+    let is_of = own.commit.is_some() && report.tool == *own;
+    let is_listed = |check: &Check| report.checks.iter().any(|entry| entry.check.id == check.id);
+    let mut always = checks::ALL.iter().copied().filter(|check| !check.is_asked_by_option());
+    is_of.then(|| always.find(|check| !is_listed(check))).flatten()
 }
 
 #[cfg(test)]

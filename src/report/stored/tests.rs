@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::super::{fixture, format};
 use super::*;
 use crate::model::{Exit, Finding, Outcome, Problem, Reason, Target};
-use crate::report::TextStyle;
+use crate::report::{CheckReport, TextStyle};
 
 fn shown(format: &format::Format, report: &Report) -> String {
     String::from_utf8(format.render(report, &TextStyle::default()).unwrap()).unwrap()
@@ -28,7 +28,7 @@ fn a_stored_report_is_shown_as_the_run_has_shown_it() {
         // The catalog has the texts of checks.
         let mut report = report;
         for check in &mut report.checks {
-            check.check = crate::checks::find(check.check.id.name()).unwrap();
+            check.check = checks::find(check.check.id.name()).unwrap();
         }
         let again = again(&report);
         for format in formats() {
@@ -46,7 +46,7 @@ fn a_stored_report_is_shown_as_the_run_has_shown_it() {
 /// As a run of the real catalog has it.
 fn of_catalog(mut report: Report) -> Report {
     for check in &mut report.checks {
-        check.check = crate::checks::find(check.check.id.name()).unwrap();
+        check.check = checks::find(check.check.id.name()).unwrap();
     }
     report
 }
@@ -263,4 +263,19 @@ fn fuzz_a_stored_report() {
             let _ = read(bytes, Timestamp::UNIX_EPOCH);
         }
     });
+}
+
+/// Taken out of the list and of the counts, a check that failed would be no trouble.
+#[test]
+fn a_check_that_is_taken_out_is_missed() {
+    let own = Tool { commit: Some("0123456".into()), ..Tool::OWN };
+    let mut report = Report { tool: own.clone(), ..fixture::healthy() };
+    let entry = |check: &&'static Check| CheckReport::unjudged(check, Selection::Selected);
+    report.checks = checks::ALL.iter().filter(|check| !check.is_asked_by_option()).map(entry).collect();
+    assert_eq!(left_out(&report, &own).map(|check| check.id), None);
+    let taken = report.checks.remove(7).check.id;
+    assert_eq!(left_out(&report, &own).map(|check| check.id), Some(taken));
+    // Another build may have had other checks, and this one may not know which it is.
+    assert!(left_out(&report, &Tool { commit: Some("7654321".into()), ..own }).is_none());
+    assert!(left_out(&Report { tool: Tool::OWN, ..report }, &Tool { commit: None, ..Tool::OWN }).is_none());
 }
