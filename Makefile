@@ -77,6 +77,7 @@ integrations: setup ## Check integrations/ and the machine-readable reports with
 	tools/lint-integrations $(INTEGRATIONS_TOOLS)
 	tests/readers/run $(INTEGRATIONS_TOOLS)
 	$(CARGO) build --locked --package cluster-health --package simulator
+	integrations/try $(BUILT)/debug $(INTEGRATIONS_TOOLS)
 	integrations/fleet/try $(BUILT)/debug
 	tests/kubeconfigs/compare $(BUILT)/debug/cluster-health
 

@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "source/documents.rs"]
+mod documents;
+
 use std::path::Path;
 
 use regex::{Captures, Regex};

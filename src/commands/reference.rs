@@ -179,7 +179,12 @@ fn at_a_prompt(topic: &str) -> String {
 
 fn exit_codes() -> String {
     let rows = Exit::ALL.iter().map(|exit| format!("| {} | {} |\n", exit.code(), prose(exit.meaning())));
-    format!("| code | meaning |\n| --- | --- |\n{}", rows.collect::<String>())
+    let about = "The exit code states what is known about the cluster, and is the same for every format. Whether the deadline was reached \
+                 is a line of the report and a field of the JSON.\n\nThe process exits within 1 s of the deadline and within 2 s of a \
+                 signal, no matter what it is waiting for: a blocked pipe, a disk, a DNS server. A second signal ends it at once. A \
+                 verdict that could not be written in time is not a success.\n";
+    let each = Exit::ALL.iter().map(|exit| format!("## {}\n\n{}\n\n", exit.code(), prose(exit.explanation())));
+    format!("{about}\n| code | meaning |\n| --- | --- |\n{}\n{}", rows.collect::<String>(), each.collect::<String>())
 }
 
 /// Of the program and of each command, by heading, in the order of `--help`.

@@ -185,9 +185,9 @@ fn filled(text: &str, mark: &str, content: &str) -> String {
     format!("{}```text\n{}\n```\n{}", &text[..begin], content.trim_end(), &text[end..])
 }
 
-/// A database of which the budget needs so many. `UPDATE=1` rewrites what the README shows of it.
+/// A database of which the budget needs so many. `UPDATE=1` rewrites what the guide shows of it.
 #[test]
-fn the_readme_shows_a_machine_that_is_held_and_one_that_may_go() {
+fn the_guide_shows_a_machine_that_is_held_and_one_that_may_go() {
     let cluster = cluster();
     let shown = |allowed: i32| {
         cluster.change(|world| {
@@ -229,13 +229,14 @@ fn the_readme_shows_a_machine_that_is_held_and_one_that_may_go() {
     let (blocked, free) = (shown(0), shown(1));
     let blocked = blocked[blocked.find("\n1. ").unwrap()..].trim_start().split("\n\n").next().unwrap().to_owned();
     let free = &free[free.find("Upgrade readiness").unwrap()..];
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let guide = "docs/site/src/guides/upgrade.md";
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(guide);
     let committed = std::fs::read_to_string(&path).unwrap();
     let made = filled(&filled(&committed, "blocked", &blocked), "free", free);
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &made).unwrap();
     }
-    assert!(std::env::var_os("UPDATE").is_some() || committed == made, "README.md is old: run the tests with UPDATE=1");
+    assert!(std::env::var_os("UPDATE").is_some() || committed == made, "{guide} is old: run the tests with UPDATE=1");
 }
 
 fn request(cluster: &Cluster, node: &str, removed: &str) {

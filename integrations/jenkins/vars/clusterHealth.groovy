@@ -1,15 +1,15 @@
 /*
- * A step of a Jenkins shared library: passes only when the cluster was seen to be healthy.
+ * A step of a Jenkins shared library, for several pipelines (Jenkinsfile is complete without it): passes only if the cluster is healthy.
  *
  *   clusterHealth talosconfig: 'prod-talosconfig', kubeconfig: 'prod-kubeconfig', waitTimeout: '10m'
  *
- *   talosconfig, kubeconfig   ids of credentials of the type "Secret file"; without them, the agent's own files count
- *   waitTimeout               how long the cluster may take to become healthy
- *   timeoutMinutes            of the step, longer than waitTimeout times the tries; the program ends by itself before that
- *   retries                   how often it is run again after 69 or 124: nothing could be seen in the time that there was
+ *   talosconfig, kubeconfig   ids of credentials of the kind "Secret file"; by default, the agent's own files
+ *   waitTimeout               how long to wait for a healthy cluster
+ *   timeoutMinutes            timeout of the step; longer than waitTimeout times the attempts, so that cluster-health ends first
+ *   retries                   how often to run again after 69 or 124: health could not be determined in time
  *   env                       other options, as CLUSTER_HEALTH_NAME=value: see `cluster-health --help`
  *
- * `cluster-health` is in the agent's PATH. Plugins: Pipeline, Credentials Binding, JUnit.
+ * The agent has `cluster-health` in its PATH. Plugins: Pipeline, Credentials Binding, JUnit.
  */
 def call(Map options = [:]) {
     Map given = [talosconfig: null, kubeconfig: null, waitTimeout: '5m', timeoutMinutes: 15, retries: 1, env: []]
@@ -38,7 +38,7 @@ def call(Map options = [:]) {
             withCredentials(credentials) {
                 withEnv(variables) {
                     for (int left = given.retries; left >= 0; left--) {
-                        // The workspace may have the reports of an earlier build.
+                        // The workspace can contain the reports of an earlier build.
                         code = sh(
                             label: 'Is the cluster healthy?',
                             script: 'rm -f cluster-health.xml cluster-health.json && exec cluster-health',
@@ -52,11 +52,11 @@ def call(Map options = [:]) {
             }
         }
     } finally {
-        // The reports matter most when the step fails. None is there if the program could not be started.
+        // The reports matter most when the step fails. There are none if the program could not be started.
         junit testResults: 'cluster-health.xml', allowEmptyResults: true
         archiveArtifacts artifacts: 'cluster-health.xml, cluster-health.json', allowEmptyArchive: true
     }
-    // By the code and not by the test results, which only make a build unstable.
+    // The code decides: test results alone would only make the build unstable.
     if (code != 0) {
         error "cluster-health: exit code ${code}: ${meaning(code)}"
     }
@@ -65,9 +65,9 @@ def call(Map options = [:]) {
 private static String meaning(int code) {
     switch (code) {
         case 1: return 'the cluster is not healthy; the report names what is wrong'
-        case [69, 124]: return 'it could not be seen whether the cluster is healthy'
+        case [69, 124]: return 'health could not be determined in time'
         case [77, 78]: return 'the credentials are invalid or expired'
         case 127: return 'cluster-health is not in the PATH of the agent'
-        default: return 'see the table of exit codes in the README'
+        default: return "see `cluster-health explain ${code}`"
     }
 }

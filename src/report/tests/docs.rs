@@ -1,4 +1,4 @@
-//! `README.md` and `docs/reports.md` show what the program writes.
+//! `README.md`, the guide for upgrades and `docs/reports.md` show what the program writes.
 
 use std::path::Path;
 
@@ -42,17 +42,25 @@ fn filled(text: &str, mark: &str, content: &str) -> String {
     format!("{}{content}{}", &text[..begin], &text[end..])
 }
 
-/// What the README shows: a cluster of four machines of which one has lost its power, without the stages.
-fn in_short() -> String {
-    let text = text_of(&format::TEXT, &Size { nodes: 4, failures: 1 }.report());
-    let (top, rest) = text.split_once("\n\n").unwrap();
-    let (_, end) = rest.split_once("\n\n").unwrap();
-    format!("```text\n{top}\n\n…\n\n{end}```\n")
+fn fenced(lines: &[&str]) -> String {
+    format!("```text\n{}\n```\n", lines.join("\n"))
 }
 
-/// And the same cluster when it is well, whole.
+/// A healthy cluster of four machines: its first three stages and the verdict.
 fn healthy() -> String {
-    format!("```text\n{}```\n", text_of(&format::TEXT, &Size { nodes: 4, failures: 0 }.report()))
+    let text = text_of(&format::TEXT, &Size { nodes: 4, failures: 0 }.report());
+    let [_, stages, verdict] = text.splitn(3, "\n\n").collect::<Vec<_>>()[..] else { panic!("{text}") };
+    let is_later = |line: &&str| !line.starts_with(' ');
+    let end = stages.lines().enumerate().filter(|(_, line)| is_later(line)).nth(3).map_or(0, |(at, _)| at);
+    let shown: Vec<_> = stages.lines().take(end).chain(["…", "", verdict.trim_end()]).collect();
+    fenced(&shown)
+}
+
+/// The same cluster after one machine has lost its power: the first cause and the last lines.
+fn unhealthy() -> String {
+    let text = text_of(&format::TEXT, &Size { nodes: 4, failures: 1 }.report());
+    let (_, causes) = text.split_once("\n1. ").unwrap();
+    fenced(&["…", &format!("1. {}", causes.trim_end())])
 }
 
 /// A rollout on its way: a drain was held up.
@@ -92,9 +100,8 @@ fn committed_files_show_every_format() {
         assert!(is_update || committed == made, "`{name}` is old: run the tests with UPDATE=1");
     };
     let plan = format!("```text\n{}```\n", text_of(&format::plan::TEXT, &planned()));
-    update("README.md", &|text| {
-        filled(&filled(&filled(text, "healthy:", &healthy()), "sample:", &in_short()), "plan:", &plan)
-    });
+    update("README.md", &|text| filled(&filled(text, "healthy:", &healthy()), "sample:", &unhealthy()));
+    update("docs/site/src/guides/upgrade.md", &|text| filled(text, "plan:", &plan));
     update("docs/reports.md", &|text| {
         texts.iter().fold(filled(text, "formats:", &table()), |text, format| {
             filled(&text, &format!("sample: {} -->", format.name), &shown(format))

@@ -7,7 +7,7 @@ use serde_yaml::Value;
 use simulator::world::AlarmKind;
 use tempfile::TempDir;
 
-use super::{path, script, with_program, without_cluster, yaml};
+use super::{RETRIES, attempts, ending_with, path, script, with_program, without_cluster, yaml};
 use crate::cluster::{Cluster, cluster};
 use crate::harness::{Outcome, Program, code};
 
@@ -19,7 +19,7 @@ fn step(id: &str) -> Value {
 }
 
 /// A step as the runner runs it: its lines in a file, by bash, with these values of its variables and no others.
-fn runner(script: Program, id: &str, variables: &[(&str, &str)]) -> Program {
+pub(super) fn runner(script: Program, id: &str, variables: &[(&str, &str)]) -> Program {
     let step = step(id);
     assert_eq!(step["shell"], "bash");
     let wanted = step["env"].as_mapping().unwrap();
@@ -48,7 +48,7 @@ fn runner(script: Program, id: &str, variables: &[(&str, &str)]) -> Program {
 }
 
 /// What a step has put out.
-fn output(home: &TempDir, name: &str) -> Option<String> {
+pub(super) fn output(home: &TempDir, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(home.path().join("GITHUB_OUTPUT")).unwrap_or_default();
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
@@ -60,6 +60,7 @@ fn check(cluster: &Cluster) -> Program {
         ("TALOSCONFIG_CONTENT", &cluster.talosconfig),
         ("KUBECONFIG_CONTENT", cluster.kubeconfig()),
         ("CLUSTER_HEALTH_WAIT_TIMEOUT", "1m"),
+        ("RETRIES", "0"),
     ];
     // What the secrets say counts, not what the machine has.
     runner(script("/usr/bin/env", cluster), "check", &variables).env("TALOSCONFIG", "/none").env("KUBECONFIG", "/none")
@@ -106,6 +107,28 @@ fn the_step_has_the_exit_code_of_the_gate_and_its_reports_whatever_that_is() {
 }
 
 #[test]
+fn only_what_could_not_be_determined_is_run_again() {
+    let run = |codes: &[i32], retries: &str| {
+        let script = with_program(without_cluster("/usr/bin/env"), "cluster-health", &ending_with(codes));
+        let binary = script.path("bin/cluster-health").to_str().unwrap().to_owned();
+        let variables = [
+            ("BINARY", binary.as_str()),
+            ("TALOSCONFIG_CONTENT", ""),
+            ("KUBECONFIG_CONTENT", ""),
+            ("CLUSTER_HEALTH_WAIT_TIMEOUT", "1m"),
+            ("RETRIES", retries),
+        ];
+        let (outcome, home) = runner(script, "check", &variables).run_and_keep();
+        (outcome.code, attempts(&home))
+    };
+    for (codes, code, times) in RETRIES {
+        assert_eq!(run(codes, "1"), (code, times), "{codes:?}");
+    }
+    assert_eq!(run(&[69, 0], "0"), (69, 1));
+    assert_eq!(run(&[69, 0], "a[$(id)]"), (2, 0));
+}
+
+#[test]
 fn a_canceled_workflow_has_reports_and_keeps_no_credentials() {
     for (signal, expected) in [("INT", 130), ("TERM", 143)] {
         let cluster = cluster();
@@ -148,16 +171,20 @@ set -eu
 cp "$HOME/$NAME.tar.gz" "$9/"
 "#;
 
-const NAME: &str = "cluster-health-v0.1.0-x86_64-unknown-linux-musl";
+pub(super) const NAME: &str = "cluster-health-v0.1.0-x86_64-unknown-linux-musl";
 
-/// A runner with a `gh` whose release has this archive, and the archive's checksum.
-fn with_release() -> (Program, String) {
+/// A runner with a `gh` whose release has an archive with this program, and the archive's checksum.
+pub(super) fn with_release_of(program: &str) -> (Program, String) {
     let script = with_program(without_cluster("/usr/bin/env"), "gh", GH).env("NAME", NAME);
-    let script = script.file(&format!("{NAME}/cluster-health"), "#!/bin/sh\necho cluster-health 0.1.0\n");
+    let script = script.file(&format!("{NAME}/cluster-health"), program);
     let pack = format!("chmod +x {NAME}/cluster-health && tar -czf {NAME}.tar.gz {NAME} && sha256sum {NAME}.tar.gz");
     let packed = Command::new("sh").args(["-c", &pack]).current_dir(script.home()).output().unwrap();
     let checksum = String::from_utf8(packed.stdout).unwrap().split(' ').next().unwrap().to_owned();
     (script, checksum)
+}
+
+fn with_release() -> (Program, String) {
+    with_release_of("#!/bin/sh\necho cluster-health 0.1.0\n")
 }
 
 #[test]

@@ -87,6 +87,16 @@ fn only_what_could_not_be_seen_is_tried_again() {
     assert_eq!(codes, [69, 124]);
 }
 
+/// `gitlab-ci.yml` is for who copies one file, the component for who includes it.
+#[test]
+fn the_complete_file_has_the_job_of_the_component() {
+    let file = yaml("gitlab/gitlab-ci.yml").swap_remove(0);
+    let image = file["cluster-health"]["image"]["name"].as_str().unwrap();
+    let stage = file["stages"].as_sequence().unwrap().last().unwrap().as_str().unwrap();
+    let (name, job) = job(&[("image", image), ("stage", stage)]);
+    assert_eq!(file[name.as_str()], job);
+}
+
 #[test]
 fn it_is_a_template_with_a_leading_dot() {
     assert_eq!(job(&[IMAGE, ("job", ".cluster-health")]).0, ".cluster-health");

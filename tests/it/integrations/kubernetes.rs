@@ -1,12 +1,17 @@
 //! `kubernetes/` and `argocd/`: rights that are the program's own words, one pod in two places, and limits that fit each other. What
 //! an API server says of them is in `kubernetes/try`.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_yaml::Value;
+use simulator::world::{AlarmKind, User};
 
 use super::{duration, text, yaml};
-use crate::harness::program;
+use crate::cluster::{Cluster, cluster};
+use crate::harness::{Program, program, tool};
 
 const JOB: &str = "kubernetes/gate/job.yaml";
 
@@ -82,11 +87,96 @@ fn only_what_could_not_be_seen_is_tried_again() {
 
 #[test]
 fn argo_cd_takes_the_same_job() {
-    for (folder, hook) in [("presync", "PreSync"), ("postsync", "PostSync")] {
-        let kustomization = &yaml(&format!("argocd/{folder}/kustomization.yaml"))[0];
-        assert_eq!(kustomization["resources"][0], "../../kubernetes/gate");
-        let patch: Value = serde_yaml::from_str(kustomization["patches"][0]["patch"].as_str().unwrap()).unwrap();
-        assert_eq!(patch[0]["value"]["argocd.argoproj.io/hook"], hook);
-        assert_eq!(patch[0]["value"]["argocd.argoproj.io/hook-delete-policy"], "BeforeHookCreation");
+    for (name, hook) in [("presync", "PreSync"), ("postsync", "PostSync")] {
+        let own = yaml(&format!("argocd/{name}.yaml")).swap_remove(0);
+        assert_eq!(own["spec"], job()["spec"]);
+        assert_eq!(own["metadata"]["name"], format!("cluster-health-{name}"));
+        assert_eq!(own["metadata"]["namespace"], job()["metadata"]["namespace"]);
+        let annotations = &own["metadata"]["annotations"];
+        assert_eq!(annotations["argocd.argoproj.io/hook"], hook);
+        assert_eq!(annotations["argocd.argoproj.io/hook-delete-policy"], "BeforeHookCreation");
+    }
+}
+
+/// Makes the mounts of a pod in a namespace of its own, from the folders below `$1`, and becomes the container.
+const POD: &str = r#"
+    mount -t tmpfs tmpfs /run
+    secrets=$1
+    shift
+    for mount in "$secrets"/*; do
+        at=$(cat "$mount/at")
+        mkdir -p "$at"
+        mount --bind "$mount/files" "$at"
+    done
+    exec "$@""#;
+
+/// What makes a mount namespace here: root, or a user namespace where the kernel allows it.
+fn unshare() -> Option<Vec<&'static str>> {
+    let ways = [vec!["--mount"], vec!["--user", "--map-root-user", "--mount"]];
+    ways.into_iter().find(|options| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(options).args(["mount", "-t", "tmpfs", "tmpfs", "/run"]);
+        command.output().is_ok_and(|output| output.status.success())
+    })
+}
+
+/// The container of a Job as a kubelet starts it: its arguments and variables, its mounts, and the account's token.
+fn pod(job: &Value, cluster: &Cluster, unshare: &[&str]) -> Program {
+    let pod = &job["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert!(container.get("command").is_none(), "the image's entrypoint is the program");
+    let mut program = tool("unshare").args(unshare).args(["sh", "-euc", POD, "sh"]);
+    let mounts = container["volumeMounts"].as_sequence().unwrap();
+    let token = "token-of-the-account";
+    cluster.change(|world| {
+        let name = format!("system:serviceaccount:cluster-health:{}", pod["serviceAccountName"].as_str().unwrap());
+        world.kubernetes.tokens.insert(token.to_owned(), User { name, groups: Vec::new() });
+    });
+    let kubeconfig: Value = serde_yaml::from_str(cluster.kubeconfig()).unwrap();
+    let server = &kubeconfig["clusters"][0]["cluster"];
+    let ca = STANDARD.decode(server["certificate-authority-data"].as_str().unwrap()).unwrap();
+    program = program
+        .file("mounts/account/at", "/run/secrets/kubernetes.io/serviceaccount")
+        .file("mounts/account/files/ca.crt", ca)
+        .file("mounts/account/files/token", token);
+    for mount in mounts {
+        let name = mount["name"].as_str().unwrap();
+        let volumes = pod["volumes"].as_sequence().unwrap();
+        let volume = volumes.iter().find(|it| it["name"] == mount["name"]).unwrap();
+        // Talos makes the Secret of this name, with the file `config` in it.
+        assert_eq!(volume["secret"]["secretName"], "cluster-health-talos");
+        program = program
+            .file(&format!("mounts/{name}/at"), mount["mountPath"].as_str().unwrap())
+            .file(&format!("mounts/{name}/files/config"), &cluster.talosconfig);
+    }
+    for variable in container["env"].as_sequence().unwrap() {
+        program = program.env(variable["name"].as_str().unwrap(), variable["value"].as_str().unwrap());
+    }
+    let address = server["server"].as_str().unwrap().strip_prefix("https://").unwrap().to_owned();
+    let (host, port) = address.rsplit_once(':').unwrap();
+    let mounts = program.path("mounts");
+    program
+        .env("KUBERNETES_SERVICE_HOST", host)
+        .env("KUBERNETES_SERVICE_PORT", port)
+        .args([mounts.as_os_str(), OsStr::new(env!("CARGO_BIN_EXE_cluster-health"))])
+        .args(
+            arguments(job)
+                .into_iter()
+                .map(|it| if it.starts_with("--wait-timeout") { "--wait-timeout=10s".to_owned() } else { it }),
+        )
+}
+
+#[test]
+fn the_jobs_run_as_a_kubelet_starts_them() {
+    let Some(unshare) = unshare() else {
+        eprintln!("skipped: mount namespaces need root here");
+        return;
+    };
+    for file in [JOB, "argocd/presync.yaml", "argocd/postsync.yaml"] {
+        let (cluster, job) = (cluster(), yaml(file).swap_remove(0));
+        let healthy = pod(&job, &cluster, &unshare).run();
+        healthy.is(0, &["healthy: "]);
+        cluster.change(|world| world.etcd_alarm("cp-2", AlarmKind::NoSpace));
+        pod(&job, &cluster, &unshare).run().is(1, &["etcd-out-of-space"]);
     }
 }
