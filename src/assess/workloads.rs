@@ -146,14 +146,15 @@ pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Troub
     Some(Trouble { crash_looping: crashing.is_some(), is_stuck, words: words.join(", ") })
 }
 
-/// Describes recent, repeated crashes of a pod that is well. Most pods have no readiness probe, and so are ready between two
-/// crashes. Containers that ended before the node was `up` ended with it.
-pub(crate) fn between_crashes(state: &PodState, now: Timestamp, up: Timestamp) -> Option<String> {
-    let crashes = |container: &&ContainerState| {
+/// Describes recent, repeated restarts of a pod that is well. Most pods have no readiness probe, and so are ready between two
+/// restarts. Containers that ended before the node was `up` ended with it. The exit code does not matter: a container that a liveness
+/// probe keeps ending may exit with 0 each time.
+pub(crate) fn between_restarts(state: &PodState, now: Timestamp, up: Timestamp) -> Option<String> {
+    let restarts = |container: &&ContainerState| {
         let lately = container.finished.is_some_and(|at| at > up && now.duration_since(at) <= BACK_OFF_ENDS);
-        lately && container.running && container.restarts > 1 && container.exit_code.is_some_and(|code| code != 0)
+        lately && container.running && container.restarts > 1
     };
-    let container = state.containers.iter().find(crashes).filter(|_| is_well(state))?;
+    let container = state.containers.iter().find(restarts).filter(|_| is_well(state))?;
     let (code, at) = container.exit_code.zip(container.finished)?;
     let why = container.termination_reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
     let ago = now.duration_since(at).as_secs();

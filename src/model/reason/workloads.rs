@@ -39,7 +39,7 @@ pub(super) const CRASH_LOOPING: Text = Text {
 };
 
 pub(super) const RESTARTING: Text = Text {
-    explanation: "The pod is ready, and one of its containers has been restarted since the previous round of this run, or has crashed repeatedly, the last time within 10 minutes, while its node was ready. After a bootstrap or an upgrade a few restarts are normal. Otherwise the container exits from time to time, or is killed by a failing liveness probe. With `--stable-for`, the stability period starts over.",
+    explanation: "The pod is ready, and one of its containers has been restarted since the previous round of this run, or has been restarted repeatedly, the last time within 10 minutes, while its node was ready. After a bootstrap or an upgrade a few restarts are normal. Otherwise the container exits from time to time, or is killed by a failing liveness probe. With `--stable-for`, the stability period starts over.",
     source: KUBERNETES_PODS,
     remedy: &[
         CONTAINERS,
