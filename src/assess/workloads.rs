@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::snapshot::{ContainerState, KubeNode, Lease, Pod, PodState};
+use crate::snapshot::{ContainerState, KubeNode, Lease, Pod, PodState, Workload};
 
 /// Time after which a lease that names none, or that was not renewed, no longer shows that its holder lives: a kubelet's, as
 /// Kubernetes sets it up.
@@ -25,6 +25,52 @@ pub(crate) const STUCK: Duration = Duration::from_secs(300);
 /// The kubelet waits 10 seconds before the first restart, and twice as long before each other: these take [`STUCK`]. A pod that is
 /// ready between two crashes never looks as old.
 const RESTARTS_UNTIL_STUCK: u32 = 5;
+
+/// A kind of workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkloadKind {
+    DaemonSet,
+    Deployment,
+    StatefulSet,
+}
+
+impl WorkloadKind {
+    /// Name of the kind in commands.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::DaemonSet => "daemonset",
+            Self::Deployment => "deployment",
+            Self::StatefulSet => "statefulset",
+        }
+    }
+
+    /// Whether the pod belongs to this workload of this kind.
+    pub(crate) fn owns(self, workload: &Workload, pod: &Pod) -> bool {
+        let is_its = match workload_of(pod) {
+            Some(its) => its == (self, &workload.name),
+            // Nothing but its name shows whose it is. The name of a Deployment's pod has two generated parts.
+            None => self != Self::Deployment && pod.controller.is_none() && stem(&pod.name) == Some(&workload.name),
+        };
+        is_its && pod.namespace == workload.namespace
+    }
+}
+
+/// The workload that a pod belongs to: its kind and its name.
+pub(crate) fn workload_of(pod: &Pod) -> Option<(WorkloadKind, &str)> {
+    let (kind, name) = pod.controller.as_ref()?;
+    match kind.as_str() {
+        "DaemonSet" => Some((WorkloadKind::DaemonSet, name)),
+        "StatefulSet" => Some((WorkloadKind::StatefulSet, name)),
+        // A ReplicaSet has the Deployment's name and a hash.
+        "ReplicaSet" => Some((WorkloadKind::Deployment, stem(name)?)),
+        _ => None,
+    }
+}
+
+/// A generated name without its generated part.
+fn stem(name: &str) -> Option<&str> {
+    name.rsplit_once('-').map(|(stem, _)| stem)
+}
 
 /// Whether somebody renews a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use super::serving::{is_on_lost_node, unread_pods};
 use super::severity_of;
 use super::workloads::{
     Wanted, installed, is_labeled, is_stuck, places, system_pods, troubles, unfinished, wanted, warn_of_restarts,
-    with_refusal, workload_of,
+    with_refusal,
 };
-use crate::assess::workloads::is_well;
+use crate::assess::workloads::{is_well, workload_of};
 use crate::assess::{Assessment, PodLists, Serving, Why};
 use crate::checks::Check;
 use crate::checks::gaps::listed;

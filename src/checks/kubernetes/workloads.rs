@@ -145,20 +145,3 @@ pub(super) fn troubles(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<String
         .collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
-
-/// The workload that a pod belongs to: its kind, and its name.
-pub(super) fn workload_of(pod: &Pod) -> Option<(&'static str, &str)> {
-    let (kind, name) = pod.controller.as_ref()?;
-    match kind.as_str() {
-        "DaemonSet" => Some(("daemonset", name)),
-        "StatefulSet" => Some(("statefulset", name)),
-        // A ReplicaSet has the Deployment's name and a hash.
-        "ReplicaSet" => Some(("deployment", stem(name)?)),
-        _ => None,
-    }
-}
-
-/// A generated name without what was generated.
-pub(super) fn stem(name: &str) -> Option<&str> {
-    name.rsplit_once('-').map(|(stem, _)| stem)
-}
