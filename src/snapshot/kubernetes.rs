@@ -829,6 +829,11 @@ impl Workload {
         self.observed_generation.is_some_and(|observed| observed >= self.generation)
     }
 
+    /// Number of pods that it should have.
+    pub(crate) fn replicas(&self) -> usize {
+        usize::try_from(self.desired).unwrap_or_default()
+    }
+
     /// So many pods are not available.
     pub(crate) fn missing(&self) -> usize {
         usize::try_from(i64::from(self.desired) - i64::from(self.available.max(0))).unwrap_or_default()

@@ -292,9 +292,7 @@ fn unnoticed(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload, 
             let lacking = cluster.shortfall(workload, pods, works, |_| false);
             lacking.unexcused().any(|place| !place.pods.is_empty())
         }
-        WorkloadKind::Deployment | WorkloadKind::StatefulSet => {
-            usize::try_from(*desired).is_ok_and(|desired| left < desired)
-        }
+        WorkloadKind::Deployment | WorkloadKind::StatefulSet => left < workload.replicas(),
     };
     if !has_too_few {
         return None;
@@ -368,7 +366,7 @@ fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'
 
 /// Machines that these DaemonSets leave out, in words, by the number of pods that they want and the nodes that have one.
 fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option<String> {
-    let desired = agents.iter().map(|set| usize::try_from(set.desired).unwrap_or_default()).sum::<usize>();
+    let desired = agents.iter().map(|set| set.replicas()).sum::<usize>();
     let pods = agents.iter().flat_map(|set| all_pods(cluster, WorkloadKind::DaemonSet, set));
     let served: HashSet<&str> = pods.filter_map(|pod| pod.node.as_deref()).collect();
     let bare = networked(cluster).map(|object| object.name.as_str()).filter(|name| !served.contains(name));
