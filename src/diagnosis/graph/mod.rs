@@ -322,27 +322,8 @@ impl<'a> Graph<'a> {
                 Reason::LastDnsEndpoint => Part::Workload,
                 _ => Part::UpgradeQuorum,
             },
-            Id::TalosVersions
-            | Id::TalosNodesMemory
-            | Id::TalosNodesDiagnostics
-            | Id::EtcdVersions
-            | Id::K8sApiIdentity
-            | Id::K8sControlplaneVersions
-            | Id::K8sNodesPressure
-            | Id::K8sNodesConditions
-            | Id::TalosNodesExtensions
-            | Id::PolicyMachines
-            | Id::PolicyAccept
-            | Id::PolicyRequire
-            | Id::UpgradeTalosPath
-            | Id::UpgradeKubernetesPath
-            | Id::UpgradeMatrix
-            | Id::UpgradeEtcd
-            | Id::UpgradeFlags
-            | Id::UpgradeApis
-            | Id::UpgradeExtensions
-            | Id::UpgradeVolumes
-            | Id::TalosServer => Part::Property,
+            // A property of what the problem names: nothing else stands on it.
+            _ => Part::Property,
         }
     }
 
