@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::snapshot::{ContainerState, KubeNode, Lease, Pod, PodState, Workload};
+use crate::snapshot::{ContainerState, KubeNode, Lease, Pod, PodState, Readiness, Workload};
 
 /// Time after which a lease that names none, or that was not renewed, no longer shows that its holder lives: a kubelet's, as
 /// Kubernetes sets it up.
@@ -117,7 +117,7 @@ pub(crate) fn has_moved(lease: &Lease) -> bool {
 
 /// Kubernetes says that the node is ready, without regard to how old that is.
 pub(crate) fn says_ready(object: &KubeNode) -> bool {
-    object.condition("Ready").is_some_and(|condition| condition.status == "True")
+    matches!(object.readiness(), Readiness::Ready(_))
 }
 
 /// The mirror pod of a static pod on the Node of this name, by its own name before its label, which a user's own may have as well.

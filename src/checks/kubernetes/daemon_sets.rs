@@ -212,7 +212,7 @@ fn shortfall<'a, 'p>(cluster: &Assessment<'a>, set: &Workload, pods: &[&'p Pod])
     // The numbers follow the pods in a moment.
     let is_new = |pod: &Pod| short == 0 && pod.unready_for.is_some_and(|since| since < UNNOTICED);
     let works = |pod: &Pod| is_well(&pod.state) || is_new(pod);
-    let is_ready = |node: &Node| cluster.life(cluster.name_in_kubernetes(node)).may_serve();
+    let is_ready = |node: &Node| cluster.life_of(node).may_serve();
     cluster.shortfall(set, pods, works, |node| needs_pod(node) && (short > 0 || is_ready(node)))
 }
 

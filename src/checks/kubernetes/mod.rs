@@ -58,7 +58,7 @@ use crate::assess::components::Component;
 use crate::assess::workloads::{RENEWAL, STUCK, Trouble, between_restarts};
 use crate::assess::{Assessment, KubernetesAccess};
 use crate::model::{Hint, Outcome, Problem, Reason, Severity, Target, Verdict};
-use crate::snapshot::{KubeNode, Leases, Node, Pod};
+use crate::snapshot::{KubeNode, Leases, Node, Pod, Readiness};
 
 /// Node objects of this cluster. An empty list is not one of a living cluster.
 fn node_objects<'a>(cluster: &'a Assessment<'_>, expected: &str) -> Result<&'a Vec<KubeNode>, Outcome> {
@@ -125,7 +125,8 @@ fn restarted_lately(cluster: &Assessment<'_>, pod: &Pod) -> Option<Problem> {
 /// Since when the node of a pod is ready: what ended before, a reboot has ended.
 fn up_since(cluster: &Assessment<'_>, pod: &Pod) -> Option<Timestamp> {
     let node = cluster.host_of(pod)?;
-    cluster.object(node)?.condition("Ready").filter(|ready| ready.status == "True")?.since
+    let Readiness::Ready(since) = cluster.object(node)?.readiness() else { return None };
+    since
 }
 
 /// A server that lives dates each answer anew, and somebody renews a lease every few seconds.

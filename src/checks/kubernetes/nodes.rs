@@ -10,7 +10,7 @@ use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, talos_wa
 use crate::checks::scope::{OFF_OR_GONE, declared_off, is_narrowed, reason_not_judged, reason_not_judged_as_talos};
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Condition, KubeNode, Leases, Node, System};
+use crate::snapshot::{Condition, KubeNode, Leases, Node, Readiness, System};
 use crate::text::some;
 
 pub(in crate::checks) const REGISTERED: Check = Check {
@@ -274,7 +274,7 @@ impl<'a> Holders<'a> {
                 matches!(whose(cluster, machine, object), Outcome::Pass(_))
             } else {
                 // A virtual kubelet is no machine, and shows the address of its pod.
-                object.system() != System::Virtual && reports(object)
+                object.system() != System::Virtual && object.readiness() != Readiness::Unknown
             };
             if !holds {
                 continue;
@@ -289,11 +289,6 @@ impl<'a> Holders<'a> {
         }
         holders
     }
-}
-
-/// Whether the kubelet still reports, ready or not: otherwise the node controller would have set the condition to Unknown.
-fn reports(object: &KubeNode) -> bool {
-    object.condition("Ready").is_some_and(|ready| matches!(&*ready.status, "True" | "False"))
 }
 
 /// Judges the Node object of each machine.
