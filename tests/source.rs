@@ -333,6 +333,57 @@ fn doc_comments_can_be_understood_alone() {
     assert_none(&found);
 }
 
+/// Checks that read objects of Kubernetes as they were listed: for what is special about each (conditions, taints, containers, budgets), or
+/// to name them. What a machine, a pod or an endpoint is, `src/assess` works out. No other check reads objects, and one that no longer does
+/// leaves this list.
+#[test]
+fn no_further_check_reads_objects_as_they_were_listed() {
+    const READ: [&str; 32] = [
+        "accept.rs",
+        "allowance.rs",
+        "evidence.rs",
+        "kubernetes/attaching.rs",
+        "kubernetes/conditions.rs",
+        "kubernetes/daemon_sets.rs",
+        "kubernetes/dns.rs",
+        "kubernetes/leadership.rs",
+        "kubernetes/leases.rs",
+        "kubernetes/manifests.rs",
+        "kubernetes/mod.rs",
+        "kubernetes/nodes.rs",
+        "kubernetes/pod_cidrs.rs",
+        "kubernetes/pressure.rs",
+        "kubernetes/pulling.rs",
+        "kubernetes/scheduling.rs",
+        "kubernetes/servers.rs",
+        "kubernetes/serving.rs",
+        "kubernetes/starting.rs",
+        "kubernetes/static_pods.rs",
+        "kubernetes/system.rs",
+        "kubernetes/versions.rs",
+        "kubernetes/webhooks.rs",
+        "kubernetes/workloads.rs",
+        "scope.rs",
+        "talos/clock.rs",
+        "upgrade/drain.rs",
+        "upgrade/flags.rs",
+        "upgrade/mod.rs",
+        "upgrade/places.rs",
+        "upgrade/quorum.rs",
+        "upgrade/room.rs",
+    ];
+    let import = Regex::new(r"(?s)\nuse crate::snapshot::(\{.*?\}|\w+);").unwrap();
+    let raw = Regex::new(r"\b(?:KubeNode|Pod|BoundPod|Lease|Leases|ServiceEndpoint|Snapshot)\b").unwrap();
+    let reads = |text: &str| import.captures_iter(text).any(|it| raw.is_match(&it[1]));
+    let files = product().into_iter().filter_map(|(file, text)| {
+        let check = file.strip_prefix("src/checks/")?.to_owned();
+        reads(&text).then_some(check)
+    });
+    let mut found: Vec<String> = files.collect();
+    found.sort();
+    assert_eq!(found, READ);
+}
+
 /// The check that CONTRIBUTING.md shows is one of ours, so it compiles.
 #[test]
 fn the_sample_check_is_a_real_one() {

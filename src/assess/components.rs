@@ -170,7 +170,7 @@ impl<'a> Assessment<'a> {
     /// What a static pod of this machine is like. Talos may go on telling what its kubelet said a while ago, so where Kubernetes
     /// shows the pod, too, the worse of the two words counts; that of Kubernetes is the older one where its kubelet is silent.
     pub(crate) fn static_pod(&self, node: &Node, status: &'a StaticPodStatus) -> &'a PodState {
-        let is_silent = matches!(self.life(self.name_in_kubernetes(node)), Life::Silent | Life::Removed);
+        let is_silent = matches!(self.life_of(node), Life::Silent | Life::Removed);
         let pods = self.list(|it| &it.pods).filter(|_| !is_silent).into_iter().flatten();
         let is_it = |pod: &Pod| (&pod.namespace, &pod.name) == (&status.namespace, &status.name);
         let of_node = |pod: &&Pod| pod.mirror && self.is_on(pod, node) && is_it(pod);
@@ -250,7 +250,7 @@ fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) 
         |leases: &Leases| leases.by_name.get(component.name()).is_some_and(|lease| is_alive(lease, leases.date));
     let runs = |node: &Node, component: Component| {
         let pod = cluster.mirror_of(pods, node, component);
-        cluster.life(cluster.name_in_kubernetes(node)) == Life::Works
+        cluster.life_of(node) == Life::Works
             && pod.is_some_and(|pod| describe_unready(&pod.state, cluster.server_time()).is_none())
     };
     // Every control plane serves the API.

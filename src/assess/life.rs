@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Assessment;
 use super::workloads::{Renewal, renewal, says_ready};
-use crate::snapshot::{KubeNode, Leases, System};
+use crate::snapshot::{KubeNode, Leases, Node, System};
 
 /// A node by its name in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,11 @@ impl Assessment<'_> {
             Some(lives) => lives.get(name).copied().unwrap_or(Life::Removed),
             None => Life::Unknown,
         }
+    }
+
+    /// State of the node of this machine.
+    pub(crate) fn life_of(&self, node: &Node) -> Life {
+        self.life(self.name_in_kubernetes(node))
     }
 
     /// Whether a node is listed as ready while its lease looks stale or cannot be judged: its kubelet has just died, or is about to renew it.

@@ -31,7 +31,7 @@ pub(crate) use population::{
 };
 
 pub(crate) use declared::{Presence, Side};
-pub(crate) use serving::{PodLists, Serving, UNNOTICED, Why};
+pub(crate) use serving::{Instances, Met, PodLists, Serving, UNNOTICED, Want, Why};
 pub(crate) use standing::{NotJudged, Standing};
 
 use jiff::Timestamp;

@@ -90,7 +90,7 @@ impl<'a> Assessment<'a> {
         }
         // Which of the others it wants is unknown: at most as many as it lacks pods, so each of them has to be excused.
         let unplaced = missing.saturating_sub(places.iter().filter(|place| !place.is_surplus).count());
-        let elsewhere = usize::try_from(set.desired).unwrap_or_default().saturating_sub(pods.len());
+        let elsewhere = set.replicas().saturating_sub(pods.len());
         if unplaced <= others.len().min(elsewhere) && others.iter().all(|place| place.excuse.is_some()) {
             others.truncate(unplaced);
             places.append(&mut others);

@@ -1,7 +1,8 @@
 //! Whether an endpoint of a Service serves. Kubernetes removes one some time after its pod or its node has ended, and a Service may
 //! publish endpoints that are not ready.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::Assessment;
@@ -66,6 +67,60 @@ impl Serving {
     }
 }
 
+/// How many instances a Service needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    AtLeastOne,
+    Replicas(usize),
+}
+
+/// Whether a Service has the instances that it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Met<'e> {
+    Fully,
+    /// Every missing instance is one on a lost node. The nodes, including those that are being removed or are gone.
+    Excused(Vec<&'e str>),
+    Short,
+}
+
+/// Instances of a Service by the names of their pods: a pod has an endpoint for each address family. Those that are not in `serving`, with
+/// the names of their nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Instances<'e> {
+    pub(crate) serving: BTreeSet<Cow<'e, str>>,
+    /// Instances on nodes that are being removed or are gone. They count while others serve, because replacements are being created.
+    pub(crate) moving: BTreeMap<Cow<'e, str>, &'e str>,
+    /// Instances on nodes whose kubelet is silent or reports that the node is not ready.
+    pub(crate) lost: BTreeMap<Cow<'e, str>, &'e str>,
+}
+
+impl<'e> Instances<'e> {
+    /// Number of instances that serve or are about to be replaced.
+    pub(crate) fn enough(&self) -> usize {
+        self.serving.len() + self.moving.len()
+    }
+
+    pub(crate) fn met(&self, want: Want) -> Met<'e> {
+        match want {
+            Want::AtLeastOne if self.serving.is_empty() => Met::Short,
+            Want::Replicas(replicas) if replicas > self.enough() + self.lost.len() => Met::Short,
+            Want::Replicas(replicas) if replicas > self.enough() => Met::Excused(self.hosts()),
+            Want::AtLeastOne | Want::Replicas(_) => Met::Fully,
+        }
+    }
+
+    /// Nodes of the instances that do not serve because of them.
+    pub(crate) fn hosts(&self) -> Vec<&'e str> {
+        self.lost.values().chain(self.moving.values()).copied().collect()
+    }
+
+    /// Adds pods that do not work on nodes that are lost.
+    pub(crate) fn lose(&mut self, pods: impl IntoIterator<Item = &'e Pod>) {
+        let placed = pods.into_iter().filter_map(|pod| Some((Cow::from(&pod.name), pod.node.as_deref()?)));
+        self.lost.extend(placed);
+    }
+}
+
 /// The lists in which a check looks for the pod of an endpoint: those that it declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PodLists {
@@ -99,6 +154,27 @@ impl Assessment<'_> {
             _ => Serving::Yes,
         };
         by_bound.and(by_system).and(self.serving_on(endpoint.node.as_deref()))
+    }
+
+    /// The instances of a Service, as far as they have an endpoint for this protocol.
+    pub(crate) fn instances<'e>(
+        &self,
+        lists: PodLists,
+        endpoints: &'e [ServiceEndpoint],
+        protocol: &str,
+    ) -> Instances<'e> {
+        let mut instances = Instances::default();
+        for endpoint in endpoints {
+            let name = endpoint.pod.as_ref().map_or_else(|| endpoint.addresses.join(" ").into(), Cow::from);
+            let node = endpoint.node.as_deref().unwrap_or_default();
+            match self.serving(lists, endpoint, protocol) {
+                Serving::Yes | Serving::Unknown => _ = instances.serving.insert(name),
+                Serving::No(Why::NodeLost) => _ = instances.lost.insert(name, node),
+                Serving::No(Why::NodeGone) => _ = instances.moving.insert(name, node),
+                Serving::No(Why::NotReady | Why::PodGone | Why::PodUnready | Why::PodDeleted | Why::OtherAddress) => {}
+            }
+        }
+        instances
     }
 
     /// Whether anything on the node of this name can serve. `None`: it is on no node.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::snapshot::{ContainerState, KubeNode, Lease, Pod, PodState};
+use crate::snapshot::{ContainerState, KubeNode, Lease, Pod, PodState, Readiness, Workload};
 
 /// Time after which a lease that names none, or that was not renewed, no longer shows that its holder lives: a kubelet's, as
 /// Kubernetes sets it up.
@@ -25,6 +25,52 @@ pub(crate) const STUCK: Duration = Duration::from_secs(300);
 /// The kubelet waits 10 seconds before the first restart, and twice as long before each other: these take [`STUCK`]. A pod that is
 /// ready between two crashes never looks as old.
 const RESTARTS_UNTIL_STUCK: u32 = 5;
+
+/// A kind of workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkloadKind {
+    DaemonSet,
+    Deployment,
+    StatefulSet,
+}
+
+impl WorkloadKind {
+    /// Name of the kind in commands.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::DaemonSet => "daemonset",
+            Self::Deployment => "deployment",
+            Self::StatefulSet => "statefulset",
+        }
+    }
+
+    /// Whether the pod belongs to this workload of this kind.
+    pub(crate) fn owns(self, workload: &Workload, pod: &Pod) -> bool {
+        let is_its = match workload_of(pod) {
+            Some(its) => its == (self, &workload.name),
+            // Nothing but its name shows whose it is. The name of a Deployment's pod has two generated parts.
+            None => self != Self::Deployment && pod.controller.is_none() && stem(&pod.name) == Some(&workload.name),
+        };
+        is_its && pod.namespace == workload.namespace
+    }
+}
+
+/// The workload that a pod belongs to: its kind and its name.
+pub(crate) fn workload_of(pod: &Pod) -> Option<(WorkloadKind, &str)> {
+    let (kind, name) = pod.controller.as_ref()?;
+    match kind.as_str() {
+        "DaemonSet" => Some((WorkloadKind::DaemonSet, name)),
+        "StatefulSet" => Some((WorkloadKind::StatefulSet, name)),
+        // A ReplicaSet has the Deployment's name and a hash.
+        "ReplicaSet" => Some((WorkloadKind::Deployment, stem(name)?)),
+        _ => None,
+    }
+}
+
+/// A generated name without its generated part.
+fn stem(name: &str) -> Option<&str> {
+    name.rsplit_once('-').map(|(stem, _)| stem)
+}
 
 /// Whether somebody renews a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +117,7 @@ pub(crate) fn has_moved(lease: &Lease) -> bool {
 
 /// Kubernetes says that the node is ready, without regard to how old that is.
 pub(crate) fn says_ready(object: &KubeNode) -> bool {
-    object.condition("Ready").is_some_and(|condition| condition.status == "True")
+    matches!(object.readiness(), Readiness::Ready(_))
 }
 
 /// The mirror pod of a static pod on the Node of this name, by its own name before its label, which a user's own may have as well.
@@ -146,14 +192,15 @@ pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Troub
     Some(Trouble { crash_looping: crashing.is_some(), is_stuck, words: words.join(", ") })
 }
 
-/// Describes recent, repeated crashes of a pod that is well. Most pods have no readiness probe, and so are ready between two
-/// crashes. Containers that ended before the node was `up` ended with it.
-pub(crate) fn between_crashes(state: &PodState, now: Timestamp, up: Timestamp) -> Option<String> {
-    let crashes = |container: &&ContainerState| {
+/// Describes recent, repeated restarts of a pod that is well. Most pods have no readiness probe, and so are ready between two
+/// restarts. Containers that ended before the node was `up` ended with it. The exit code does not matter: a container that a liveness
+/// probe keeps ending may exit with 0 each time.
+pub(crate) fn between_restarts(state: &PodState, now: Timestamp, up: Timestamp) -> Option<String> {
+    let restarts = |container: &&ContainerState| {
         let lately = container.finished.is_some_and(|at| at > up && now.duration_since(at) <= BACK_OFF_ENDS);
-        lately && container.running && container.restarts > 1 && container.exit_code.is_some_and(|code| code != 0)
+        lately && container.running && container.restarts > 1
     };
-    let container = state.containers.iter().find(crashes).filter(|_| is_well(state))?;
+    let container = state.containers.iter().find(restarts).filter(|_| is_well(state))?;
     let (code, at) = container.exit_code.zip(container.finished)?;
     let why = container.termination_reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
     let ago = now.duration_since(at).as_secs();

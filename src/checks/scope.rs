@@ -27,9 +27,10 @@ fn words(why: NotJudged) -> &'static str {
     }
 }
 
-/// The same, if it is because the machine is off on purpose.
-pub(super) fn reason_declared_off(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
-    cluster.standing(node).not_judged().filter(|why| *why == NotJudged::DeclaredOff).map(words)
+/// The outcome for a machine that is off on purpose; `None` for any other.
+pub(super) fn declared_off(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
+    let why = cluster.standing(node).not_judged().filter(|why| *why == NotJudged::DeclaredOff)?;
+    Some(Outcome::Skip(words(why).to_owned()))
 }
 
 /// The same for a check that judges no guests.

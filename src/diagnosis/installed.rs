@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::nodes::{EACH, NAMES};
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized};
+use crate::assess::workloads::WorkloadKind;
 use crate::model::reason::sources::{KUBERNETES_NETWORK, TALOS_TROUBLESHOOTING_CONTROL_PLANE};
 use crate::model::{CheckId, Hint, NO_NODE, Reason, Severity, Step};
 use crate::snapshot::{ContainerState, Pod, Snapshot, Workload};
@@ -168,11 +169,7 @@ impl<'a> Failing<'a> {
             _ => set.name == "kube-proxy",
         };
         sets.iter().filter(is_agent).find_map(|set| {
-            let is_of_set = |pod: &&&Pod| match &pod.controller {
-                Some((kind, name)) => kind == "DaemonSet" && *name == set.name,
-                None => pod.name.starts_with(&set.name),
-            };
-            let pod: &'a Pod = on_machine.iter().filter(|pod| pod.namespace == set.namespace).find(is_of_set)?;
+            let pod: &'a Pod = on_machine.iter().find(|pod| WorkloadKind::DaemonSet.owns(set, pod))?;
             let mut containers = pod.state.containers.iter().filter(|container| !container.ready);
             containers.find_map(|container| {
                 let waits = |reason: &str| container.waiting_reason.as_deref() == Some(reason);

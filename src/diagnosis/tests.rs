@@ -1,5 +1,6 @@
 //! Each cause in its own trouble, not without the facts that it rests on, and never in health.
 
+mod breaks;
 mod deepest;
 mod proposals;
 mod rules;
@@ -10,6 +11,7 @@ mod whom;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use breaks::*;
 use troubles::*;
 
 use super::symptoms::same_subject;

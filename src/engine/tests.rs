@@ -1,6 +1,7 @@
 //! The waiting rules, on a paused clock: minutes of simulated time cost nothing.
 
 mod rechecks;
+mod samples;
 mod verdicts;
 mod waiting;
 
@@ -484,21 +485,6 @@ async fn logs_are_read_after_rounds_that_are_not_fine_and_hold_up_nothing_else()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_sample_settles_a_doubt_within_the_round() {
-    let outcome = run_with(WAITING, &script(&[Said::Doubtful, Said::Fine])).await;
-    assert_eq!((outcome.end, outcome.rounds, outcome.again), (End::Healthy, 1, 1));
-    assert_eq!(outcome.took, Duration::from_millis(11_100));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_doubt_is_resampled_once_a_round_and_never_past_the_deadline() {
-    let outcome = run_with(Setup { wait: Some(11), ..WAITING }, &script(&[Said::Doubtful])).await;
-    assert_eq!((outcome.end, outcome.again), (End::Deadline, 0));
-    let outcome = run_with(ONE_PASS, &script(&[Said::Doubtful])).await;
-    assert_eq!((outcome.end, outcome.rounds, outcome.again), (End::OnePass, 1, 1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn stability_lasts_and_a_relapse_starts_it_anew() {
     let setup = Setup { stable_for: Some(12), ..WAITING };
     let outcome = run_with(setup, &script(&[Said::Fine, Said::Bad, Said::Fine])).await;
@@ -592,31 +578,6 @@ async fn one_pass_has_time_for_two_samples_and_no_more() {
 async fn no_round_begins_at_the_deadline() {
     let outcome = run_with(Setup { wait: Some(5), ..WAITING }, &script(&[Said::Bad])).await;
     assert_eq!((outcome.end, outcome.rounds, outcome.took.as_millis()), (End::Deadline, 2, 4288));
-}
-
-/// After a second, and the 11 that the judge asks for: as much as the first one took has to be left.
-#[tokio::test(start_paused = true)]
-async fn a_second_sample_needs_the_time_of_the_first() {
-    for (wait, again) in [(13, 0), (14, 1)] {
-        let setup = Setup { wait: Some(wait), round_takes: &[1_000], ..WAITING };
-        assert_eq!(run_with(setup, &script(&[Said::Doubtful, Said::Fine])).await.again, again, "{wait}");
-    }
-}
-
-/// It would replace what was seen of two by a doubt.
-#[tokio::test(start_paused = true)]
-async fn a_last_round_without_the_time_for_a_second_sample_does_not_count() {
-    let setup = || Setup { wait: Some(16), ..WAITING };
-    let outcome = run_with(setup(), &script(&[Said::Doubtful, Said::Bad, Said::Doubtful])).await;
-    assert_eq!((outcome.end, outcome.again), (End::Deadline, 1));
-    assert_eq!(outcome.events, ["round 1", "waiting", "waiting"], "nothing of it is told");
-    // Unless it sees that all is well, or the one before knew no more.
-    let outcome = run_with(setup(), &script(&[Said::Doubtful, Said::Bad, Said::Fine])).await;
-    assert_eq!((outcome.end, outcome.rounds), (End::Healthy, 2));
-    let outcome = run_with(Setup { wait: Some(11), ..WAITING }, &script(&[Said::Doubtful])).await;
-    assert_eq!(outcome.events, ["round 1", "waiting", "round 2", "waiting", "round 3"]);
-    let outcome = run_with(setup(), &script(&[Said::Doubtful, Said::Fine])).await;
-    assert_eq!((outcome.end, outcome.events), (End::Healthy, vec!["round 1".to_owned()]));
 }
 
 #[tokio::test(start_paused = true)]

@@ -330,11 +330,30 @@ impl KubeNode {
         (age >= -CLOCKS_DIFFER).then(|| age.max(SignedDuration::ZERO).unsigned_abs())
     }
 
+    /// What the Node reports of its readiness, however old that is.
+    pub(crate) fn readiness(&self) -> Readiness {
+        match self.condition("Ready") {
+            Some(ready) if ready.status == "True" => Readiness::Ready(ready.since),
+            Some(ready) if ready.status == "False" => Readiness::NotReady,
+            Some(_) | None => Readiness::Unknown,
+        }
+    }
+
     /// Returns the condition of this kind; if there are several, the worst.
     pub(crate) fn condition(&self, kind: &str) -> Option<&Condition> {
         let good = if kind == "Ready" { "True" } else { "False" };
         self.conditions.iter().filter(|it| it.kind == kind).max_by_key(|it| badness(&it.status, good))
     }
+}
+
+/// Condition `Ready` of a Node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// Ready since this time, if the condition tells.
+    Ready(Option<Timestamp>),
+    NotReady,
+    /// The node controller has set it, because the kubelet has stopped reporting; or there is no such condition.
+    Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -827,6 +846,11 @@ impl Workload {
     /// Whether the status counts reflect the current specification.
     pub(crate) fn is_observed(&self) -> bool {
         self.observed_generation.is_some_and(|observed| observed >= self.generation)
+    }
+
+    /// Number of pods that it should have.
+    pub(crate) fn replicas(&self) -> usize {
+        usize::try_from(self.desired).unwrap_or_default()
     }
 
     /// So many pods are not available.

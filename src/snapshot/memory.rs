@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::snapshot::{EtcdMember, GapKind, Kubernetes, Leases, Node, Observed, Service, Snapshot};
+use crate::snapshot::{EtcdMember, GapKind, Kubernetes, Leases, Node, Observed, Readiness, Service, Snapshot};
 
 /// What earlier rounds of the same run left behind. The engine keeps it; judges only read it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -162,8 +162,8 @@ impl Memory {
 fn ready(snapshot: &Snapshot) -> BTreeMap<String, (Option<Timestamp>, String)> {
     let objects = snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.nodes).flatten();
     let ready = objects.filter_map(|object| {
-        let ready = object.condition("Ready").filter(|ready| ready.status == "True")?;
-        Some((object.name.clone(), (ready.since, object.boot_id.clone())))
+        let Readiness::Ready(since) = object.readiness() else { return None };
+        Some((object.name.clone(), (since, object.boot_id.clone())))
     });
     ready.collect()
 }

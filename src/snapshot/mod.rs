@@ -26,9 +26,9 @@ pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, 
 pub(crate) use kubernetes::{
     AUTOSCALER_TAINT, Amounts, ApiService, AttachedVolume, BoundPod, Condition, CsiNode, DisruptionBudget, KubeNode,
     Kubernetes, KubernetesCredentials, Lease, Leases, MINTED, Needs, NodeRoom, OWN_TAINTS, PersistentVolume, Placement,
-    Pod, PodEvent, PullingPod, Readyz, RequestState, RequestedApi, RequestedApis, Requirement, ServiceEndpoint,
-    SigningRequest, Spread, StartingPod, System, Taint, Term, Toleration, UnplacedPod, VolumeAttachment, WAITED,
-    Webhook, WebhookRule, Workload, are_of_several, badness, has_ended,
+    Pod, PodEvent, PullingPod, Readiness, Readyz, RequestState, RequestedApi, RequestedApis, Requirement,
+    ServiceEndpoint, SigningRequest, Spread, StartingPod, System, Taint, Term, Toleration, UnplacedPod,
+    VolumeAttachment, WAITED, Webhook, WebhookRule, Workload, are_of_several, badness, has_ended,
 };
 pub(crate) use memory::{Boot, Memory};
 pub(crate) use missing::{Missing, Source};

@@ -5,12 +5,11 @@ use std::net::IpAddr;
 
 use jiff::SignedDuration;
 
-use super::{SETTLE, is_named_beyond_etcd, look, members, not_running, overview, status, without_quorum};
+use super::{SETTLE, contact, is_named_beyond_etcd, look, members, not_running, overview, status, without_quorum};
 use crate::assess::etcd::{Overview, Quorum, View, could_be, strangers};
 use crate::assess::{Assessment, Identity, tells_healthy};
 use crate::checks::Check;
-use crate::checks::gaps::{says_nothing, talos_contact, talos_service};
-use crate::checks::scope::reason_declared_off;
+use crate::checks::gaps::{says_nothing, talos_service};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{EtcdMember, Node};
 use crate::text::{hex, host};
@@ -212,10 +211,7 @@ fn no_list(cluster: &Assessment<'_>, views: &[View<'_>], quorum: &Quorum) -> Ver
 
 /// Is this control plane a member? Its own answer about that counts as much as the list.
 fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Outcome {
-    if let Some(off) = reason_declared_off(cluster, node) {
-        return Outcome::Skip(off.to_owned());
-    }
-    if let Err(outcome) = talos_contact(cluster, node) {
+    if let Err(outcome) = contact(cluster, node) {
         return outcome;
     }
     let not_a_member = |observed: String| {

@@ -22,11 +22,11 @@ pub(super) use versions::VERSIONS;
 use std::time::Duration;
 
 use super::gaps::{self, Protocol, as_unseen, talos_contact, talos_way, unseen};
-use super::scope::{no_control_plane, reason_declared_off};
+use super::scope::{declared_off, no_control_plane};
 use crate::assess::etcd::{NoStatus, Overview, Quorum, Unseen, View};
 use crate::assess::{Assessment, service, talos_version};
 use crate::model::{Hint, Outcome, Problem, Reason, Severity, Verdict};
-use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Node, Service};
+use crate::snapshot::{AlarmKind, Contact, EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Node, Service};
 
 /// Long enough for an election, a heartbeat or a change of membership to reach every member.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -58,12 +58,9 @@ fn alarms<'a>(cluster: &Assessment<'_>, view: &View<'a>) -> Result<&'a [EtcdAlar
 
 /// Why a member tells nothing, asked through Talos or by its own API.
 fn untold(cluster: &Assessment<'_>, view: &View<'_>, why: NoStatus<'_>, [call, answer]: [&str; 2]) -> Outcome {
-    if let Some(off) = view.node.and_then(|node| reason_declared_off(cluster, node)) {
-        return Outcome::Skip(off.to_owned());
-    }
     let expected = if view.node.is_some() { call } else { answer };
     let gap = match why {
-        NoStatus::Machine => return view.node.map_or_else(nobody, |node| of_machine(cluster, node)),
+        NoStatus::Machine => return view.node.and_then(|node| contact(cluster, node).err()).unwrap_or_else(nobody),
         NoStatus::Service => return view.node.map_or_else(nobody, not_running),
         NoStatus::EmptyList => &Gap::new(GapKind::Malformed, "an empty member list"),
         NoStatus::Gap(gap) | NoStatus::OwnFault(gap) | NoStatus::Mute(gap) => gap,
@@ -78,8 +75,9 @@ fn untold(cluster: &Assessment<'_>, view: &View<'_>, why: NoStatus<'_>, [call, a
     })
 }
 
-fn of_machine(cluster: &Assessment<'_>, node: &Node) -> Outcome {
-    talos_contact(cluster, node).err().unwrap_or_else(nobody)
+/// What a control plane itself answers. One that is off on purpose is not missed.
+fn contact<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Result<&'a Contact, Outcome> {
+    declared_off(cluster, node).map_or_else(|| talos_contact(cluster, node), Err)
 }
 
 fn nobody() -> Outcome {

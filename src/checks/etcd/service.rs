@@ -1,9 +1,10 @@
 //! Is etcd running and healthy on every control plane?
 
+use super::contact;
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{NO_TALOS, talos_service, talos_way};
-use crate::checks::scope::{no_control_plane, reason_declared_off};
+use crate::checks::scope::no_control_plane;
 use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{GapKind, Node, Observed, Readyz, Service};
 use crate::text::host;
@@ -42,11 +43,7 @@ fn service(cluster: &Assessment<'_>) -> Verdict {
     }
     for node in cluster.control_planes() {
         let target = node.target();
-        if let Some(why) = reason_declared_off(cluster, node) {
-            verdict.skip(target, why);
-            continue;
-        }
-        match talos_service(cluster, node, "etcd") {
+        match contact(cluster, node).and_then(|_| talos_service(cluster, node, "etcd")) {
             Ok(Some(service)) if service.is_healthy() => verdict.push(target.clone(), healthy(node, &target)),
             Ok(Some(_)) if !bootstrapped => {
                 verdict.problem(target, never_bootstrapped(node, first && may_be_bootstrapped(cluster)));

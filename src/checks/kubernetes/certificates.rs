@@ -7,7 +7,7 @@ use crate::assess::Assessment;
 use crate::assess::servers::Server;
 use crate::checks::Check;
 use crate::checks::gaps::{ends_soon, enough, is_refused, kubernetes_side, listed, unseen};
-use crate::checks::scope::{control_planes, reason_declared_off, reason_not_judged};
+use crate::checks::scope::{control_planes, declared_off, reason_not_judged};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Observed, Readyz, RequestState, SigningRequest};
 
@@ -67,7 +67,8 @@ fn serving(cluster: &Assessment<'_>) -> Verdict {
     }
     match control_planes(cluster) {
         Ok(nodes) => nodes.into_iter().for_each(|node| {
-            verdict.push(node.target(), of_server(cluster, kubernetes, node));
+            let outcome = declared_off(cluster, node).unwrap_or_else(|| of_server(cluster, kubernetes, node));
+            verdict.push(node.target(), outcome);
         }),
         Err(outcome) => verdict.push(Target::cluster(), outcome),
     }
@@ -75,9 +76,6 @@ fn serving(cluster: &Assessment<'_>) -> Verdict {
 }
 
 fn of_server(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> Outcome {
-    if let Some(why) = reason_declared_off(cluster, node) {
-        return Outcome::Skip(why.to_owned());
-    }
     let server = kubernetes.servers.get(&node.name);
     if let Some(outcome) = server.and_then(|server| shown(cluster, server)) {
         return outcome;

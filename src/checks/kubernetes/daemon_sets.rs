@@ -1,10 +1,10 @@
 //! kube-proxy and flannel, which Talos installs on every node unless its configuration says otherwise.
 
-use super::system::{is_of, uncovered};
+use super::system::uncovered;
 use super::workloads::{
     Wanted, installed, is_labeled, labeled_pods, needs_pod, system_pods, unfinished, wanted, warn_of_restarts,
 };
-use crate::assess::workloads::{STUCK, describe_unready, is_well};
+use crate::assess::workloads::{STUCK, WorkloadKind, describe_unready, is_well};
 use crate::assess::{Assessment, Excuse, Place, Shortfall, UNNOTICED};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
@@ -212,7 +212,7 @@ fn shortfall<'a, 'p>(cluster: &Assessment<'a>, set: &Workload, pods: &[&'p Pod])
     // The numbers follow the pods in a moment.
     let is_new = |pod: &Pod| short == 0 && pod.unready_for.is_some_and(|since| since < UNNOTICED);
     let works = |pod: &Pod| is_well(&pod.state) || is_new(pod);
-    let is_ready = |node: &Node| cluster.life(cluster.name_in_kubernetes(node)).may_serve();
+    let is_ready = |node: &Node| cluster.life_of(node).may_serve();
     cluster.shortfall(set, pods, works, |node| needs_pod(node) && (short > 0 || is_ready(node)))
 }
 
@@ -255,6 +255,6 @@ fn is_being_created(pod: &Pod) -> bool {
 
 /// The pods of a DaemonSet, by their label or their controller.
 fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> Result<Vec<&'a Pod>, Outcome> {
-    let is_its = |pod: &&Pod| is_labeled(pod, its.app) || is_of(pod, "daemonset", set);
+    let is_its = |pod: &&Pod| is_labeled(pod, its.app) || WorkloadKind::DaemonSet.owns(set, pod);
     Ok(system_pods(cluster)?.iter().filter(is_its).collect())
 }

@@ -1,16 +1,14 @@
 //! Cluster DNS, which Talos installs unless its configuration says otherwise.
 
-use std::collections::BTreeSet;
-
 use super::leases::leases;
 use super::serving::{is_on_lost_node, unread_pods};
 use super::severity_of;
 use super::workloads::{
     Wanted, installed, is_labeled, is_stuck, places, system_pods, troubles, unfinished, wanted, warn_of_restarts,
-    with_refusal, workload_of,
+    with_refusal,
 };
-use crate::assess::workloads::is_well;
-use crate::assess::{Assessment, PodLists, Serving, Why};
+use crate::assess::workloads::{is_well, workload_of};
+use crate::assess::{Assessment, Instances, Met, PodLists, Serving, Want};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, NO_NODE, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -67,18 +65,10 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     let endpoints = &own(cluster, endpoints);
     let target = target(cluster, endpoints);
     let mut verdict = Verdict::default();
-    let served: Vec<_> = endpoints.iter().map(|endpoint| (endpoint, dns_serving(cluster, endpoint))).collect();
-    let of = |wanted: &[Serving]| {
-        served.iter().filter(|(_, it)| wanted.contains(it)).map(|(endpoint, _)| *endpoint).collect::<Vec<_>>()
-    };
-    let (ready, lost, deserted) =
-        (of(&[Serving::Yes, Serving::Unknown]), of(&[Serving::No(Why::NodeLost)]), of(&[Serving::No(Why::NodeGone)]));
-    let hosts: Vec<&str> = lost.iter().chain(&deserted).filter_map(|endpoint| endpoint.node.as_deref()).collect();
-    let are_lost = !lost.is_empty() || !deserted.is_empty();
-    let instances = Instances { ready: instances(&ready), moving: instances(&deserted), lost: instances(&lost) };
-    if instances.ready > 0 {
+    let instances = cluster.instances(PodLists::System, endpoints, RESOLVERS_USE);
+    if instances.met(Want::AtLeastOne) == Met::Fully {
         let outcome = unread_pods(cluster, endpoints);
-        verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, instances, &hosts)));
+        verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, instances)));
         warn_of_restarts(cluster, dns_pods(cluster), &mut verdict);
         let are_on_nodes = endpoints.iter().any(|endpoint| endpoint.node.is_some());
         if let Some(outcome) = leases(cluster).err().filter(|_| are_on_nodes) {
@@ -96,7 +86,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
         verdict.skip(target, "disabled by configuration");
         return verdict;
     }
-    let problem = without_dns(cluster, endpoints, wanted, are_lost, &hosts);
+    let problem = without_dns(cluster, endpoints, wanted, &instances.hosts());
     if problem.severity == Severity::Warn {
         verdict.leave_out("cluster DNS: nothing that serves it is seen here");
     }
@@ -130,16 +120,10 @@ pub(super) fn is_of_dns(pod: &Pod) -> bool {
         || pod.labels.contains_key(DNS_OPERATOR)
 }
 
-/// Resolvers come by UDP.
-pub(in crate::checks) fn dns_serving(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> Serving {
-    cluster.serving(PodLists::System, endpoint, "UDP")
-}
+const RESOLVERS_USE: &str = "UDP";
 
-/// A pod has an endpoint for each address family.
-fn instances(endpoints: &[&ServiceEndpoint]) -> i32 {
-    let instance = |endpoint: &&ServiceEndpoint| endpoint.pod.clone().unwrap_or_else(|| endpoint.addresses.join(" "));
-    let instances: BTreeSet<String> = endpoints.iter().map(instance).collect();
-    i32::try_from(instances.len()).unwrap_or(i32::MAX)
+pub(in crate::checks) fn dns_serving(cluster: &Assessment<'_>, endpoint: &ServiceEndpoint) -> Serving {
+    cluster.serving(PodLists::System, endpoint, RESOLVERS_USE)
 }
 
 /// Where the pods that serve DNS run.
@@ -177,18 +161,8 @@ fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
     cluster.all_pods().filter(|pod| is_of_dns(pod) && !pod.deleting).collect()
 }
 
-/// Instances of DNS that have a ready endpoint.
-#[derive(Clone, Copy)]
-struct Instances {
-    ready: i32,
-    /// Instances on nodes that are being removed or are gone. They count while others are ready, because replacements are being created.
-    moving: i32,
-    /// Instances on nodes whose kubelet is silent or reports that the node is not ready.
-    lost: i32,
-}
-
-fn enough_dns(cluster: &Assessment<'_>, instances: Instances, hosts: &[&str]) -> Outcome {
-    let Instances { ready, moving, lost } = instances;
+fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> Outcome {
+    let (ready, moving) = (instances.serving.len(), instances.moving.len());
     let deployments = listed(cluster, |kubernetes| &kubernetes.deployments, "the Deployments of kube-system");
     let deployment = match deployments.map(|deployments| coredns(deployments)) {
         Ok(deployment) => deployment,
@@ -197,13 +171,12 @@ fn enough_dns(cluster: &Assessment<'_>, instances: Instances, hosts: &[&str]) ->
     let mut pods = dns_pods(cluster);
     pods.retain(|pod| !has_ended(&pod.state.phase));
     // Without a Deployment, somebody else has set up these pods, and each is to serve.
-    let live = i32::try_from(pods.len()).unwrap_or(i32::MAX);
-    let enough = ready.saturating_add(moving);
-    let desired = deployment.map_or(enough.max(live), |it| it.desired);
+    let desired = deployment.map_or(instances.enough().max(pods.len()), Workload::replicas);
+    let want = Want::Replicas(desired);
     pods.retain(|pod| !is_well(&pod.state));
     let given_up = deployment.and_then(|it| it.given_up.as_ref());
     let is_observed = deployment.is_none_or(Workload::is_observed);
-    if desired <= enough && given_up.is_none() && is_observed {
+    if instances.met(want) == Met::Fully && given_up.is_none() && is_observed {
         let unfinished = |it| unfinished(cluster, it, || pods, || 0, Reason::DnsDegraded);
         if let Some(problem) = deployment.and_then(unfinished) {
             return Outcome::problem(problem.hint(look_at_pods(&dns_pods(cluster), &[])));
@@ -225,7 +198,7 @@ fn enough_dns(cluster: &Assessment<'_>, instances: Instances, hosts: &[&str]) ->
         return outcome;
     }
     let (gone, missing): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| is_on_lost_node(cluster, pod));
-    let lost_pods = i32::try_from(gone.len()).unwrap_or(i32::MAX).saturating_add(lost);
+    instances.lose(gone);
     // Where there is no such pod, only the Deployment tells for how long.
     let ages: Vec<_> = if missing.is_empty() {
         vec![deployment.and_then(|it| it.unchanged_for)]
@@ -240,30 +213,23 @@ fn enough_dns(cluster: &Assessment<'_>, instances: Instances, hosts: &[&str]) ->
     let words = troubles(cluster, &missing).or(refusal).or(stuck).or(unobserved).map(|words| format!("; {words}"));
     let observed = format!("{ready} of {desired} replicas ready{}", words.unwrap_or_default());
     let problem = |severity| Problem { severity, ..Problem::warn(Reason::DnsDegraded, &expected, &observed) };
-    let are_gone = desired > enough && missing.is_empty() && enough.saturating_add(lost_pods) >= desired;
-    Outcome::problem(if are_gone {
-        problem(Severity::Warn).on(places(&gone).into_iter().chain(hosts.iter().copied()))
-    } else {
-        let crashes = missing.iter().any(|pod| is_stuck(cluster, pod));
-        let problem = problem(severity_of(given_up.is_some() || crashes, &ages))
-            .hint(look_at_pods(&pods, &[]))
-            .on(places(&missing));
-        let problem = with_refusal(problem, deployment);
-        match deployment.filter(|it| it.given_up.is_some() || it.refused.is_some()) {
-            Some(it) => problem.hint(Hint::run("{kubectl} -n kube-system describe deployment {}", [&it.name])),
-            None => problem,
-        }
+    if let Met::Excused(hosts) = instances.met(want)
+        && missing.is_empty()
+    {
+        return Outcome::problem(problem(Severity::Warn).on(hosts));
+    }
+    let crashes = missing.iter().any(|pod| is_stuck(cluster, pod));
+    let problem =
+        problem(severity_of(given_up.is_some() || crashes, &ages)).hint(look_at_pods(&pods, &[])).on(places(&missing));
+    let problem = with_refusal(problem, deployment);
+    Outcome::problem(match deployment.filter(|it| it.given_up.is_some() || it.refused.is_some()) {
+        Some(it) => problem.hint(Hint::run("{kubectl} -n kube-system describe deployment {}", [&it.name])),
+        None => problem,
     })
 }
 
-/// `are_lost`: there are endpoints on nodes that are lost.
-fn without_dns(
-    cluster: &Assessment<'_>,
-    endpoints: &[ServiceEndpoint],
-    wanted: Wanted,
-    are_lost: bool,
-    hosts: &[&str],
-) -> Problem {
+/// `hosts`: nodes with endpoints that are lost, being removed or gone.
+fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: Wanted, hosts: &[&str]) -> Problem {
     let expected = "a ready endpoint of kube-system/kube-dns";
     let deployment = cluster.list(|kubernetes| &kubernetes.deployments).map(|deployments| coredns(deployments));
     let pods = dns_pods(cluster);
@@ -298,10 +264,10 @@ fn without_dns(
     }
     let is_claimed =
         endpoints.iter().any(|endpoint| endpoint.ready && !dns_serving(cluster, endpoint).but_for_its_node());
-    let none = match (is_claimed, are_lost) {
+    let none = match (is_claimed, hosts.is_empty()) {
         (true, _) => "the endpoints do not match any ready pod",
-        (false, true) => "those that are ready are on nodes that are not ready",
-        (false, false) => "none is ready",
+        (false, false) => "those that are ready are on nodes that are not ready",
+        (false, true) => "none is ready",
     };
     let is_alive = |pod: &&&Pod| !is_on_lost_node(cluster, pod);
     let refusal = deployment.flatten().and_then(Workload::refusal);

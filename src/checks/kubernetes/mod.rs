@@ -55,10 +55,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::gaps::{listed, says_nothing, unseen};
 use super::scope::reason_not_judged;
 use crate::assess::components::Component;
-use crate::assess::workloads::{RENEWAL, STUCK, Trouble, between_crashes};
+use crate::assess::workloads::{RENEWAL, STUCK, Trouble, between_restarts};
 use crate::assess::{Assessment, KubernetesAccess};
 use crate::model::{Hint, Outcome, Problem, Reason, Severity, Target, Verdict};
-use crate::snapshot::{KubeNode, Leases, Node, Pod};
+use crate::snapshot::{KubeNode, Leases, Node, Pod, Readiness};
 
 /// Node objects of this cluster. An empty list is not one of a living cluster.
 fn node_objects<'a>(cluster: &'a Assessment<'_>, expected: &str) -> Result<&'a Vec<KubeNode>, Outcome> {
@@ -106,7 +106,7 @@ fn failed(trouble: &Trouble, otherwise: Reason) -> Problem {
 fn restarted(cluster: &Assessment<'_>, name: &str) -> Option<Problem> {
     restarted_between_rounds(cluster, name).or_else(|| {
         let pods = cluster.list(|kubernetes| &kubernetes.pods)?;
-        crashed_lately(cluster, pods.iter().find(|pod| pod.namespace == "kube-system" && pod.name == name)?)
+        restarted_lately(cluster, pods.iter().find(|pod| pod.namespace == "kube-system" && pod.name == name)?)
     })
 }
 
@@ -117,15 +117,16 @@ fn restarted_between_rounds(cluster: &Assessment<'_>, name: &str) -> Option<Prob
     Some(Problem::warn(Reason::Restarting, "no restarts between two rounds", observed).between_rounds())
 }
 
-fn crashed_lately(cluster: &Assessment<'_>, pod: &Pod) -> Option<Problem> {
-    let words = between_crashes(&pod.state, cluster.server_time(), up_since(cluster, pod)?)?;
-    Some(Problem::warn(Reason::Restarting, "no crash in the last 10 minutes", words))
+fn restarted_lately(cluster: &Assessment<'_>, pod: &Pod) -> Option<Problem> {
+    let words = between_restarts(&pod.state, cluster.server_time(), up_since(cluster, pod)?)?;
+    Some(Problem::warn(Reason::Restarting, "no restart in the last 10 minutes", words))
 }
 
 /// Since when the node of a pod is ready: what ended before, a reboot has ended.
 fn up_since(cluster: &Assessment<'_>, pod: &Pod) -> Option<Timestamp> {
     let node = cluster.host_of(pod)?;
-    cluster.object(node)?.condition("Ready").filter(|ready| ready.status == "True")?.since
+    let Readiness::Ready(since) = cluster.object(node)?.readiness() else { return None };
+    since
 }
 
 /// A server that lives dates each answer anew, and somebody renews a lease every few seconds.

@@ -7,12 +7,10 @@ use crate::assess::workloads::{Renewal, says_ready};
 use crate::assess::{Assessment, contact, has_kubernetes, is_named_elsewhere};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed, needs_no_object, talos_contact, talos_way, unregistered, unseen};
-use crate::checks::scope::{
-    OFF_OR_GONE, is_narrowed, reason_declared_off, reason_not_judged, reason_not_judged_as_talos,
-};
+use crate::checks::scope::{OFF_OR_GONE, declared_off, is_narrowed, reason_not_judged, reason_not_judged_as_talos};
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Condition, KubeNode, Leases, Node, System};
+use crate::snapshot::{Condition, KubeNode, Leases, Node, Readiness, System};
 use crate::text::some;
 
 pub(in crate::checks) const REGISTERED: Check = Check {
@@ -109,7 +107,7 @@ fn registered(cluster: &Assessment<'_>) -> Verdict {
 fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) -> Outcome {
     if let Some(why) = reason_not_judged_as_talos(cluster, node) {
         // To be off excuses no second identity and no address of somebody else.
-        let is_off = reason_declared_off(cluster, node).is_some() && !cluster.is_guest(node);
+        let is_off = declared_off(cluster, node).is_some() && !cluster.is_guest(node);
         let object = cluster.object(node).filter(|_| is_off);
         let odd = object.and_then(|object| odd_registration(cluster, node, object, holders));
         return odd.map_or_else(|| Outcome::Skip(why.to_owned()), Outcome::problem);
@@ -276,7 +274,7 @@ impl<'a> Holders<'a> {
                 matches!(whose(cluster, machine, object), Outcome::Pass(_))
             } else {
                 // A virtual kubelet is no machine, and shows the address of its pod.
-                object.system() != System::Virtual && reports(object)
+                object.system() != System::Virtual && object.readiness() != Readiness::Unknown
             };
             if !holds {
                 continue;
@@ -291,11 +289,6 @@ impl<'a> Holders<'a> {
         }
         holders
     }
-}
-
-/// Whether the kubelet still reports, ready or not: otherwise the node controller would have set the condition to Unknown.
-fn reports(object: &KubeNode) -> bool {
-    object.condition("Ready").is_some_and(|ready| matches!(&*ready.status, "True" | "False"))
 }
 
 /// Judges the Node object of each machine.

@@ -11,7 +11,7 @@ use crate::checks::Check;
 use crate::checks::gaps::unseen;
 use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
-use crate::snapshot::{KubeNode, Node};
+use crate::snapshot::{KubeNode, Node, Readiness};
 
 pub(in crate::checks) const PRESSURE: Check = Check {
     id: CheckId::K8sNodesPressure,
@@ -166,9 +166,8 @@ fn pressed(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
         let problem = Problem::fail(Reason::NodePressure, expected, wrong.join("; "));
         return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
-    let is_silent = object.condition("Ready").is_none_or(|condition| !matches!(&*condition.status, "True" | "False"));
     // What a kubelet said before it fell silent is no evidence of the present.
-    if is_silent || !cluster.kubelet_reports(&object.name) {
+    if object.readiness() == Readiness::Unknown || !cluster.kubelet_reports(&object.name) {
         return unseen(Reason::NodeLeaseStale, expected, "its kubelet has stopped reporting");
     }
     if !untold.is_empty() {

@@ -7,7 +7,7 @@ use crate::assess::servers::{ApiserverEvidence, Server, endpoint_is_down, is_clo
 use crate::assess::workloads::{RENEWAL, has_moved};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, listed, look_at_server, unseen};
-use crate::checks::scope::{control_planes, reason_declared_off};
+use crate::checks::scope::{control_planes, declared_off};
 use crate::model::{
     About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict,
 };
@@ -84,11 +84,8 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
     };
     let mut verdict = Verdict::default();
     for node in nodes {
-        if let Some(why) = reason_declared_off(cluster, node) {
-            verdict.skip(node.target(), why);
-            continue;
-        }
-        let outcome = with_next_steps(cluster, node, on_node(cluster, node));
+        let judged = || with_next_steps(cluster, node, on_node(cluster, node));
+        let outcome = declared_off(cluster, node).unwrap_or_else(judged);
         if outcome.status() == Status::Fail && could_be_renewed(cluster, kubernetes, node) {
             verdict.resample_after = Some(RENEWAL);
         }

@@ -364,7 +364,7 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
 /// of each node.
 fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, &'a Node)> {
     let is_windows = |node: &Node| cluster.object(node).is_some_and(KubeNode::is_windows);
-    let works = |node: &Node| cluster.life(cluster.name_in_kubernetes(node)) == Life::Works;
+    let works = |node: &Node| cluster.life_of(node) == Life::Works;
     let counts = |node: &&Node| reason_not_judged(cluster, node).is_none() && works(node) && !is_windows(node);
     let is_component = |kind: &&str| Component::ALL.iter().any(|component| component.name() == *kind);
     let mut having: BTreeMap<(Role, &str), BTreeSet<&str>> = BTreeMap::new();

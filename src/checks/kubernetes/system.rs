@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::severity_of;
 use super::workloads::{
-    is_amiss, is_judged, is_stuck, needs_pod, places, stem, system_pods, troubles, unfinished, warn_of_restarts,
-    with_refusal, workload_of,
+    is_amiss, is_judged, is_stuck, needs_pod, places, system_pods, troubles, unfinished, warn_of_restarts, with_refusal,
 };
 use super::{daemon_sets, dns};
-use crate::assess::workloads::is_well;
+use crate::assess::workloads::{WorkloadKind, is_well, workload_of};
 use crate::assess::{Assessment, Excuse, Shortfall, UNNOTICED, takes_when_ready};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
@@ -67,13 +66,13 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 /// So many machines are named.
 const NAMES: usize = 5;
 
-/// A kind of workload, as commands name it.
-type Of = (&'static str, fn(&Kubernetes) -> &Observed<Vec<Workload>>, &'static str);
+/// A kind of workload and its list.
+type Of = (WorkloadKind, fn(&Kubernetes) -> &Observed<Vec<Workload>>, &'static str);
 
 const KINDS: [Of; 3] = [
-    ("daemonset", |kubernetes| &kubernetes.daemon_sets, "the DaemonSets of the system"),
-    ("deployment", |kubernetes| &kubernetes.deployments, "the Deployments of the system"),
-    ("statefulset", |kubernetes| &kubernetes.stateful_sets, "the StatefulSets of the system"),
+    (WorkloadKind::DaemonSet, |kubernetes| &kubernetes.daemon_sets, "the DaemonSets of the system"),
+    (WorkloadKind::Deployment, |kubernetes| &kubernetes.deployments, "the Deployments of the system"),
+    (WorkloadKind::StatefulSet, |kubernetes| &kubernetes.stateful_sets, "the StatefulSets of the system"),
 ];
 
 fn system(cluster: &Assessment<'_>) -> Verdict {
@@ -148,7 +147,7 @@ fn target(namespace: &str, name: &str) -> Target {
     Target::new(Kind::Workload, format!("{namespace}/{name}"))
 }
 
-fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[&Pod]) -> Outcome {
+fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload, pods: &[&Pod]) -> Outcome {
     let Workload { desired, generation, given_up, unchanged_for, .. } = workload;
     let is_counted = workload.is_observed();
     let available = &still_available(cluster, kind, workload, pods);
@@ -156,13 +155,14 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
     if is_counted && *desired == 0 {
         return Outcome::Skip("0 pods desired".to_owned());
     }
-    let is_placed = kind == "daemonset" && is_counted;
+    let is_placed = kind == WorkloadKind::DaemonSet && is_counted;
     let shortfall = || is_placed.then(|| cluster.shortfall(workload, pods, |pod| is_well(&pod.state), |_| false));
-    let describe = Hint::run("{kubectl} -n {} describe {} {}", [&workload.namespace, kind, &workload.name]);
+    let describe =
+        Hint::run("{kubectl} -n {} describe {} {}", [workload.namespace.as_str(), kind.name(), &workload.name]);
     if is_counted && missing == 0 && given_up.is_none() {
         let excused = || shortfall().map_or(0, |it| it.places.len());
         let unfinished = || unfinished(cluster, workload, || pods.to_vec(), excused, Reason::WorkloadDegraded);
-        let surplus = || surplus(cluster, pods).filter(|_| kind == "daemonset");
+        let surplus = || surplus(cluster, pods).filter(|_| kind == WorkloadKind::DaemonSet);
         let problem = unnoticed(cluster, kind, workload, pods).or_else(unfinished).or_else(surplus);
         return problem.map_or(Outcome::Pass(None), |problem| Outcome::problem(problem.hint(describe)));
     }
@@ -229,8 +229,8 @@ fn availability(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods:
 
 /// Pods available by the workload's status, minus those on nodes that are down: the status is slow to drop them. A DaemonSet
 /// lacks nothing on a machine that is judged itself.
-fn still_available(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[&Pod]) -> i32 {
-    let is_counted = |pod: &&&Pod| kind != "daemonset" && is_well(&pod.state);
+fn still_available(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload, pods: &[&Pod]) -> i32 {
+    let is_counted = |pod: &&&Pod| kind != WorkloadKind::DaemonSet && is_well(&pod.state);
     let cut_off = pods.iter().filter(is_counted).filter(|pod| is_cut_off(cluster, pod)).count();
     workload.available.saturating_sub(i32::try_from(cut_off).unwrap_or(i32::MAX)).max(0)
 }
@@ -276,7 +276,7 @@ fn with_troubles(cluster: &Assessment<'_>, words: String, pods: &[&Pod]) -> Stri
 
 /// Problem if the status reports all pods as available, although too few remain without those that have been unready for longer
 /// than a status takes to follow.
-fn unnoticed(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[&Pod]) -> Option<Problem> {
+fn unnoticed(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload, pods: &[&Pod]) -> Option<Problem> {
     let Workload { desired, available, .. } = workload;
     let is_old = |pod: &Pod| pod.unready_for.is_none_or(|since| since >= UNNOTICED);
     let is_unwell = |pod: &&Pod| is_amiss(pod) && is_old(pod) && is_judged(cluster, pod);
@@ -286,13 +286,13 @@ fn unnoticed(cluster: &Assessment<'_>, kind: &str, workload: &Workload, pods: &[
     }
     let left = others.iter().filter(|pod| !has_ended(&pod.state.phase)).count();
     let has_too_few = match kind {
-        "daemonset" => {
+        WorkloadKind::DaemonSet => {
             // Another pod that works is on another node.
             let works = |pod: &Pod| is_well(&pod.state) || !is_old(pod);
             let lacking = cluster.shortfall(workload, pods, works, |_| false);
             lacking.unexcused().any(|place| !place.pods.is_empty())
         }
-        _ => usize::try_from(*desired).is_ok_and(|desired| left < desired),
+        WorkloadKind::Deployment | WorkloadKind::StatefulSet => left < workload.replicas(),
     };
     if !has_too_few {
         return None;
@@ -366,8 +366,8 @@ fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'
 
 /// Machines that these DaemonSets leave out, in words, by the number of pods that they want and the nodes that have one.
 fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option<String> {
-    let desired = agents.iter().map(|set| usize::try_from(set.desired).unwrap_or_default()).sum::<usize>();
-    let pods = agents.iter().flat_map(|set| all_pods(cluster, "daemonset", set));
+    let desired = agents.iter().map(|set| set.replicas()).sum::<usize>();
+    let pods = agents.iter().flat_map(|set| all_pods(cluster, WorkloadKind::DaemonSet, set));
     let served: HashSet<&str> = pods.filter_map(|pod| pod.node.as_deref()).collect();
     let bare = networked(cluster).map(|object| object.name.as_str()).filter(|name| !served.contains(name));
     let bare: Vec<_> = bare.collect();
@@ -398,9 +398,9 @@ fn is_judged_elsewhere(cluster: &Assessment<'_>, workload: &Workload) -> bool {
 
 /// How many pods of a Deployment or `StatefulSet` are on nodes that are lost, or have no node to run on while one is: these are in the
 /// place of those.
-fn replicas_on_dead_nodes(cluster: &Assessment<'_>, kind: &str, workload: &Workload) -> usize {
+fn replicas_on_dead_nodes(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload) -> usize {
     const TAINTS: [&str; 2] = ["node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"];
-    if kind == "daemonset" {
+    if kind == WorkloadKind::DaemonSet {
         return 0;
     }
     let pods = all_pods(cluster, kind, workload);
@@ -413,11 +413,11 @@ fn replicas_on_dead_nodes(cluster: &Assessment<'_>, kind: &str, workload: &Workl
 /// The nodes that excuse missing pods: those that lack one, or have one of these replicas, or do not take a replica that waits.
 fn excusing_nodes<'a>(
     cluster: &'a Assessment<'_>,
-    kind: &str,
+    kind: WorkloadKind,
     workload: &Workload,
     lacking: &[&'a str],
 ) -> Vec<&'a str> {
-    if kind == "daemonset" {
+    if kind == WorkloadKind::DaemonSet {
         return lacking.to_vec();
     }
     let pods = all_pods(cluster, kind, workload);
@@ -431,29 +431,23 @@ fn excusing_nodes<'a>(
 }
 
 /// The pods of a workload, as far as they were listed.
-fn pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec<&'a Pod> {
+fn pods<'a>(cluster: &'a Assessment<'_>, kind: WorkloadKind, workload: &Workload) -> Vec<&'a Pod> {
     let mut pods = all_pods(cluster, kind, workload);
     pods.retain(|pod| !pod.deleting);
     pods
 }
 
 /// Pods of the workload, including those that are being deleted.
-fn all_pods<'a>(cluster: &'a Assessment<'_>, kind: &str, workload: &Workload) -> Vec<&'a Pod> {
-    cluster.all_pods().filter(|pod| is_of(pod, kind, workload)).collect()
-}
-
-/// The pod belongs to this workload.
-pub(super) fn is_of(pod: &Pod, kind: &str, workload: &Workload) -> bool {
-    let is_its = match workload_of(pod) {
-        Some(its) => its == (kind, &workload.name),
-        // Nobody tells but its name.
-        None => kind != "deployment" && pod.controller.is_none() && stem(&pod.name) == Some(&workload.name),
-    };
-    is_its && pod.namespace == workload.namespace
+fn all_pods<'a>(cluster: &'a Assessment<'_>, kind: WorkloadKind, workload: &Workload) -> Vec<&'a Pod> {
+    cluster.all_pods().filter(|pod| kind.owns(workload, pod)).collect()
 }
 
 /// The pods of workloads that are not in their list: it is incomplete, or a `ReplicaSet` stands for itself.
-fn unlisted<'a>(cluster: &'a Assessment<'_>, kind: &str, workloads: &[Workload]) -> BTreeMap<&'a str, Vec<&'a Pod>> {
+fn unlisted<'a>(
+    cluster: &'a Assessment<'_>,
+    kind: WorkloadKind,
+    workloads: &[Workload],
+) -> BTreeMap<&'a str, Vec<&'a Pod>> {
     let here = workloads.iter().filter(|workload| workload.namespace == SYSTEM_NAMESPACE);
     let known: HashSet<&str> = here.map(|workload| workload.name.as_str()).collect();
     let mut unlisted: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! What the checks of workloads have in common.
 
-use super::{crashed_lately, restarted_between_rounds, severity_of};
+use super::{restarted_between_rounds, restarted_lately, severity_of};
 use crate::assess::workloads::{describe_unready, is_well};
 use crate::assess::{Assessment, Standing};
 use crate::checks::gaps::{listed, says_nothing};
@@ -109,7 +109,7 @@ pub(super) fn warn_of_restarts<'a>(
     verdict: &mut Verdict,
 ) {
     for pod in pods.into_iter().filter(|pod| is_judged(cluster, pod)) {
-        let problem = restarted_between_rounds(cluster, &pod.name).or_else(|| crashed_lately(cluster, pod));
+        let problem = restarted_between_rounds(cluster, &pod.name).or_else(|| restarted_lately(cluster, pod));
         if let Some(problem) = problem {
             verdict.problem(Target::pod(pod.name.as_str(), pod.node.as_deref()), problem);
         }
@@ -144,21 +144,4 @@ pub(super) fn troubles(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<String
         .filter_map(|pod| Some(format!("{}: {}", pod.name, describe_unready(&pod.state, cluster.server_time())?.words)))
         .collect();
     (!words.is_empty()).then(|| words.join("; "))
-}
-
-/// The workload that a pod belongs to: its kind, and its name.
-pub(super) fn workload_of(pod: &Pod) -> Option<(&'static str, &str)> {
-    let (kind, name) = pod.controller.as_ref()?;
-    match kind.as_str() {
-        "DaemonSet" => Some(("daemonset", name)),
-        "StatefulSet" => Some(("statefulset", name)),
-        // A ReplicaSet has the Deployment's name and a hash.
-        "ReplicaSet" => Some(("deployment", stem(name)?)),
-        _ => None,
-    }
-}
-
-/// A generated name without what was generated.
-pub(super) fn stem(name: &str) -> Option<&str> {
-    name.rsplit_once('-').map(|(stem, _)| stem)
 }

@@ -3,7 +3,7 @@
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{self, talos_way};
-use crate::checks::scope::{GUEST, OFF_OR_GONE, no_control_plane, reason_declared_off};
+use crate::checks::scope::{GUEST, OFF_OR_GONE, declared_off, no_control_plane};
 use crate::checks::stated;
 use crate::model::{
     CheckId, Fact, Hint, MachineType, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict,
@@ -101,8 +101,8 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         return Some(Outcome::Skip(GUEST.to_owned()));
     }
     // Discovery forgets what is off within half an hour.
-    if let Some(why) = reason_declared_off(cluster, node) {
-        return Some(Outcome::Skip(why.to_owned()));
+    if let Some(outcome) = declared_off(cluster, node) {
+        return Some(outcome);
     }
     let problem = if cluster.is_outside_flags(node) {
         stated::left_out(cluster, node)

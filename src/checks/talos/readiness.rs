@@ -8,7 +8,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, talos_contact, talos_fact, talos_service, unseen};
 use crate::checks::scope::each_node;
 use crate::model::{About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
-use crate::snapshot::{Boot, GapKind, MachineStatus, Node, Service, UnmetCondition};
+use crate::snapshot::{Boot, GapKind, MachineStatus, Node, Readiness, Service, UnmetCondition};
 use crate::text::{some, version};
 
 pub(in crate::checks) const BOOTED: Check = Check {
@@ -266,8 +266,8 @@ fn services(cluster: &Assessment<'_>) -> Verdict {
 /// Warning for a service that is running now, as it was before each of its recent failures. Failures before its node became Ready
 /// are part of the startup: a kubelet fails until there is an API server.
 fn between_crashes(cluster: &Assessment<'_>, node: &Node, service: &Service) -> Option<Problem> {
-    let ready = cluster.object(node)?.condition("Ready").filter(|ready| ready.status == "True")?;
-    let up = ready.since.unwrap_or(Timestamp::MIN);
+    let Readiness::Ready(since) = cluster.object(node)?.readiness() else { return None };
+    let up = since.unwrap_or(Timestamp::MIN);
     let is_late = |at: &&Timestamp| **at > up && cluster.taken.duration_since(**at) <= BACK_OFF_ENDS;
     let count = service.failures.iter().filter(is_late).count();
     let has_just_failed = cluster.memory.has_failed(node, service);

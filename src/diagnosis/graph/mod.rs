@@ -4,13 +4,15 @@
 //! another one that does not work, on the same machine or in the cluster, directly or through parts that were not seen to work.
 //! Otherwise it is a cause. Judges report what they see; only this module decides what it follows from.
 
+mod broken;
 pub(crate) mod part;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{HashMap, HashSet};
 
-use part::{Condition, Part, StaticPod, means_broken};
+use broken::means_broken;
+use part::{Condition, Part, StaticPod};
 
 use super::service::keeps_exiting;
 use crate::assess::components::Component;
@@ -320,27 +322,8 @@ impl<'a> Graph<'a> {
                 Reason::LastDnsEndpoint => Part::Workload,
                 _ => Part::UpgradeQuorum,
             },
-            Id::TalosVersions
-            | Id::TalosNodesMemory
-            | Id::TalosNodesDiagnostics
-            | Id::EtcdVersions
-            | Id::K8sApiIdentity
-            | Id::K8sControlplaneVersions
-            | Id::K8sNodesPressure
-            | Id::K8sNodesConditions
-            | Id::TalosNodesExtensions
-            | Id::PolicyMachines
-            | Id::PolicyAccept
-            | Id::PolicyRequire
-            | Id::UpgradeTalosPath
-            | Id::UpgradeKubernetesPath
-            | Id::UpgradeMatrix
-            | Id::UpgradeEtcd
-            | Id::UpgradeFlags
-            | Id::UpgradeApis
-            | Id::UpgradeExtensions
-            | Id::UpgradeVolumes
-            | Id::TalosServer => Part::Property,
+            // A property of what the problem names: nothing else stands on it.
+            _ => Part::Property,
         }
     }
 

@@ -1,4 +1,5 @@
-use super::part::{Condition, Part, StaticPod, means_broken};
+use super::broken::means_broken;
+use super::part::{Condition, Part, StaticPod};
 use super::{Causes, explain};
 use crate::assess::components::Component;
 use crate::checks::Check;

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use regex::Regex;
+
 use super::super::ledger::{Ending, Ledger};
 use super::super::view::wording::shown as named;
 use super::super::{Report, Selection, TextStyle, format};
@@ -200,8 +202,17 @@ const GOOD_NEWS: usize = 15;
 #[test]
 fn text_at_every_size() {
     for (size, report) in REPORTS.iter() {
-        insta::assert_snapshot!(format!("text_{}", size.name()), shown(&format::TEXT, report));
+        insta::assert_snapshot!(format!("text_{}", size.name()), uncounted(&shown(&format::TEXT, report)));
     }
+}
+
+/// The report without the numbers of checks and without the checks that have found nothing themselves: a new check does not change it.
+fn uncounted(text: &str) -> String {
+    let counts = Regex::new(r"\b[0-9]+ (passed|failed|blocked|warned|skipped|undetermined|checks?\b)").unwrap();
+    let blocked = Regex::new(r"\bblocks [0-9]+").unwrap();
+    let silent = Regex::new(r"(?m)^\| [^ ]+ \| (?:pass|blocked|skip) \| .*\n").unwrap();
+    let text = counts.replace_all(text, "N $1");
+    silent.replace_all(&blocked.replace_all(&text, "blocks N"), "").into_owned()
 }
 
 /// Of the table of all nodes only the first rows: the grid above it says the same.
@@ -217,7 +228,7 @@ fn markdown_at_every_size() {
             }
             None => text,
         };
-        insta::assert_snapshot!(format!("markdown_{}", size.name()), text);
+        insta::assert_snapshot!(format!("markdown_{}", size.name()), uncounted(&text));
     }
 }
 
@@ -241,7 +252,7 @@ fn text_quorum_lost() {
     world.talos_of("cp-1").etcd_alarms = Err(late());
     let text = shown(&format::TEXT, &report_of(world, false));
     assert!(text.lines().count() <= LINES_OF_FEW, "{text}");
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(uncounted(&text));
 }
 
 /// A terminal of eighty columns without any other character than ASCII.
@@ -251,7 +262,7 @@ fn text_narrow() {
     let (_, report) = REPORTS.iter().find(|(size, _)| (size.nodes, size.failures) == (100, 5)).unwrap();
     let text = styled(report, style);
     assert!(text.is_ascii());
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(uncounted(&text));
 }
 
 #[test]

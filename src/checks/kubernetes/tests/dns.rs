@@ -193,6 +193,23 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
     assert_eq!(said(&told, DNS), explained);
 }
 
+/// One instance on a lost node excuses one: its endpoint and its pod are not two.
+#[test]
+fn an_instance_of_dns_that_is_lost_is_counted_once() {
+    let of = |desired: i32| {
+        let snapshot = with(|snapshot| {
+            not_ready(snapshot, "cp-2");
+            let pod = pod(snapshot, "coredns-5d8c4cc7b-bbbbb");
+            // Endpoints follow within 30 seconds.
+            (pod.state.ready, pod.unready_for) = (Some(false), Some(Duration::from_secs(10)));
+            (coredns(snapshot).desired, coredns(snapshot).unchanged_for) = (desired, Some(Duration::from_secs(600)));
+        });
+        said(&snapshot, DNS)
+    };
+    assert_eq!(of(2), ["warn dns-degraded kube-system/kube-dns < k8s.nodes.ready"]);
+    assert_eq!(of(3), ["fail dns-degraded kube-system/kube-dns"], "nothing shows where the third one is");
+}
+
 #[test]
 fn endpoints_of_dns_need_a_port_that_resolvers_use() {
     let mut snapshot = healthy();

@@ -2,6 +2,7 @@
 
 mod api;
 mod certificates;
+mod conditions;
 mod containers;
 mod daemon_sets;
 mod dns;
