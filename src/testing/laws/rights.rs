@@ -179,7 +179,7 @@ const RIGHTS: &[(&str, &str, &str)] = &[
          blocked k8s.controlplane.apiserver k8s.controlplane.controller-manager k8s.controlplane.scheduler \
          k8s.controlplane.leases k8s.controlplane.versions k8s.nodes.registered k8s.nodes.ready k8s.nodes.pressure \
          k8s.nodes.conditions k8s.nodes.schedulable k8s.nodes.csrs k8s.manifests k8s.kube-proxy k8s.dns k8s.cni k8s.system k8s.pods.starting k8s.webhooks \
-         k8s.apiservices k8s.staticpods.running upgrade.kubernetes.path upgrade.matrix upgrade.apis upgrade.drain upgrade.room \
+         k8s.apiservices k8s.staticpods.running upgrade.kubernetes.path upgrade.matrix upgrade.flags upgrade.apis upgrade.drain upgrade.room \
          upgrade.volumes upgrade.quorum",
         "error etcd.quorum k8s.api.servers k8s.api.certificates k8s.controlplane.apiserver \
          k8s.controlplane.controller-manager k8s.controlplane.scheduler k8s.controlplane.leases \
@@ -201,7 +201,7 @@ const RIGHTS: &[(&str, &str, &str)] = &[
     // Their webhooks are skipped, of which a warning is the worst.
     ("customresourcedefinitions", "", ""),
     ("apiservices", "skip k8s.apiservices", "skip k8s.apiservices"),
-    ("daemonsets", "error k8s.kube-proxy k8s.cni k8s.system", "error k8s.kube-proxy k8s.cni k8s.system"),
+    ("daemonsets", "error k8s.kube-proxy k8s.cni k8s.system upgrade.flags", "error k8s.kube-proxy k8s.cni k8s.system"),
     // They tell how many pods of DNS there should be.
     ("deployments", "error k8s.dns k8s.system", "error k8s.dns k8s.system"),
     ("statefulsets", "error k8s.system", "error k8s.system"),
