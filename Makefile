@@ -124,6 +124,18 @@ generate: setup ## Regenerate what is made from code: completions, manual page, 
 	UPDATE=1 $(CARGO) test --locked --bin cluster-health committed_files
 	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --package etcd-api --test codegen --quiet
 
+# Kubernetes is linked once for each version: three minutes of two cores each. Its second run changes nothing.
+.PHONY: knowledge
+knowledge: ## Extract flags, feature gates and APIs from the modules of Kubernetes, etcd and Talos into src/checks/upgrade/knowledge (Go)
+	cd tools/knowledge && go run . "$(abspath $(E2E_CACHE))/knowledge" ../../src/checks/upgrade/knowledge
+	UPDATE=1 $(CARGO) test --locked --bin cluster-health upgrade::data
+
+# Needs nothing but loopback.
+.PHONY: etcd-hops
+etcd-hops: ## Real etcd 3.5, 3.6 and 3.7 beside the tables of upgrade.etcd: which starts on whose data, and with which flags (Go)
+	e2e/rig/build.sh etcd-3.5.35 etcd-3.6.8 etcd-3.6.16 etcd-3.7.3
+	e2e/etcd-hops
+
 .PHONY: release
 release: setup ## Build the static binary and verify that it is static
 	@tools/setup musl

@@ -825,6 +825,8 @@ pub(crate) struct Workload {
     pub(crate) is_critical: bool,
     /// How a DaemonSet places its pods.
     pub(crate) spread: Spread,
+    /// What kube-proxy is started with, if this is its DaemonSet.
+    pub(crate) flags: Option<Flags>,
 }
 
 /// How a DaemonSet has its pods on nodes.

@@ -1,7 +1,7 @@
 //! Which versions go together, as facts: what is not in these tables is not known here, and nothing passes for that.
 //!
-//! Of 2026-11-28. Talos: the compatibility tables that its installer and `talosctl upgrade-k8s` go by, one for each minor version
-//! (1.14 is the newest that is released; 1.15 is in development). Kubernetes: its version skew policy; versions are those that some Talos of the table supports.
+//! Of 2026-11-29. Talos: the compatibility tables that its installer and `talosctl upgrade-k8s` go by, one for each minor version; a
+//! test compares with `make knowledge`. 1.15 is in development and not published: compatibility/talos115 of its repository. Kubernetes: its version skew policy; versions are those that some Talos of the table supports.
 
 use std::ops::RangeInclusive;
 
@@ -78,18 +78,22 @@ pub(super) fn kubelet_skew(kubelet: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::knowledge;
     use super::*;
 
-    /// Every row of Talos's own tables, once more: a slip in one of them is seen here.
+    /// Also of the one that is not released, a slip is seen.
     #[test]
     fn each_row_is_as_talos_has_it() {
         let unreleased = TALOS.iter().filter(|it| !it.is_released).map(|it| it.minor);
         assert_eq!(unreleased.collect::<Vec<_>>(), [15]);
+        let released = TALOS.iter().filter(|it| it.is_released).map(|it| {
+            let (oldest, newest) = (it.kubernetes.start(), it.kubernetes.end());
+            format!("1.{}\t1.{}\t1.{}\t1.{oldest}-1.{newest}", it.minor, it.from, it.not_back_from)
+        });
+        let extracted = knowledge::rows(knowledge::COMPATIBILITY).map(|row| row.join("\t"));
+        assert_eq!(released.collect::<Vec<_>>(), extracted.collect::<Vec<_>>());
         let rows = TALOS.map(|it| (it.minor, it.from, it.not_back_from, it.kubernetes.into_inner()));
         assert_eq!(rows[10], (15, 13, 17, (33, 38)));
-        assert_eq!(rows[9], (14, 12, 16, (32, 37)));
-        assert_eq!(rows[8], (13, 11, 15, (31, 36)));
-        assert_eq!(rows[4], (9, 8, 11, (27, 32)));
         for (row, next) in rows.iter().zip(&rows[1..]) {
             assert_eq!(row.0 + 1, next.0, "no minor version is left out");
             assert!(row.1 <= next.1 && row.2 < next.2 && row.3.1 < next.3.1, "{row:?}, then {next:?}");
@@ -107,15 +111,17 @@ mod tests {
         assert_eq!(KNOWN_KUBERNETES, format!("1.{oldest} to 1.{}", last.kubernetes.end()));
     }
 
-    /// `UPDATE=1` rewrites it.
-    #[test]
-    fn the_document_shows_the_table() {
+    fn line(cells: impl IntoIterator<Item = String>) -> String {
+        format!("| {} |\n", cells.into_iter().collect::<Vec<_>>().join(" | "))
+    }
+
+    /// What Talos supports.
+    fn pairs() -> String {
         let supported = TALOS.iter().filter(|talos| talos.minor >= 9);
         let versions = supported.clone().flat_map(|talos| talos.kubernetes.clone());
         let (oldest, newest) = (versions.clone().min().unwrap(), versions.max().unwrap());
-        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
         let row = |first: String, cell: &dyn Fn(u32) -> String| {
-            line(std::iter::once(first).chain((oldest..=newest).map(cell)).collect())
+            line(std::iter::once(first).chain((oldest..=newest).map(cell)))
         };
         let mut table = row("Talos \\ Kubernetes".to_owned(), &|minor| format!("1.{minor}"));
         table += &row("---".to_owned(), &|_| "---".to_owned());
@@ -124,18 +130,56 @@ mod tests {
             let development = if talos.is_released { "" } else { " (in development)" };
             table += &row(format!("1.{}{development}", talos.minor), &|minor| mark(minor).to_owned());
         }
+        table
+    }
+
+    /// The etcd of each release of Talos; releases beside each other that have the same are one row.
+    fn etcd_of_talos() -> String {
+        let mut groups: Vec<(&str, &str, &str)> = Vec::new();
+        for row in knowledge::rows(knowledge::RELEASES) {
+            let minor = |tag: &str| tag.split('.').nth(1).unwrap().to_owned();
+            match groups.last_mut() {
+                Some((first, last, etcd)) if *etcd == row[1] && minor(first) == minor(row[0]) => *last = row[0],
+                _ => groups.push((row[0], row[0], row[1])),
+            }
+        }
+        let mut table = line(["Talos", "etcd"].map(str::to_owned)) + &line(["---", "---"].map(str::to_owned));
+        for (first, last, etcd) in groups {
+            let releases = if first == last { first.to_owned() } else { format!("{first} to {last}") };
+            table += &line([releases, etcd.to_owned()]);
+        }
+        table
+    }
+
+    /// Which versions each table was extracted from, and when.
+    fn tables() -> String {
+        let mut table = line(["table", "versions", "of"].map(str::to_owned)) + &line(["---"; 3].map(str::to_owned));
+        for (name, text) in knowledge::ALL {
+            let head = |mark: &str| text.lines().find_map(|line| line.split_once(mark)).unwrap().1.to_owned();
+            let date = head(if text.contains("`make knowledge` on ") { "`make knowledge` on " } else { "as of " });
+            let date = date.split([':', ';']).next().unwrap().to_owned();
+            table += &line([(*name).to_owned(), head("# versions: ").replace(' ', ", "), date]);
+        }
+        table
+    }
+
+    /// `UPDATE=1` rewrites them.
+    #[test]
+    fn the_document_shows_the_tables() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/support.md");
-        let committed = std::fs::read_to_string(&path).unwrap();
-        let (before, rest) = committed.split_once("a test compares -->\n").unwrap();
-        let (_, after) = rest.split_once("<!-- end -->").unwrap();
-        let made = format!("{before}a test compares -->\n{table}<!-- end -->{after}");
+        let mut made = std::fs::read_to_string(&path).unwrap();
+        for (begins, table) in [("data.rs", pairs()), ("talos-etcd.tsv", etcd_of_talos()), ("knowledge", tables())] {
+            let head =
+                format!("src/checks/upgrade/{}; a test compares -->\n", begins.replace("talos-", "knowledge/talos-"));
+            let (before, rest) = made.split_once(&head).unwrap_or_else(|| panic!("no `{head}`"));
+            let (_, after) = rest.split_once("<!-- end -->").unwrap();
+            made = format!("{before}{head}{table}<!-- end -->{after}");
+        }
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(&path, &made).unwrap();
         }
-        assert!(
-            std::fs::read_to_string(&path).unwrap() == made,
-            "`docs/support.md` is old: run the tests with UPDATE=1"
-        );
+        let committed = std::fs::read_to_string(&path).unwrap();
+        assert!(committed == made, "`docs/support.md` is old: run the tests with UPDATE=1");
     }
 
     #[test]

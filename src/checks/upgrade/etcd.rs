@@ -1,7 +1,10 @@
 //! Can etcd go to the version that the new Talos brings, and does it start there?
 
+use std::collections::BTreeSet;
+
 use super::data::{self, KNOWN_TALOS, Numbers};
 use super::etcd_releases::{self as releases, Release};
+use super::knowledge::Known;
 use super::{not_asked, some_of, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::assess::etcd::{Overview, View, could_be};
@@ -24,7 +27,9 @@ etcd goes to 3.6 only from 3.5.26 or newer (3.5.32 is recommended), to 3.7 only 
 version. Talos 1.10.0 to 1.10.8, 1.12.0 to 1.12.7 and 1.13.0 bring an older etcd: the report names the release to upgrade to \
 first.\n\n\
 An image in `cluster.etcd.image` stays after the upgrade. Talos 1.14 does not start etcd 3.5, and older Talos does not start \
-etcd 3.7. etcd does not start with an argument in `cluster.etcd.extraArgs` that it has removed or that Talos denies.\n\n\
+etcd 3.7. An image that is older than the etcd that runs counts as what will run. etcd does not start with an argument in \
+`cluster.etcd.extraArgs` that it has removed, or does not have yet, or that Talos denies. An argument that no version in the tables has \
+is not checked; the report names it.\n\n\
 Once all members run etcd 3.7, an older etcd refuses their data, unless the downgrade was enabled and the storage version of \
 each member went down.\n\n\
 An image counts as set in the configuration if its version is not the default of the Talos that the machine runs. A release of \
@@ -97,6 +102,11 @@ fn etcd(cluster: &Assessment<'_>) -> Verdict {
             some_of(&follow)
         ));
     }
+    let strange: BTreeSet<String> = members.iter().flat_map(strange).collect();
+    if !strange.is_empty() {
+        let (strange, known) = (strange.into_iter().collect::<Vec<_>>(), releases::known_etcd());
+        verdict.leave_out(format!("{}: no etcd that cluster-health knows ({known}) has it", some_of(&strange)));
+    }
     verdict.sum_up(&format!("etcd can go along with Talos v{target}: {}", ways(&members)));
     verdict
 }
@@ -149,7 +159,7 @@ fn member<'a>(
 
 /// Error for a release of Talos that is not in the table: the etcd that it brings is unknown.
 fn unlisted(tag: &str) -> Outcome {
-    let expected = format!("a release of Talos with an etcd that cluster-health knows ({})", releases::KNOWN_WORDS);
+    let expected = format!("a release of Talos with an etcd that cluster-health knows ({})", releases::known_words());
     let observed = format!("Talos v{}", tag.trim_start_matches('v'));
     Outcome::problem(Problem::error(Reason::TargetUnknown, expected, observed).permanent())
 }
@@ -198,15 +208,19 @@ fn newest_after(members: &[Member<'_>]) -> u32 {
 
 /// All members have to be new enough before the first one goes to the next minor version.
 fn too_old(member: &Member<'_>, members: &[Member<'_>], to: Numbers) -> Option<Problem> {
-    let (runs, target) = (member.running, newest_after(members));
+    // An image that is set to an older version than runs is what the others meet.
+    let (runs, target) = (member.running.min(member.after), newest_after(members));
     if runs.1 >= target {
         return None;
     }
-    let observed = format!("etcd {}", dotted(runs));
-    let fail = |expected: String| Problem::fail(Reason::EtcdTooOld, expected, observed.as_str());
-    let Some((least, recommended)) = releases::before(target) else {
-        return Some(unknown("etcd", &format!("3.{target}"), releases::KNOWN_ETCD));
+    let observed = if runs < member.running {
+        format!("the image of etcd is {}", dotted(runs))
+    } else {
+        format!("etcd {}", dotted(runs))
     };
+    let fail = |expected: String| Problem::fail(Reason::EtcdTooOld, expected, observed.as_str());
+    // Where the target is unknown, that is said of the machine whose image it is.
+    let (least, recommended) = releases::before(target)?;
     let problem = if runs.1 + 1 < target {
         fail(format!("etcd 3.{}, because etcd 3.{target} follows and no minor version can be skipped", target - 1))
     } else if runs < least {
@@ -240,23 +254,33 @@ fn unfit(member: &Member<'_>, to: Numbers) -> Option<Problem> {
     if starts.contains(&after.1) {
         return None;
     }
-    if !releases::FLAGS_KNOWN.contains(&after.1) {
-        return Some(unknown("etcd", &dotted(after), releases::KNOWN_ETCD));
+    if !releases::flags_known().contains(&after.1) {
+        return Some(unknown("etcd", &dotted(after), &releases::known_etcd()));
     }
     let expected = format!("etcd 3.{} or 3.{}, which Talos 1.{} can start", starts.start(), starts.end(), to.1);
     let problem = Problem::fail(Reason::EtcdImageUnfit, expected, format!("the image of etcd is {}", dotted(after)));
     Some(problem.hint(Hint::likely("`cluster.etcd.image` in the machine configuration names this version")))
 }
 
+/// Arguments that no etcd of the table has, so that nothing is known of them.
+fn strange(member: &Member<'_>) -> Vec<String> {
+    let is_strange = |argument: &&String| releases::flag_of(argument, member.after.1) == Known::Never;
+    member.arguments.iter().filter(is_strange).map(|argument| format!("--{argument}")).collect()
+}
+
 /// Arguments with which etcd does not start after the upgrade.
 fn refused(member: &Member<'_>, to: Numbers) -> Option<Problem> {
     let etcd = member.after.1;
-    let why = |argument: &String| {
-        let removed =
-            releases::removed(argument, etcd).map(|since| format!("--{argument} (removed in etcd 3.{since})"));
-        let denied =
-            || releases::is_denied(argument, to.1).then(|| format!("--{argument} (denied by Talos 1.{})", to.1));
-        removed.or_else(denied)
+    // Of an etcd that is in no table, its image is reported.
+    if !releases::flags_known().contains(&etcd) {
+        return None;
+    }
+    let why = |argument: &String| match releases::flag_of(argument, etcd) {
+        Known::Gone(since) => Some(format!("--{argument} (removed in etcd 3.{since})")),
+        Known::Later(since) if since <= member.running.1 => Some(format!("--{argument} (new in etcd 3.{since})")),
+        Known::Present | Known::Later(_) | Known::Never => {
+            releases::is_denied(argument, to.1).then(|| format!("--{argument} (denied by Talos 1.{})", to.1))
+        }
     };
     let mut found: Vec<String> = member.arguments.iter().filter_map(why).collect();
     found.sort_unstable();

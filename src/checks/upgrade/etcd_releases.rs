@@ -1,163 +1,77 @@
-//! Which etcd each release of Talos brings, and what each etcd and each Talos refuse, as facts.
+//! Which etcd each release of Talos brings, which hop etcd allows, and what each etcd and each Talos refuse.
 //!
-//! Of 2026-11-28. Releases: `DefaultEtcdVersion` of each, or the images that its release notes list. Flags: compared between the
-//! sources of etcd 3.5.32, 3.6.12 and 3.7.3, and with its upgrade guides. Denied arguments: the etcd service of Talos 1.11.0, 1.12.6,
-//! 1.13.9 and 1.14.1. A release that is not in the table is unknown here, and nothing passes for that.
+//! Releases, flags and denied arguments are tables of [`knowledge`]. A release that is not there is unknown here, and nothing passes
+//! for that.
 
 use std::ops::RangeInclusive;
+use std::sync::LazyLock;
 
 use super::data::{self, Numbers};
+use super::knowledge::{self, DENIED, ETCD_FLAGS, Known};
 use crate::text::version;
 
-/// Releases of Talos 1 with the same etcd: minor version, first and last patch, version of etcd.
-const RELEASES: &[(u32, u32, u32, Numbers)] = &[
-    (10, 0, 8, (3, 5, 21)),
-    (10, 9, 9, (3, 5, 26)),
-    (11, 0, 2, (3, 6, 4)),
-    (11, 3, 6, (3, 6, 5)),
-    (12, 0, 4, (3, 6, 7)),
-    (12, 5, 6, (3, 6, 8)),
-    (12, 7, 7, (3, 6, 9)),
-    (12, 8, 11, (3, 6, 11)),
-    (12, 12, 12, (3, 6, 14)),
-    (13, 0, 0, (3, 6, 9)),
-    (13, 1, 3, (3, 6, 11)),
-    (13, 4, 9, (3, 6, 12)),
-    (13, 10, 10, (3, 6, 14)),
-    (14, 0, 1, (3, 7, 1)),
-    (14, 4, 4, (3, 7, 2)),
-    (14, 7, 7, (3, 7, 4)),
-];
+/// A release of Talos, and the etcd that it brings.
+pub(super) type Release = (Numbers, Numbers);
 
-/// Release candidates that are known to have the etcd of their release, by its minor version.
-const CANDIDATES: &[u32] = &[13, 14];
+/// Every release that is known, by its tag without `v`: a release candidate can have another etcd than its release.
+static RELEASES: LazyLock<Vec<(&str, Release)>> = LazyLock::new(|| {
+    let release = |row: Vec<&'static str>| Some((row[0], (version::numbers(row[0])?, version::numbers(row[1])?)));
+    knowledge::rows(knowledge::RELEASES).filter_map(release).collect()
+});
 
 /// The first and the last release of the table, for people.
-pub(super) const KNOWN_WORDS: &str = "1.10.0 to 1.14.7, not all of them";
+pub(super) fn known_words() -> String {
+    let tag = |release: Option<&(&'static str, Release)>| release.map_or("", |(tag, _)| *tag);
+    format!("{} to {}, not all of them", tag(RELEASES.first()), tag(RELEASES.last()))
+}
 
 /// The etcd that this release of Talos brings; `None`: it is in no table.
 pub(super) fn etcd_of(tag: &str) -> Option<Numbers> {
-    let (major, minor, patch) = version::numbers(tag)?;
-    let is_release = match tag.split_once(['-', '+']) {
-        None => true,
-        Some((_, suffix)) => patch == 0 && CANDIDATES.contains(&minor) && suffix.starts_with("rc."),
-    };
-    let row = RELEASES.iter().find(|(of, first, last, _)| *of == minor && (*first..=*last).contains(&patch));
-    row.filter(|_| major == 1 && is_release).map(|(.., etcd)| *etcd)
+    let tag = tag.strip_prefix('v').unwrap_or(tag);
+    RELEASES.iter().find(|(known, _)| *known == tag).map(|(_, (_, etcd))| *etcd)
 }
 
 /// The oldest etcd that may become etcd 3.`minor`, and the one that etcd recommends; `None`: no guide says.
 pub(super) fn before(minor: u32) -> Option<(Numbers, Numbers)> {
-    match minor {
-        6 => Some(((3, 5, 26), (3, 5, 32))),
-        7 => Some(((3, 6, 11), (3, 6, 11))),
-        _ => None,
-    }
+    let row = knowledge::rows(knowledge::HOPS).find(|row| row[0] == format!("3.{minor}"))?;
+    Some((version::numbers(row[1])?, version::numbers(row[2])?))
 }
 
 /// Minor versions of etcd 3 that start with the arguments that Talos 1.`minor` passes: until 1.13 those that etcd 3.7 has removed,
 /// from 1.14 on those that etcd 3.5 does not have.
 pub(super) fn started_by(minor: u32) -> RangeInclusive<u32> {
-    if minor < 14 { 5..=6 } else { 6..=7 }
+    let known =
+        |etcd: &u32| DENIED.names(within_denied(minor)).all(|argument| flag_of(argument, *etcd) == Known::Present);
+    let mut starts = ETCD_FLAGS.minors().filter(known);
+    let first = starts.next().unwrap_or_default();
+    first..=starts.last().unwrap_or(first)
 }
 
 /// Minor versions of etcd 3 whose flags are known.
-pub(super) const FLAGS_KNOWN: RangeInclusive<u32> = 5..=7;
-/// The same for people.
-pub(super) const KNOWN_ETCD: &str = "3.5 to 3.7";
-
-/// Flags that etcd refuses as of a minor version.
-const REMOVED: &[(u32, &[&str])] = &[
-    (
-        6,
-        &[
-            "enable-v2",
-            "experimental-enable-v2v3",
-            "experimental-max-learners",
-            "proxy",
-            "proxy-dial-timeout",
-            "proxy-failure-wait",
-            "proxy-read-timeout",
-            "proxy-refresh-interval",
-            "proxy-write-timeout",
-        ],
-    ),
-    (
-        7,
-        &[
-            "discovery",
-            "discovery-proxy",
-            "experimental-bootstrap-defrag-threshold-megabytes",
-            "experimental-compact-hash-check-enabled",
-            "experimental-compact-hash-check-time",
-            "experimental-compaction-batch-limit",
-            "experimental-compaction-sleep-interval",
-            "experimental-corrupt-check-time",
-            "experimental-distributed-tracing-address",
-            "experimental-distributed-tracing-instance-id",
-            "experimental-distributed-tracing-sampling-rate",
-            "experimental-distributed-tracing-service-name",
-            "experimental-downgrade-check-time",
-            "experimental-enable-distributed-tracing",
-            "experimental-enable-lease-checkpoint",
-            "experimental-enable-lease-checkpoint-persist",
-            "experimental-initial-corrupt-check",
-            "experimental-memory-mlock",
-            "experimental-peer-skip-client-san-verification",
-            "experimental-snapshot-catchup-entries",
-            "experimental-stop-grpc-service-on-defrag",
-            "experimental-txn-mode-write-with-shared-buffer",
-            "experimental-warning-apply-duration",
-            "experimental-warning-unary-request-duration",
-            "experimental-watch-progress-notify-interval",
-        ],
-    ),
-];
-
-/// Since which minor version etcd 3.`minor` refuses this flag.
-pub(super) fn removed(flag: &str, minor: u32) -> Option<u32> {
-    super::removed::since(REMOVED, flag, minor)
+pub(super) fn flags_known() -> RangeInclusive<u32> {
+    ETCD_FLAGS.minors()
 }
 
-/// Arguments that Talos sets itself and denies in `extraArgs`: minor versions of Talos, and the names.
-const DENIED: &[(RangeInclusive<u32>, &[&str])] = &[
-    (
-        10..=14,
-        &[
-            "auto-tls",
-            "cert-file",
-            "client-cert-auth",
-            "data-dir",
-            "key-file",
-            "listen-client-urls",
-            "listen-peer-urls",
-            "name",
-            "peer-auto-tls",
-            "peer-cert-file",
-            "peer-client-cert-auth",
-            "peer-key-file",
-            "peer-trusted-ca-file",
-            "trusted-ca-file",
-        ],
-    ),
-    (
-        10..=13,
-        &[
-            "experimental-compact-hash-check-enabled",
-            "experimental-initial-corrupt-check",
-            "experimental-watch-progress-notify-interval",
-        ],
-    ),
-    (14..=14, &["feature-gates", "listen-client-http-urls", "tls-min-version", "watch-progress-notify-interval"]),
-];
+/// The same for people.
+pub(super) fn known_etcd() -> String {
+    knowledge::in_words(3, &ETCD_FLAGS.minors())
+}
+
+/// What etcd 3.`minor` makes of this flag.
+pub(super) fn flag_of(flag: &str, minor: u32) -> Known {
+    ETCD_FLAGS.known(flag, minor)
+}
+
+/// Talos 1.10 and 1.11, whose module is not published, deny the same as 1.12; of a newer one than the last, the last is the best guess.
+fn within_denied(minor: u32) -> u32 {
+    let minors = DENIED.minors();
+    minor.clamp(*minors.start(), *minors.end())
+}
 
 /// Whether Talos 1.`minor` denies this argument.
 pub(super) fn is_denied(argument: &str, minor: u32) -> bool {
-    DENIED.iter().any(|(releases, names)| releases.contains(&minor) && names.contains(&argument))
+    DENIED.known(argument, within_denied(minor)) == Known::Present
 }
-
-/// A release of Talos, and the etcd that it brings.
-pub(super) type Release = (Numbers, Numbers);
 
 /// Releases of Talos to upgrade to before `to`, so that etcd never skips a minor version and is new enough for the next one.
 /// Empty if none of the table would do.
@@ -184,10 +98,9 @@ fn next_stop(at: Numbers, to: Numbers, fits: impl Fn(Numbers) -> bool) -> Option
     let reaches = |from: Numbers, to: Numbers| {
         data::known_talos(to).is_some_and(|it| (it.from..it.not_back_from).contains(&from.1))
     };
-    let newest = |(minor, _, last, etcd): &(u32, u32, u32, Numbers)| ((1, *minor, *last), *etcd);
-    let mut fitting: Vec<Release> =
-        RELEASES.iter().map(newest).filter(|(talos, etcd)| *talos > at && *talos < to && fits(*etcd)).collect();
-    fitting.retain(|(talos, _)| reaches(at, *talos));
+    let is_final = |(tag, _): &&(&str, Release)| !tag.contains('-');
+    let mut fitting: Vec<Release> = RELEASES.iter().filter(is_final).map(|(_, release)| *release).collect();
+    fitting.retain(|(talos, etcd)| *talos > at && *talos < to && fits(*etcd) && reaches(at, *talos));
     let leads_on = fitting.iter().filter(|(talos, _)| reaches(*talos, to)).map(|(talos, _)| talos.1).min();
     let minor = leads_on.or_else(|| fitting.iter().map(|(talos, _)| talos.1).min())?;
     fitting.into_iter().filter(|(talos, _)| talos.1 == minor).max()
@@ -199,14 +112,17 @@ mod tests {
 
     #[test]
     fn the_releases_are_in_order_and_none_is_there_twice() {
+        let text = knowledge::RELEASES.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(RELEASES.len() + 1, text, "every row is read");
         for pair in RELEASES.windows(2) {
-            let ((minor, first, last, etcd), (next, next_first, _, next_etcd)) = (pair[0], pair[1]);
-            assert!(first <= last, "{minor}");
-            assert!(minor < next || (minor == next && last < next_first && etcd < next_etcd), "{pair:?}");
+            let ((tag, (talos, etcd)), (next_tag, (next, next_etcd))) = (pair[0], pair[1]);
+            let is_candidate = talos == next && tag.contains('-') && (!next_tag.contains('-') || tag < next_tag);
+            assert!(talos < next || is_candidate, "{tag}, then {next_tag}");
+            assert!(talos.1 != next.1 || etcd <= next_etcd, "{tag}, then {next_tag}");
         }
-        let (first, last) = (RELEASES[0], RELEASES[RELEASES.len() - 1]);
-        assert!(KNOWN_WORDS.starts_with(&format!("1.{}.{} to 1.{}.{}", first.0, first.1, last.0, last.2)));
-        assert!(RELEASES.iter().all(|(minor, .., etcd)| started_by(*minor).contains(&etcd.1)));
+        assert_eq!(known_words(), "1.10.0 to 1.14.7, not all of them");
+        assert!(RELEASES.iter().all(|(_, (talos, etcd))| started_by(talos.1).contains(&etcd.1)));
+        assert_eq!([10, 13, 14, 15].map(started_by), [5..=6, 5..=6, 6..=7, 6..=7]);
     }
 
     #[test]
@@ -216,7 +132,7 @@ mod tests {
         assert_eq!(etcd_of("v1.14.0-rc.1"), Some((3, 7, 1)));
         for tag in [
             "v1.14.0-beta.1",
-            "v1.12.0-rc.0",
+            "v1.14.0-rc.0",
             "v1.13.0-12-g5eed-dirty",
             "v1.13.1-rc.0",
             "v1.14.2",
@@ -231,23 +147,18 @@ mod tests {
     }
 
     #[test]
-    fn all_names_are_there_once() {
-        let removed: Vec<_> = REMOVED.iter().flat_map(|(_, names)| *names).collect();
-        let experimental = REMOVED[1].1.iter().filter(|name| name.starts_with("experimental-"));
-        assert_eq!(experimental.count(), 23, "as the guide counts them");
-        for names in [removed, DENIED.iter().flat_map(|(_, names)| *names).collect()] {
-            let mut once = names.clone();
-            once.sort_unstable();
-            once.dedup();
-            assert_eq!(once.len(), names.len());
-        }
-        assert_eq!(removed_in("proxy", [5, 6, 7]), [None, Some(6), Some(6)]);
-        assert_eq!(removed_in("experimental-memory-mlock", [5, 6, 7]), [None, None, Some(7)]);
-        assert_eq!(removed_in("memory-mlock", [5, 6, 7]), [None; 3]);
-    }
-
-    fn removed_in(flag: &str, minors: [u32; 3]) -> [Option<u32>; 3] {
-        minors.map(|minor| removed(flag, minor))
+    fn what_etcd_has_removed_is_of_its_table() {
+        let of = |flag| [5, 6, 7].map(|minor| flag_of(flag, minor));
+        assert_eq!(of("proxy"), [Known::Present, Known::Gone(6), Known::Gone(6)]);
+        assert_eq!(of("experimental-memory-mlock"), [Known::Present, Known::Present, Known::Gone(7)]);
+        assert_eq!(of("memory-mlock"), [Known::Later(6), Known::Present, Known::Present]);
+        assert_eq!(of("snapshot-count"), [Known::Present; 3]);
+        assert_eq!(of("v"), [Known::Present; 3], "ignored, but taken");
+        assert_eq!(
+            of("experimental-max-learners"),
+            [Known::Never; 3],
+            "of no release, although the guide to 3.6 names it"
+        );
     }
 
     #[test]

@@ -7,11 +7,11 @@ mod etcd;
 mod etcd_releases;
 mod extensions;
 mod flags;
+mod knowledge;
 mod matrix;
 mod path;
 mod places;
 mod quorum;
-mod removed;
 mod room;
 #[cfg(test)]
 mod tests;

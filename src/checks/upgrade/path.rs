@@ -1,6 +1,6 @@
 //! May each machine go from the version that it runs to that of the upgrade?
 
-use super::data::{self, KNOWN_TALOS, Numbers, kubelet_skew};
+use super::data::{self, KNOWN_TALOS, Numbers, Talos, kubelet_skew};
 use super::{every_machine, kubernetes_target, not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
@@ -48,14 +48,16 @@ unknown; with --no-talos, the version that the API server tells is enough.",
 
 fn talos(cluster: &Assessment<'_>) -> Verdict {
     let Some(target) = &cluster.asked.upgrade.talos else { return not_asked("--upgrade-talos") };
-    let Some(to) = data::target(target) else {
-        return Verdict::whole(Outcome::problem(unknown("Talos", target, KNOWN_TALOS)));
+    // Whatever the machines run, that is said once.
+    let known = data::target(target).and_then(|to| Some((to, data::known_talos(to)?)));
+    let Some((to, table)) = known else {
+        return Verdict::whole(Outcome::problem(unknown("Talos", &format!("v{target}"), KNOWN_TALOS)));
     };
     let mut verdict = each_node_to_upgrade(cluster, |node, verdict| {
-        let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, target, is_final(node)));
+        let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, table, target, is_final(node)));
         verdict.push(node.target(), outcome.unwrap_or_else(|outcome| outcome));
     });
-    if data::known_talos(to).is_some_and(|talos| !talos.is_released) {
+    if !table.is_released {
         verdict.problem(Target::cluster(), unreleased("Talos", target));
     }
     verdict.sum_up(&format!("{} can be upgraded to Talos v{target}", every_machine(cluster)));
@@ -73,12 +75,9 @@ fn is_final(node: &Node) -> bool {
     node.talos.contact.as_ref().is_ok_and(|contact| !contact.version.tag.contains('-'))
 }
 
-fn talos_step(from: Numbers, to: Numbers, target: &str, is_final: bool) -> Outcome {
+fn talos_step(from: Numbers, to: Numbers, table: &Talos, target: &str, is_final: bool) -> Outcome {
     let (major, minor, patch) = from;
     let observed = format!("Talos v{major}.{minor}.{patch}");
-    let Some(table) = data::known_talos(to) else {
-        return Outcome::problem(unknown("Talos", &format!("v{target}"), KNOWN_TALOS));
-    };
     let unsupported = |expected: String| Problem::fail(Reason::UpgradePathUnsupported, expected, observed.as_str());
     let problem = if major != 1 || minor >= table.not_back_from {
         unsupported(format!("Talos older than 1.{}, to downgrade to v{target}", table.not_back_from))

@@ -184,6 +184,9 @@ pub(super) const ETCD_TOO_OLD: Text = Text {
         NODE_VERSION,
         Do("Upgrade all control planes to the release of Talos that the report names first: its etcd is new enough."),
         Do("Or set `cluster.etcd.image` to that version of etcd, one control plane after the other."),
+        Do(
+            "From 3.5 to 3.7 by way of 3.6: let every member write a snapshot with 3.6 first, which it does after 10,000 writes. etcd 3.7 cannot read what 3.5 has logged, and exits.",
+        ),
     ],
 };
 
@@ -200,7 +203,7 @@ pub(super) const ETCD_IMAGE_UNFIT: Text = Text {
 };
 
 pub(super) const ETCD_FLAG_REFUSED: Text = Text {
-    explanation: "`cluster.etcd.extraArgs` in the machine configuration has an argument that the etcd after the upgrade no longer knows, or that the new Talos sets itself and denies. etcd then does not start on the first control plane that is upgraded. etcd 3.7 has removed all `--experimental-*` flags; etcd 3.6 has the same ones under new names.",
+    explanation: "`cluster.etcd.extraArgs` in the machine configuration has an argument that the etcd after the upgrade no longer has, or does not have yet, or that the new Talos sets itself and denies. etcd then does not start on the first control plane that is upgraded. etcd 3.7 has removed all `--experimental-*` flags; etcd 3.6 has the same ones under new names.",
     source: ETCD_UPGRADE_3_7,
     remedy: &[
         Look("talosctl -n NODE get etcdspec -o yaml"),
@@ -223,12 +226,12 @@ pub(super) const ETCD_DOWNGRADE: Text = Text {
 };
 
 pub(super) const REMOVED_FLAG: Text = Text {
-    explanation: "The command line of a control plane component has a flag, feature gate or admission plugin that the target version of Kubernetes has removed, or sets a locked feature gate. The component then exits with an error at once, so the upgrade fails on the first control plane. The flags come from `extraArgs` in the machine configuration.",
+    explanation: "The command line of a component of Kubernetes has a flag, feature gate, admission plugin or API version that the target version has removed, or sets a locked feature gate. The component then exits with an error at once, so the upgrade fails on the first machine. The flags come from `extraArgs` in the machine configuration.",
     source: KUBERNETES_GATES_REMOVED,
     remedy: &[
         Look("talosctl -n NODE get staticpods kube-apiserver -o yaml"),
         Do(
-            "Remove it from `cluster.apiServer`, `cluster.controllerManager` or `cluster.scheduler` in the configuration of every control plane:",
+            "Remove it from `cluster.apiServer`, `cluster.controllerManager`, `cluster.scheduler` or `cluster.proxy` in the configuration of every control plane, or from `machine.kubelet` of every machine:",
         ),
         Change("talosctl -n NODE edit machineconfig"),
     ],

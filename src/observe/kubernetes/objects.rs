@@ -594,7 +594,7 @@ fn leader_elect(containers: &[core::Container]) -> Option<bool> {
 
 /// Flags of the first container with the name of a component.
 fn component_flags(containers: Vec<core::Container>) -> Option<Flags> {
-    const COMPONENTS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    const COMPONENTS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
     let container = containers.into_iter().find(|container| COMPONENTS.contains(&container.name.as_str()))?;
     let (name, command) = (container.name, container.command.unwrap_or_default());
     let is_component = |word: &String| word.rsplit('/').next() == Some(name.as_str());
@@ -725,6 +725,7 @@ impl Kept for Since<Workload, apps::DaemonSet> {
                 placement: room::placement(pod.node_selector, pod.affinity, pod.tolerations),
                 max_unavailable: max_unavailable(spec.update_strategy.rolling_update, desired),
             },
+            flags: pod.containers.and_then(component_flags),
             ..workload(&set.metadata)
         };
         let changed = changed(&set.metadata, &workload);
@@ -853,6 +854,7 @@ fn workload(metadata: &ObjectMeta) -> Workload {
         unchanged_for: None,
         installs_network: false,
         registers_driver: false,
+        flags: None,
         is_critical: false,
         spread: Spread::default(),
     }

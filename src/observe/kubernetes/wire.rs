@@ -438,6 +438,7 @@ pub(super) mod policy {
 }
 
 pub(super) mod apps {
+    use super::core::Container;
     use super::eviction::{Affinity, Toleration};
     use super::meta::{Names, ObjectMeta};
     use super::{Deserialize, bounded_list, or_default};
@@ -453,7 +454,12 @@ pub(super) mod apps {
             host_network: Option<bool>,
             priority_class_name: Option<String>,
             affinity: Option<Affinity>,
-            ; bounded_list { volumes: Vec<HostVolume>, node_selector: Names, tolerations: Vec<Toleration>, }
+            ; bounded_list {
+                containers: Vec<Container>,
+                volumes: Vec<HostVolume>,
+                node_selector: Names,
+                tolerations: Vec<Toleration>,
+            }
         }
         HostVolume { host_path: Option<HostPath>, }
         HostPath { path: String, }

@@ -176,6 +176,7 @@ fn of_drain(to: &mut Vec<Corruption>) {
     at(to, "kubernetes", &[Fact::VolumeAttachments], attachments, volume_attachment());
     at(to, "component", &[Fact::StaticPods], component_flags, flags());
     at(to, "machine", &[Fact::KubeletFlags], kubelet_flags, of_kubelet());
+    at(to, "kubernetes", &[Fact::DaemonSets], proxy_flags, of_proxy());
     at(to, "machine", &[Fact::Extensions], extensions, of_extensions());
     at(to, "kubernetes", &[Fact::RequestedApis], requested_apis, requested_api());
 }
@@ -587,6 +588,7 @@ fn daemon_set() -> Table<Workload> {
         registers_driver: [harmless("it is among those that are judged", |it| it.registers_driver = true)],
         is_critical: [harmless("it is among those that are judged", |it| it.is_critical = true)],
         spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
+        flags: [harmless("a command line may hide them", |it| it.flags = None)],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
 }
@@ -612,6 +614,7 @@ fn deployment() -> Table<Workload> {
         registers_driver: [harmless("it is among those that are judged", |it| it.registers_driver = true)],
         is_critical: [harmless("it is among those that are judged", |it| it.is_critical = true)],
         spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
+        flags: [harmless("a command line may hide them", |it| it.flags = None)],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
 }
@@ -642,6 +645,7 @@ fn other_workload() -> Table<Workload> {
         registers_driver: [harmless("it is among those that are judged", |it| it.registers_driver = true)],
         is_critical: [harmless("it is among those that are judged", |it| it.is_critical = true)],
         spread: [harmless("none of its pods is missing", |it| it.spread = Spread::default())],
+        flags: [harmless("a command line may hide them", |it| it.flags = None)],
         unchanged_for: [harmless(COMPLETE, |it| it.unchanged_for = None)],
     })
 }
@@ -788,7 +792,7 @@ fn flags() -> Table<Flags> {
             bad(|it| it.gates.push(("NodeSwap".to_owned(), false))),
             bad(|it| it.gates.push(("AllowOverwriteTerminationGracePeriodSeconds".to_owned(), true))),
         ],
-        plugins: [bad(|it| it.plugins.push("SecurityContextDeny".to_owned()))],
+        plugins: [bad(|it| it.plugins.push("PersistentVolumeLabel".to_owned()))],
         apis: [bad(|it| it.apis.push("resource.k8s.io/v1alpha2".to_owned()))],
     })
 }
@@ -809,6 +813,17 @@ fn of_kubelet() -> Table<Observed<Option<Flags>>> {
         it.iter_mut().flatten().for_each(|it| it.names.push("pod-infra-container-image".to_owned()));
     };
     vec![("kubelet_flags", vec![bad(|it| *it = Ok(None)), bad(flag)])]
+}
+
+/// Of kube-proxy, if Kubernetes is about to be upgraded.
+fn proxy_flags(snapshot: &mut Snapshot) -> Vec<&mut Flags> {
+    let is_asked = snapshot.asked.upgrade.kubernetes.is_some();
+    let sets = kube(snapshot).daemon_sets.iter_mut().flatten().filter(|_| is_asked);
+    sets.filter_map(|set| set.flags.as_mut()).collect()
+}
+
+fn of_proxy() -> Table<Flags> {
+    vec![("proxy_flags", vec![bad(|it| it.gates.push(("AppArmor".to_owned(), true)))])]
 }
 
 /// If Talos is about to be upgraded.

@@ -128,11 +128,26 @@ fn an_image_that_is_set_stays() {
     let new = with("3.7.1", "v1.12.12", "1.13.9");
     assert!(wrong(ETCD, &new).contains(&"cp-3: fail etcd-image-unfit, for ever".to_owned()));
     let newer = with("3.8.0", "v1.13.4", "1.14.1");
-    assert!(
-        wrong(ETCD, &newer).contains(&"cp-3: error target-unknown, for ever".to_owned()),
-        "{:?}",
-        wrong(ETCD, &newer)
-    );
+    assert_eq!(wrong(ETCD, &newer), ["cp-3: error target-unknown, for ever"], "once, whatever else is unknown for it");
+}
+
+/// The machine configuration names it, and etcd has not been restarted since.
+#[test]
+fn an_image_that_is_older_than_what_runs_is_a_downgrade() {
+    let with = |running: &str, image: &str, target: &str| {
+        let talos = if running.starts_with("3.7") { "v1.14.1" } else { "v1.13.4" };
+        let mut snapshot = runs_etcd(talos, running, target);
+        spec(&mut snapshot, "cp-2").image = format!("registry.k8s.io/etcd:v{image}");
+        snapshot
+    };
+    let back = with("3.7.1", "3.6.16", "1.14.7");
+    assert_eq!(wrong(ETCD, &back), ["cp-2: fail etcd-downgrade, for ever"]);
+    assert!(observed(ETCD, &back)[0].starts_with("etcd 3.7.1 to 3.6.16, and the storage version is 3.7.0 on cp-1"));
+    // The others would go to 3.7 beside a member that is too old for it.
+    let patch = with("3.6.12", "3.6.9", "1.14.1");
+    assert_eq!(wrong(ETCD, &patch), ["cp-2: fail etcd-too-old, for ever"]);
+    assert_eq!(observed(ETCD, &patch), ["the image of etcd is 3.6.9"]);
+    assert_eq!(wrong(ETCD, &with("3.6.12", "3.6.9", "1.13.9")), [""; 0], "within a minor version etcd goes back");
 }
 
 /// The image can be set to what Talos would take anyway, which nobody can see.
@@ -161,7 +176,7 @@ fn etcd_does_not_start_with_what_it_has_removed_or_talos_denies() {
         ("v1.13.4", "3.6.12", "1.14.1", "experimental-memory-mlock", "removed in etcd 3.7"),
         ("v1.13.4", "3.6.12", "1.14.1", "discovery", "removed in etcd 3.7"),
         ("v1.10.9", "3.5.26", "1.11.2", "enable-v2", "removed in etcd 3.6"),
-        ("v1.10.9", "3.5.26", "1.11.2", "experimental-max-learners", "removed in etcd 3.6"),
+        ("v1.10.9", "3.5.26", "1.11.2", "proxy-read-timeout", "removed in etcd 3.6"),
         ("v1.13.4", "3.6.12", "1.14.1", "feature-gates", "denied by Talos 1.14"),
         ("v1.13.4", "3.6.12", "1.14.1", "tls-min-version", "denied by Talos 1.14"),
         ("v1.13.4", "3.6.12", "1.14.1", "watch-progress-notify-interval", "denied by Talos 1.14"),
@@ -175,8 +190,12 @@ fn etcd_does_not_start_with_what_it_has_removed_or_talos_denies() {
         let expected = format!("etcd has --{argument} ({why})");
         assert!(observed(ETCD, &snapshot).contains(&expected), "{:?}", observed(ETCD, &snapshot));
     }
+    // 3.6 has it, and the 3.5 to go back to does not.
+    let back = with("v1.11.2", "3.6.4", "1.10.9", &["max-learners"]);
+    assert!(observed(ETCD, &back).contains(&"etcd has --max-learners (new in etcd 3.6)".to_owned()));
     for (target, etcd, argument) in [
         ("1.14.1", "3.6.16", "experimental-memory-mlock"),
+        ("1.14.1", "3.6.12", "my-own"),
         ("1.13.9", "3.6.12", "experimental-memory-mlock"),
         ("1.13.9", "3.6.12", "feature-gates"),
         ("1.14.1", "3.6.12", "election-timeout"),
@@ -184,6 +203,12 @@ fn etcd_does_not_start_with_what_it_has_removed_or_talos_denies() {
     ] {
         assert_eq!(wrong(ETCD, &with("v1.13.4", etcd, target, &[argument])), [""; 0], "{argument} with {etcd}");
     }
+    let own = with("v1.13.4", "3.6.12", "1.14.1", &["my-own", "quota-backend-bytes"]);
+    let left_out = judge(ETCD, &own).left_out.clone();
+    assert!(
+        left_out.contains(&"--my-own: no etcd that cluster-health knows (3.5 to 3.7) has it".to_owned()),
+        "{left_out:?}"
+    );
     let many = with("v1.13.4", "3.6.12", "1.14.1", &["proxy", "feature-gates", "data-dir", "discovery"]);
     assert_eq!(
         observed(ETCD, &many),
@@ -227,7 +252,7 @@ fn etcd_goes_back_only_while_its_data_is_of_the_older_version() {
 
 #[test]
 fn a_release_whose_etcd_is_not_known_never_passes() {
-    for target in ["1.14.2", "1.14.99", "1.14.0-beta.1"] {
+    for target in ["1.14.2", "1.14.99", "1.14.0-beta.1", "1.14.0-rc.0"] {
         let snapshot = runs_etcd("v1.13.4", "3.6.12", target);
         assert_eq!(wrong(ETCD, &snapshot), of_each("error target-unknown, for ever"), "{target}");
     }

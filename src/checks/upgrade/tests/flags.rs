@@ -87,10 +87,6 @@ fn what_is_gone_is_named_with_its_version() {
     };
     for (snapshot, expected) in [
         (with("kube-apiserver", |it| it.names.push("cloud-config".to_owned())), "--cloud-config (removed in 1.33)"),
-        (
-            with("kube-apiserver", |it| it.plugins.push("SecurityContextDeny".to_owned())),
-            "admission plugin SecurityContextDeny (removed in 1.30)",
-        ),
         (gate("AppArmor", true), "feature gate AppArmor (removed in 1.33)"),
         (gate("AppArmor", false), "feature gate AppArmor (removed in 1.33)"),
         (gate("NodeSwap", false), "feature gate NodeSwap=false (locked since 1.34)"),
@@ -112,9 +108,64 @@ fn what_is_gone_is_named_with_its_version() {
     ] {
         assert_eq!(wrong(FLAGS, &snapshot), [""; 0]);
     }
-    let mut later = with("kube-controller-manager", |it| it.names.push("concurrent-service-syncs".to_owned()));
-    later.asked.upgrade.kubernetes = Some("1.37.0".to_owned());
-    assert_eq!(wrong(FLAGS, &later), ["cp-2: fail removed-flag, for ever"]);
+    for (pod, change) in [
+        (
+            "kube-controller-manager",
+            &(|it: &mut Flags| it.names.push("concurrent-service-syncs".to_owned())) as &dyn Fn(&mut Flags),
+        ),
+        ("kube-apiserver", &|it| it.plugins.push("JobValidation".to_owned())),
+    ] {
+        let mut later = with(pod, change);
+        later.asked.upgrade.kubernetes = Some("1.37.0".to_owned());
+        assert_eq!(wrong(FLAGS, &later), ["cp-2: fail removed-flag, for ever"]);
+    }
+}
+
+/// The component runs with it, so it is another one than the tables know: nothing is judged, and nothing is hidden.
+#[test]
+fn what_no_version_has_is_not_judged_and_named() {
+    let said = |snapshot: &Snapshot| judge(FLAGS, snapshot).left_out.clone();
+    assert_eq!(said(&before(None, Some("1.36.0"))), [""; 0]);
+    let own = with("kube-apiserver", |it| {
+        it.names.push("my-own".to_owned());
+        it.gates.push(("MyOwn".to_owned(), true));
+        it.plugins.push("MyPlugin".to_owned());
+        it.apis.push("my.example/v1".to_owned());
+    });
+    assert_eq!(wrong(FLAGS, &own), [""; 0]);
+    assert_eq!(status(FLAGS, &own), Status::Pass);
+    let [left_out] = &said(&own)[..] else { panic!("{:?}", said(&own)) };
+    assert!(
+        left_out.starts_with(
+            "--my-own of kube-apiserver, admission plugin MyPlugin of kube-apiserver, feature gate MyOwn of kube-apiserver: \
+             no Kubernetes that cluster-health knows ("
+        ),
+        "{left_out}"
+    );
+    // It comes with 1.37, and one that has it already is not the 1.35 that we know.
+    let early = with("kube-apiserver", |it| it.gates.push(("CSIDriverInformer".to_owned(), true)));
+    assert_eq!(wrong(FLAGS, &early), [""; 0]);
+}
+
+#[test]
+fn kube_proxy_is_started_by_its_daemon_set() {
+    let proxy = |change: &dyn Fn(&mut Flags)| {
+        let mut snapshot = before(None, Some("1.37.0"));
+        let sets = snapshot.kube().daemon_sets.as_mut().unwrap();
+        sets.iter_mut().filter_map(|set| set.flags.as_mut()).for_each(change);
+        snapshot
+    };
+    assert_eq!(wrong(FLAGS, &proxy(&|_| {})), [""; 0]);
+    let gone = proxy(&|it| it.gates.push(("JobPodReplacementPolicy".to_owned(), true)));
+    assert_eq!(wrong(FLAGS, &gone), ["kube-system/kube-proxy: fail removed-flag, for ever"]);
+    assert_eq!(observed(FLAGS, &gone), ["kube-proxy has feature gate JobPodReplacementPolicy (removed in 1.37)"]);
+    // Another network plugin replaces it.
+    let mut without = before(None, Some("1.37.0"));
+    without.kube().daemon_sets.as_mut().unwrap().retain(|set| set.name != "kube-proxy");
+    assert_eq!(wrong(FLAGS, &without), [""; 0]);
+    let mut unread = before(None, Some("1.37.0"));
+    unread.kube().daemon_sets = gap(GapKind::Forbidden);
+    assert!(!status(FLAGS, &unread).is_fine(), "{:?}", wrong(FLAGS, &unread));
 }
 
 #[test]

@@ -1,0 +1,3 @@
+module knowledge
+
+go 1.26.0
