@@ -121,7 +121,8 @@ advisories: setup ## Known vulnerabilities of all dependencies (fetches the data
 .PHONY: generate
 generate: setup ## Regenerate what is made from code: completions, manual page, JSON schema, protobuf
 	UPDATE=1 $(CARGO) test --locked --bin cluster-health committed_files
-	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --package etcd-api --test codegen --quiet
+	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --test codegen --quiet
+	UPDATE_GEN=1 $(CARGO) test --locked --package codegen --quiet
 
 .PHONY: release
 release: setup ## Build the static binary and verify that it is static
