@@ -157,7 +157,7 @@ reproducible: setup ## Make a release of the commit twice, in two folders, and c
 	dist/reproducible $(BUILT)/reproducible --tools $(DIST_TOOLS) $(DIST_OPTIONS)
 
 .PHONY: install-check
-install-check: setup ## Install from source as a stranger does: from elsewhere, without protoc, without this folder's settings
+install-check: setup ## Install from source as a stranger does: from elsewhere, without protoc, with etcd-client and without it
 	tools/install-check
 
 .PHONY: msrv
