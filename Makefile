@@ -182,6 +182,11 @@ e2e: build ## Run against real clusters, and compare the simulator with Talos's 
 	e2e/run --simulator $(BUILT)/debug/simulator $(E2E_BINARY)
 	e2e/interrupted $(E2E_BINARY)
 
+.PHONY: etcd-users
+etcd-users: build ## Run against real etcd with users and passwords: 3.5, 3.6 and 3.7 (Go; a minute once built)
+	e2e/rig/build.sh etcdctl $(shell e2e/etcd-users --versions | sed 's/[^ ]*/etcd-&/g')
+	e2e/etcd-users $(E2E_BINARY)
+
 .PHONY: e2e-full
 e2e-full: release ## All real states, talosctl health beside each; resumes, and rewrites e2e/results.json and docs/e2e.md (95 minutes)
 	@tools/setup e2e

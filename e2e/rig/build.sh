@@ -8,6 +8,7 @@
 #
 # TALOS=1.12.6 build.sh builds for another version of Talos: machined-1.12.6, talosctl-1.12.6.
 # KUBERNETES=1.34.4 build.sh k8s does the same for a control plane of Kubernetes: kube-apiserver-1.34.4, ...
+# build.sh etcd-3.5.35 builds that version of etcd.
 #
 # Programs go to $E2E_CACHE/bin (default ${XDG_CACHE_HOME:-~/.cache}/cluster-health/bin). A stamp NAME-VERSION in
 # $E2E_CACHE/stamps marks a finished build; the same version is not built twice.
@@ -61,6 +62,9 @@ recipe() {
   case $1 in
     etcd) # the server's main package is the module root
       wrapper=etcd version=$ETCD package=go.etcd.io/etcd/server/v3
+      flags="-X go.etcd.io/etcd/api/v3/version.GitSHA=goproxy" ;;
+    etcd-[0-9]*)
+      wrapper=etcd version=${1#etcd-} package=go.etcd.io/etcd/server/v3
       flags="-X go.etcd.io/etcd/api/v3/version.GitSHA=goproxy" ;;
     etcdctl) # asked for by name: the rig itself does without it
       wrapper=etcd version=$ETCD package=go.etcd.io/etcd/etcdctl/v3 ;;
@@ -291,7 +295,7 @@ case ${1:-} in
     done
     exit ;;
   -*)
-    sed -n '2,13p' "$0"
+    sed -n '2,14p' "$0"
     exit 2 ;;
 esac
 # shellcheck disable=SC2206 # names are words
