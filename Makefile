@@ -122,7 +122,8 @@ advisories: setup ## Known vulnerabilities of all dependencies (fetches the data
 .PHONY: generate
 generate: setup ## Regenerate what is made from code: completions, manual page, JSON schema, protobuf
 	UPDATE=1 $(CARGO) test --locked --bin cluster-health committed_files
-	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --package etcd-api --test codegen --quiet
+	UPDATE_GEN=1 $(CARGO) test --locked --package talos-api --test codegen --quiet
+	UPDATE_GEN=1 $(CARGO) test --locked --package codegen --quiet
 
 # Kubernetes is linked once for each version: three minutes of two cores each. Its second run changes nothing.
 .PHONY: knowledge
@@ -169,7 +170,7 @@ reproducible: setup ## Make a release of the commit twice, in two folders, and c
 	dist/reproducible $(BUILT)/reproducible --tools $(DIST_TOOLS) $(DIST_OPTIONS)
 
 .PHONY: install-check
-install-check: setup ## Install from source as a stranger does: from elsewhere, without protoc, without this folder's settings
+install-check: setup ## Install from source as a stranger does: from elsewhere, without protoc, with etcd-client and without it
 	tools/install-check
 
 .PHONY: msrv
@@ -193,6 +194,11 @@ e2e: build ## Run against real clusters, and compare the simulator with Talos's 
 	$(CARGO) build --locked --package simulator
 	e2e/run --simulator $(BUILT)/debug/simulator $(E2E_BINARY)
 	e2e/interrupted $(E2E_BINARY)
+
+.PHONY: etcd-users
+etcd-users: build ## Run against real etcd with users and passwords: 3.5, 3.6 and 3.7 (Go; a minute once built)
+	e2e/rig/build.sh etcdctl $(shell e2e/etcd-users --versions | sed 's/[^ ]*/etcd-&/g')
+	e2e/etcd-users $(E2E_BINARY)
 
 .PHONY: e2e-full
 e2e-full: release ## All real states, talosctl health beside each; resumes, and rewrites e2e/results.json and docs/e2e.md (95 minutes)

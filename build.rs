@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// What a release is made of; all else may differ from the commit.
-const SOURCES: [&str; 6] = ["build.rs", "Cargo.toml", "Cargo.lock", "crates/etcd-api", "crates/talos-api", "src"];
+const SOURCES: [&str; 5] = ["build.rs", "Cargo.toml", "Cargo.lock", "crates/talos-api", "src"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

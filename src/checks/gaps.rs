@@ -96,8 +96,11 @@ pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
     let problem = problem(Protocol::Etcd, gap, expected);
     let hint = match gap.kind {
         GapKind::UnknownCa => "etcd has its own CA: pass it with `--etcd-cacert`",
-        GapKind::Forbidden | GapKind::Unauthenticated => {
-            "etcd's own authentication is enabled: pass a certificate of a user with this permission with `--etcd-cert` and `--etcd-key`"
+        GapKind::Unauthenticated => {
+            "etcd's own authentication is enabled: pass a user's certificate with `--etcd-cert` and `--etcd-key`, or the right name and password in `CLUSTER_HEALTH_ETCD_USER` and `CLUSTER_HEALTH_ETCD_PASSWORD_FILE`"
+        }
+        GapKind::Forbidden => {
+            "etcd 3.6 before 3.6.12, and 3.5.31, tell their status only to a user with the role `root`: grant it, or upgrade etcd"
         }
         GapKind::ClientCertificateRefused => {
             "etcd requires a client certificate from its own CA: pass `--etcd-cert` and `--etcd-key`"

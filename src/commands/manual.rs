@@ -8,6 +8,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use super::EXAMPLES;
 use crate::cli::Cli;
+use crate::config::etcd;
 use crate::model::Exit;
 
 /// The page in roff.
@@ -25,6 +26,10 @@ pub(super) fn page() -> io::Result<Vec<u8>> {
     roff.control("SH", ["EXIT STATUS"]);
     for exit in Exit::ALL {
         roff.control("TP", []).text([bold(exit.code().to_string())]).text([roman(exit.meaning())]);
+    }
+    roff.control("SH", ["ENVIRONMENT"]);
+    for (name, about) in etcd::VARIABLES {
+        roff.control("TP", []).text([bold(name)]).text([roman(about)]);
     }
     roff.control("SH", ["EXAMPLES"]);
     for (line, about) in EXAMPLES {

@@ -19,6 +19,7 @@ use clap::builder::{PossibleValue, TypedValueParser};
 
 use crate::checks::{self, Check};
 use crate::cli::{Cli, Command, ListOutput, PolicyCommand};
+use crate::config::etcd;
 use crate::diagnosis;
 use crate::model::{Exit, Fact, Reason, Right, Stage};
 use crate::report::format::{self, json, plan};
@@ -89,6 +90,10 @@ pub(crate) fn command() -> clap::Command {
     let mut text = String::from("Exit codes:\n");
     for exit in Exit::ALL {
         let _ = writeln!(text, "  {:>3}  {}", exit.code(), exit.meaning());
+    }
+    text.push_str("\nVariables without an option:\n");
+    for (name, about) in etcd::VARIABLES {
+        let _ = writeln!(text, "  {name}\n          {about}");
     }
     text.push_str("\nExamples:\n");
     for (line, about) in EXAMPLES {

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::explain::found_by;
 use super::{command, needs};
 use crate::checks::{self, Check};
+use crate::config::etcd;
 use crate::diagnosis::{self, Cause};
 use crate::model::{CheckId, Exit, Page, Reason, Source, Stage, Step};
 use crate::report::format::{json, plan};
@@ -205,7 +206,9 @@ fn options() -> String {
     for (heading, args) in headings {
         let _ = writeln!(text, "## {heading}\n\n{}", args.into_iter().map(|arg| option("", arg)).collect::<String>());
     }
-    text.push_str("## Commands\n\n");
+    text.push_str("## Variables without an option\n\n");
+    text.extend(etcd::VARIABLES.map(|(name, about)| format!("- `{name}`  \n  {}.\n", prose(about))));
+    text.push_str("\n## Commands\n\n");
     for command in all.get_subcommands().filter(|it| it.get_name() != "help") {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let _ = writeln!(text, "### {}\n\n{}.\n", command.get_name(), prose(&about));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::kube_sources::{self, Candidate, KubeArgs};
 use super::kubeconfig::Options;
 use super::talosconfig::{self, Overrides};
-use super::{Environment, file};
+use super::{Environment, etcd, file};
 
 /// Whom to ask, as whom. A part that is `None` is not asked at all.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ impl Access {
         let talos = self.talos.iter().flat_map(|it| talosconfig::places(it.talosconfig.as_deref(), environment));
         let etcd = self.etcd.iter().flat_map(|it| {
             let (certificate, key) = it.client.clone().unzip();
-            [it.cacert.clone(), certificate, key].into_iter().flatten()
+            [it.cacert.clone(), certificate, key, etcd::password_file(environment)].into_iter().flatten()
         });
         let kubernetes = self.kubeconfigs(environment);
         let named = kubernetes.iter().flat_map(Candidate::files).cloned().chain(talos).chain(etcd);

@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-use super::etcd::EtcdFiles;
+use super::access::EtcdOptions;
+use super::etcd::EtcdAccess;
 use super::kube_sources::{Candidate, KubeArgs, candidates, from_talos};
 use super::kubeconfig::{Options, tests::kubeconfig};
 use super::talosconfig::{self, Found, Origin, Overrides};
@@ -252,7 +253,13 @@ fn contents_where_a_file_s_path_belongs_are_not_repeated() {
             Err(error) => all_of(&error),
             Ok(found) => all_of(&talosconfig::load(&found, &Overrides::default()).unwrap_err()),
         });
-        said.push(all_of(&EtcdFiles::load(Some(std::path::Path::new(&text)), None).err().unwrap()));
+        let cacert = Some(PathBuf::from(&text));
+        said.push(all_of(
+            &EtcdAccess::load(&EtcdOptions { cacert, ..EtcdOptions::default() }, &environment).err().unwrap(),
+        ));
+        let variables = [("CLUSTER_HEALTH_ETCD_USER", "health"), ("CLUSTER_HEALTH_ETCD_PASSWORD_FILE", text.as_str())];
+        let password = EtcdAccess::load(&EtcdOptions::default(), &Environment::new(variables));
+        said.push(all_of(&password.err().unwrap()));
         for said in said {
             for secret in MATERIAL.fragments.iter().map(|fragment| String::from_utf8_lossy(fragment)) {
                 assert!(!said.contains(secret.as_ref()), "{said}");

@@ -9,8 +9,8 @@ use super::budget::Budget;
 use super::kubernetes::KubeClient;
 use super::population::{self, Candidate};
 use super::talos;
-use crate::config::access::{Access, EtcdOptions, KubernetesOptions, TalosOptions};
-use crate::config::etcd::EtcdFiles;
+use crate::config::access::{Access, KubernetesOptions, TalosOptions};
+use crate::config::etcd::{self, EtcdAccess};
 use crate::config::kube_sources;
 use crate::config::kubeconfig::{KubeAccess, Options};
 use crate::config::talosconfig::{self, TalosConfig};
@@ -25,7 +25,7 @@ pub(crate) struct Credentials {
     pub(super) talos: Option<Observed<TalosAccess>>,
     /// `None` with `--no-kubernetes`.
     pub(super) kubernetes: Option<KubernetesAccess>,
-    pub(super) etcd: Option<(Vec<String>, EtcdFiles)>,
+    pub(super) etcd: Option<EtcdAccess>,
     /// The first file that the user named and that cannot be used, for a message with its hint.
     pub(crate) error: Option<ConfigError>,
     /// What the user should know before the run.
@@ -60,7 +60,7 @@ impl Credentials {
         let mut error = None;
         let mut notes = Vec::new();
         access.claim_references(environment);
-        let etcd = access.etcd.as_ref().map(etcd_access).transpose()?;
+        let etcd = access.etcd.as_ref().map(|options| EtcdAccess::load(options, environment)).transpose()?;
         let talos = access.talos.as_ref().map(|options| {
             talos_access(options, environment).map_err(|config_error| {
                 let gap = gap(&config_error);
@@ -85,7 +85,8 @@ impl Credentials {
         let of_talos = talos.iter().flatten().map(|access| access.config.source.as_path());
         let of_kubernetes = kubernetes.iter().flat_map(|access| &access.files).map(PathBuf::as_path);
         let of_etcd = access.etcd.iter().filter_map(|options| Some(options.client.as_ref()?.1.as_path()));
-        let files: BTreeSet<&Path> = of_talos.chain(of_kubernetes).chain(of_etcd).collect();
+        let password = access.etcd.as_ref().and_then(|_| etcd::password_file(environment));
+        let files: BTreeSet<&Path> = of_talos.chain(of_kubernetes).chain(of_etcd).chain(password.as_deref()).collect();
         notes.extend(files.into_iter().filter_map(|path| file::open_to_all(path, environment)));
         Ok(Self { talos, kubernetes, etcd, error, notes })
     }
@@ -219,12 +220,6 @@ fn expired(credentials: &KubernetesCredentials) -> Option<String> {
     let ca = credentials.ca.as_ref().map(|it| ("CA", it.not_after));
     let (what, end) = client.into_iter().chain(ca).find(|(_, end)| *end < clock::now())?;
     Some(format!("its {what} expired at {end}"))
-}
-
-fn etcd_access(options: &EtcdOptions) -> Result<(Vec<String>, EtcdFiles), ConfigError> {
-    let client = options.client.as_ref().map(|(certificate, key)| (certificate.as_path(), key.as_path()));
-    let files = EtcdFiles::load(options.cacert.as_deref(), client)?;
-    Ok((options.endpoints.clone(), files))
 }
 
 /// The Kubernetes API with the first credentials that are usable and not another cluster's.

@@ -8,6 +8,10 @@ mod cluster;
 mod credentials;
 mod dial;
 mod endpoints;
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(not(feature = "etcd"))]
+#[path = "no_etcd.rs"]
 mod etcd;
 mod flags;
 mod kubelet;
@@ -121,8 +125,7 @@ impl<'a> Observer<'a> {
             Some(Err(gap)) => Some(TalosSide::unusable(gap)),
             Some(Ok(config)) => Some(TalosSide::new(config, call_timeout, &budget)),
         };
-        let external_etcd =
-            etcd.map(|(endpoints, credentials)| EtcdClients::new(endpoints, &credentials, call_timeout));
+        let external_etcd = etcd.map(|access| EtcdClients::new(access, call_timeout));
         Self {
             talos,
             kubernetes: Mutex::new(kubernetes.map(|access| KubernetesSide::new(access, call_timeout, &budget))),

@@ -304,6 +304,10 @@ fn contradictions(
     if server && no_talos {
         return Err(Usage::new("`--server` queries Talos, which `--no-talos` disables"));
     }
+    if !cfg!(feature = "etcd") && !connection.etcd_endpoints.is_empty() {
+        let usage = Usage::new("`--etcd-endpoints` needs the feature `etcd`, without which cluster-health was built");
+        return Err(usage.hint("a release has the feature, and so has a build without `--no-default-features`"));
+    }
     if let Some(image) = &checks.image {
         of_the_upgrade(image, checks.upgrade_talos.as_deref())?;
     }

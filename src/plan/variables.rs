@@ -8,6 +8,7 @@ use clap::CommandFactory as _;
 
 use super::Usage;
 use crate::cli::Cli;
+use crate::config::etcd;
 use crate::observe;
 use crate::text::nearest;
 
@@ -16,7 +17,8 @@ const PREFIX: &str = "CLUSTER_HEALTH_";
 /// Every variable of our name is that of an option. `set`: the names of all that are not empty.
 pub(crate) fn all_known<'a>(command: &clap::Command, set: impl IntoIterator<Item = &'a str>) -> Result<(), Usage> {
     let options = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
-    let known: BTreeSet<&str> = options.chain(observe::VARIABLES.iter().copied()).collect();
+    let others = observe::VARIABLES.iter().copied().chain(etcd::VARIABLES.map(|(name, _)| name));
+    let known: BTreeSet<&str> = options.chain(others).collect();
     let ours: BTreeSet<&str> = set.into_iter().filter(|name| name.starts_with(PREFIX)).collect();
     let is_unknown = |name: &&&str| !known.contains(**name) && !is_of_service(name, &ours);
     let Some(name) = ours.iter().find(is_unknown) else { return Ok(()) };

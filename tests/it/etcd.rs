@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use simulator::EtcdCredentials;
 use simulator::pki::Flaw;
-use simulator::world::{AlarmKind, CallFault, Member, Misbehavior, Server, Transport, World};
+use simulator::world::{AlarmKind, CallFault, EtcdAuth, EtcdUser, Member, Misbehavior, Server, Transport, World};
 
 use crate::cluster::{Cluster, Judgment, Said, cluster};
 use crate::harness::{Program, side_by_side};
@@ -357,4 +357,76 @@ fn another_etcd_vouches_for_nothing() {
     assert_eq!(judged.of("etcd.members.nodes").len(), 3, "{judged}");
     ours.change(|world| world.etcd_alarm("cp-3", AlarmKind::Corrupt));
     assert_eq!(run().of("etcd.alarms"), [("alarm-corrupt", "cp-3")]);
+}
+
+/// A user `health` with the role `root`.
+fn with_users(world: &mut World) {
+    let user = EtcdUser { name: "health".to_owned(), password: PASSWORD.to_owned(), root: true };
+    world.etcd[0].auth = Some(EtcdAuth::of([user]));
+}
+
+const PASSWORD: &str = "gE7-streng_geheim";
+
+/// Asks these endpoints as that user.
+fn as_user(cluster: &Cluster, endpoints: &[String], password: &str) -> Program {
+    let credentials = cluster.simulator().etcd_credentials(Flaw::None).unwrap();
+    program(cluster, endpoints, &credentials).etcd_user("health", password)
+}
+
+/// Who was asked for a token, or for anything.
+fn asked_for(cluster: &Cluster, call: &str) -> Vec<Server> {
+    let counts = cluster.simulator().calls().counts();
+    let of_etcd = counts.into_iter().filter(|count| matches!(count.server, Server::Etcd(_)));
+    of_etcd.filter(|count| call == "*" || count.call == call).map(|count| count.server).collect()
+}
+
+#[test]
+fn a_password_is_shown_to_the_endpoints_alone() {
+    let cluster = cluster();
+    cluster.change(with_users);
+    let endpoints = cluster.simulator().etcd_endpoints();
+    judged(&cluster, as_user(&cluster, &endpoints, PASSWORD)).is(0, &[]);
+    // One token for all of them.
+    assert_eq!(asked_for(&cluster, "Authenticate").len(), 1);
+    cluster.simulator().calls().reset();
+    judged(&cluster, as_user(&cluster, &endpoints[2..], PASSWORD))
+        .is(69, &[("etcd.tolerance", "no-answer", "cluster")]);
+    assert!(asked_for(&cluster, "*").iter().all(|server| *server == etcd(&cluster, "cp-3")));
+}
+
+#[test]
+fn a_password_reaches_no_server_that_is_not_verified() {
+    let flaws = [Transport::WrongCa, Transport::Expired, Transport::WrongName, Transport::NoAlpn, Transport::PlainHttp];
+    side_by_side(flaws, 5, |flaw| {
+        let cluster = cluster();
+        cluster.change(with_users);
+        let members = MEMBERS.map(|name| (etcd(&cluster, name), flaw.clone()));
+        cluster.change(|world| world.transport.extend(members));
+        let endpoints = cluster.simulator().etcd_endpoints();
+        let judged = judged(&cluster, as_user(&cluster, &endpoints, PASSWORD));
+        assert_eq!((judged.outcome.code, asked_for(&cluster, "*")), (69, Vec::new()), "{flaw:?}: {judged}");
+    });
+    // Nor is it sent in plain text, wherever TLS was meant for the others.
+    let cluster = cluster();
+    let mut endpoints = cluster.simulator().etcd_endpoints();
+    endpoints[1] = endpoints[1].replace("https", "http");
+    let outcome = as_user(&cluster, &endpoints, PASSWORD).run();
+    outcome.is(78, &["a password is never sent to `http://`"]);
+    assert!(asked_for(&cluster, "*").is_empty());
+}
+
+#[test]
+fn neither_password_nor_token_is_shown() {
+    for (password, code) in [(PASSWORD, 0), ("gE7-geraten_geheim", 77)] {
+        let cluster = cluster();
+        cluster.change(with_users);
+        let endpoints = cluster.simulator().etcd_endpoints();
+        let program = as_user(&cluster, &endpoints, password);
+        let (outcome, home) = program.args(["-vv", "--trace", "trace.json"]).run_and_keep();
+        assert_eq!(outcome.code, code, "{}", outcome.stderr);
+        let trace = std::fs::read_to_string(home.path().join("trace.json")).unwrap();
+        for text in [&outcome.stdout, &outcome.stderr, &trace] {
+            assert!(!text.contains("geheim") && !text.contains("simulated."), "{text}");
+        }
+    }
 }

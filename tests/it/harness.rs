@@ -74,6 +74,13 @@ impl Program {
         self
     }
 
+    /// As one of etcd's own users.
+    pub(crate) fn etcd_user(self, name: &str, password: &str) -> Self {
+        let file = self.path("password");
+        let program = self.file("password", password).env("CLUSTER_HEALTH_ETCD_USER", name);
+        program.env("CLUSTER_HEALTH_ETCD_PASSWORD_FILE", file)
+    }
+
     /// As talosconfig where it is looked for.
     pub(crate) fn talosconfig(self, content: impl AsRef<[u8]>) -> Self {
         self.file(".talos/config", content)

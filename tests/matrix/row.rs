@@ -72,6 +72,8 @@ pub(crate) struct Credentials {
     /// All members of etcd are endpoints of its own API.
     #[serde(default)]
     pub(crate) external_etcd: bool,
+    /// `USER:PASSWORD` there.
+    pub(crate) etcd_user: Option<String>,
 }
 
 /// What is wrong with a file of credentials.
@@ -249,7 +251,12 @@ impl Row {
             name: format!("{}{WITHOUT_TROUBLE}", self.name),
             scenario,
             arguments: if by_arguments { Vec::new() } else { self.arguments.clone() },
-            credentials: Credentials { role, ..Credentials::default() },
+            credentials: Credentials {
+                role,
+                // A way to ask, and nothing that could be wrong.
+                external_etcd: self.credentials.external_etcd,
+                ..Credentials::default()
+            },
             known_wrong: None,
             cannot: None,
             ..self.clone()

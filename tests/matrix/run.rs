@@ -171,6 +171,9 @@ fn program(row: &Row, change: impl FnOnce(&mut World)) -> anyhow::Result<(Cluste
             .args(["--etcd-cacert", "ca.crt", "--etcd-cert", "client.crt", "--etcd-key", "client.key"])
             .args(["--etcd-endpoints", &cluster.simulator().etcd_endpoints().join(",")]);
     }
+    if let Some((user, password)) = credentials.etcd_user.as_ref().and_then(|it| it.split_once(':')) {
+        program = program.etcd_user(user, password);
+    }
     Ok((cluster, program))
 }
 

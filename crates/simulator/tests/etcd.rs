@@ -8,7 +8,7 @@ use etcd_client::{
     AlarmAction, AlarmType, Certificate, Client, ConnectOptions, Error, GetOptions, Identity, TlsOptions,
 };
 use simulator::pki::Flaw;
-use simulator::world::{Alarm, AlarmKind, CallFault, Member, Misbehavior, Process, Shape, World};
+use simulator::world::{Alarm, AlarmKind, CallFault, EtcdAuth, EtcdUser, Member, Misbehavior, Process, Shape, World};
 use simulator::{Network, Simulator};
 use tokio::time::timeout;
 use tonic::Code;
@@ -187,4 +187,53 @@ async fn calls_misbehave_as_they_are_told_to() {
     }
     let counts = simulator.calls().counts();
     assert!(counts.iter().any(|count| count.call == "MemberList" && count.times == 1));
+}
+
+#[tokio::test]
+async fn users_are_known_by_their_tokens() {
+    let user = |name: &str, root| EtcdUser { name: name.to_owned(), password: "geheim".to_owned(), root };
+    let simulator = cluster(|world| {
+        world.etcd[0].auth = Some(EtcdAuth::of([user("root", true), user("health", false)]));
+        world.etcd[0].members[2].learner = true;
+    });
+    let version = |version: &str| {
+        simulator.change(|world| world.etcd[0].members.iter_mut().for_each(|it| it.version = version.to_owned()));
+    };
+    let login = async |member: usize, name: &str, password: &str| {
+        let options = options(&simulator).with_user(name, password);
+        Client::connect([&simulator.etcd_endpoints()[member]], Some(options)).await
+    };
+    let empty = (Code::InvalidArgument, "etcdserver: user name is empty".to_owned());
+    let denied = (Code::PermissionDenied, "etcdserver: permission denied".to_owned());
+
+    let mut nobody = client(&simulator, 0).await;
+    let (mut health, mut root) =
+        (login(0, "health", "geheim").await.unwrap(), login(1, "root", "geheim").await.unwrap());
+    for (of_version, is_of_root_alone) in [("3.5.31", true), ("3.5.32", false), ("3.6.8", true), ("3.6.12", false)] {
+        version(of_version);
+        assert_eq!(refusal(nobody.status().await), empty);
+        assert_eq!(refusal(nobody.get("health", None).await), empty);
+        assert_eq!(nobody.member_list().await.is_ok(), is_of_root_alone);
+        assert_eq!(
+            health.status().await.map_err(|error| refusal(Err::<(), _>(error))).err(),
+            is_of_root_alone.then(|| denied.clone())
+        );
+        assert_eq!(refusal(health.get("health", None).await), denied);
+        health.member_list().await.unwrap();
+        root.status().await.unwrap();
+        root.get("health", None).await.unwrap();
+    }
+    version("3.5.23");
+    nobody.status().await.unwrap();
+    let wrong = (Code::InvalidArgument, "etcdserver: authentication failed, invalid user ID or password".to_owned());
+    assert_eq!(refusal(login(0, "root", "geraten").await), wrong);
+    assert_eq!(refusal(login(0, "nobody", "geheim").await), wrong);
+    assert_eq!(refusal(login(2, "root", "geheim").await).1, "etcdserver: rpc not supported for learner");
+
+    simulator.change(|world| world.etcd[0].auth.as_mut().unwrap().tokens.clear());
+    assert_eq!(refusal(root.status().await), (Code::Unauthenticated, "etcdserver: invalid auth token".to_owned()));
+    simulator.change(|world| world.etcd[0].auth = None);
+    let disabled = (Code::FailedPrecondition, "etcdserver: authentication is not enabled".to_owned());
+    assert_eq!(refusal(login(0, "root", "geheim").await), disabled);
+    nobody.status().await.unwrap();
 }

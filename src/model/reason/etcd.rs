@@ -49,14 +49,17 @@ pub(super) const ETCD_UNHEALTHY: Text = Text {
 };
 
 pub(super) const ETCD_ACCESS_DENIED: Text = Text {
-    explanation: "An etcd that was queried directly (`--etcd-endpoints`) was reached but does not allow the request. Its own authentication is enabled: the common name of the client certificate is the user. That user does not exist, or does not have the required role. Talos roles are not involved. What was refused could not be determined; it is not a failure.",
+    explanation: "An etcd that was queried directly (`--etcd-endpoints`) was reached but does not allow the request. Its own authentication is enabled: the user is that of `CLUSTER_HEALTH_ETCD_USER`, else the common name of the client certificate. That user does not exist, has another password, or does not have the required role: etcd 3.6 before 3.6.12, and 3.5.31, tell their status only to the role `root`. Talos roles are not involved. What was refused could not be determined; it is not a failure.",
     source: ETCD_ACCESS,
     remedy: &[
         Look("openssl x509 -noout -subject -in CLIENT.crt"),
         Do("As an administrator of that etcd, list its users and the roles of this one:"),
         Look("etcdctl user list"),
         Look("etcdctl user get USER"),
-        Do("Pass `--etcd-cert` and `--etcd-key` of a user with this permission; the role `root` has all of them."),
+        Do(
+            "Pass `--etcd-cert` and `--etcd-key` of a user with this permission, or its name and password in `CLUSTER_HEALTH_ETCD_USER` and `CLUSTER_HEALTH_ETCD_PASSWORD_FILE`. Where the role `root` is needed, grant it, or upgrade etcd:",
+        ),
+        Change("etcdctl user grant-role USER root"),
     ],
 };
 

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_api::alarm_request::AlarmAction;
-use etcd_api::cluster_server::{self, Cluster, ClusterServer};
-use etcd_api::kv_server::{self, Kv, KvServer};
-use etcd_api::maintenance_server::{self, Maintenance, MaintenanceServer};
-use etcd_api::{
-    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DowngradeInfo, Member as ListedMember, MemberListRequest,
-    MemberListResponse, RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
-};
 use hyper::body::Incoming;
 use tonic::body::Body;
 use tonic::{Request, Response, Status};
 use tower::ServiceExt as _;
 
 use super::Asked;
+use super::auth;
+use super::proto::alarm_request::AlarmAction;
+use super::proto::auth_server::{self, AuthServer};
+use super::proto::cluster_server::{self, Cluster, ClusterServer};
+use super::proto::kv_server::{self, Kv, KvServer};
+use super::proto::maintenance_server::{self, Maintenance, MaintenanceServer};
+use super::proto::{
+    AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DowngradeInfo, Member as ListedMember, MemberListRequest,
+    MemberListResponse, RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
+};
 use crate::state::ClusterState;
 use crate::world::{AlarmKind, EtcdCluster, Member, NO_LEADER};
 
@@ -32,7 +34,7 @@ const REQUIRES_LEADER: (&str, &str) = ("hasleader", "true");
 /// All members; each call says by its [`Asked`] which one is asked.
 #[derive(Clone)]
 pub(super) struct Members {
-    state: Arc<ClusterState>,
+    pub(super) state: Arc<ClusterState>,
 }
 
 impl Members {
@@ -40,9 +42,10 @@ impl Members {
         Self { state }
     }
 
-    /// By the service that the path names. tonic's own router would bring axum along, for three names.
+    /// By the service that the path names. tonic's own router would bring axum along, for four names.
     pub(super) async fn serve(self, request: http::Request<Incoming>) -> http::Response<Body> {
         let Ok(response) = match request.uri().path().split('/').nth(1) {
+            Some(auth_server::SERVICE_NAME) => AuthServer::new(self).oneshot(request).await,
             Some(kv_server::SERVICE_NAME) => KvServer::new(self).oneshot(request).await,
             Some(cluster_server::SERVICE_NAME) => ClusterServer::new(self).oneshot(request).await,
             Some(maintenance_server::SERVICE_NAME) => MaintenanceServer::new(self).oneshot(request).await,
@@ -52,14 +55,14 @@ impl Members {
     }
 
     /// Looks at the member that is asked, and its cluster.
-    fn look<T>(&self, Asked(at): Asked, look: impl FnOnce(&EtcdCluster, &Member) -> T) -> Result<T, Status> {
+    pub(super) fn look<T>(&self, Asked(at): Asked, look: impl FnOnce(&EtcdCluster, &Member) -> T) -> Result<T, Status> {
         let world = self.state.world();
         let (cluster, member) = world.etcd_of(at).ok_or_else(|| Status::unavailable("etcdserver: server stopped"))?;
         Ok(look(cluster, member))
     }
 
     /// What precedes every call.
-    fn admit<T>(&self, request: &Request<T>, learners_answer: bool) -> Result<Asked, Status> {
+    pub(super) fn admit<T>(&self, request: &Request<T>, learners_answer: bool) -> Result<Asked, Status> {
         let asked = request.extensions().get::<Asked>().copied();
         let asked = asked.ok_or_else(|| Status::internal("the call has no member"))?;
         let (key, value) = REQUIRES_LEADER;
@@ -76,7 +79,7 @@ impl Members {
     }
 
     /// Waits for a leader, as whatever the members have to agree on does.
-    async fn agree(&self, asked: Asked) -> Result<(), Status> {
+    pub(super) async fn agree(&self, asked: Asked) -> Result<(), Status> {
         let Asked(at) = asked;
         let led = self.state.when(|world| world.etcd_of(at)?.0.leader().map(drop));
         let timed_out = |_| Status::unavailable("etcdserver: request timed out");
@@ -92,6 +95,7 @@ impl Kv for Members {
         if !serializable {
             self.agree(asked).await?;
         }
+        self.look(asked, |cluster, _| auth::rights(cluster, request.metadata())?.of_root())??;
         self.look(asked, |cluster, member| Response::new(RangeResponse { header: Some(header(cluster, member)) }))
     }
 }
@@ -103,6 +107,7 @@ impl Cluster for Members {
         if request.get_ref().linearizable {
             self.agree(asked).await?;
         }
+        self.look(asked, |cluster, member| auth::of_lists(cluster, member, request.metadata()))??;
         self.look(asked, |cluster, member| {
             let mut members: Vec<_> = cluster.members.iter().map(listed).collect();
             members.sort_unstable_by_key(|member| member.id);
@@ -120,6 +125,7 @@ impl Maintenance for Members {
         if request.get_ref().action() != AlarmAction::Get {
             return Err(Status::unimplemented("alarms are raised and cleared by changing the simulated world"));
         }
+        self.look(asked, |cluster, member| auth::of_lists(cluster, member, request.metadata()))??;
         let AlarmRequest { member_id: of, alarm: kind, .. } = *request.get_ref();
         self.agree(asked).await?;
         self.look(asked, |cluster, member| {
@@ -139,11 +145,12 @@ impl Maintenance for Members {
 
     async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         let asked = self.admit(&request, true)?;
+        self.look(asked, |cluster, member| auth::of_status(cluster, member, request.metadata()))??;
         self.look(asked, |cluster, member| Response::new(status(cluster, member)))
     }
 }
 
-fn header(cluster: &EtcdCluster, member: &Member) -> ResponseHeader {
+pub(super) fn header(cluster: &EtcdCluster, member: &Member) -> ResponseHeader {
     ResponseHeader {
         cluster_id: cluster.id,
         member_id: member.id,

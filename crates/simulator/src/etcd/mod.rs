@@ -1,6 +1,19 @@
 //! etcd's own API.
 
+mod auth;
 mod member;
+/// Our own description of what is served, in `proto/`: the program's library has one that is not ours.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::pedantic,
+    clippy::use_self,
+    unused_qualifications,
+    clippy::allow_attributes_without_reason,
+    reason = "it is generated"
+)]
+#[path = "../gen/etcdserverpb.rs"]
+mod proto;
 
 use std::net::IpAddr;
 use std::sync::Arc;

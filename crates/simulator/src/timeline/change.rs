@@ -12,7 +12,8 @@ use super::states::State;
 use super::{Kind, Span};
 use crate::version::TalosVersion;
 use crate::world::{
-    CallFault, Machine, Member, Misbehavior, Process, RequestedApi, Transport, UNKNOWN, World, add_event, merge,
+    CallFault, EtcdAuth, EtcdUser, Machine, Member, Misbehavior, Process, RequestedApi, Transport, UNKNOWN, World,
+    add_event, merge,
 };
 
 /// One change of a world.
@@ -108,6 +109,12 @@ pub enum Edit {
     },
     /// The members have elected a leader anew.
     EtcdElection {},
+    /// etcd's own authentication is enabled, with these users alone.
+    EtcdAuth {
+        users: Vec<EtcdUser>,
+    },
+    /// No token of a user is valid any more.
+    EtcdTokensExpire {},
     /// Checks of an API server's `/readyz` fail, beside those that the state of etcd makes fail.
     ApiServerFailing {
         node: String,
@@ -284,6 +291,14 @@ impl Edit {
                 }
             }
             Self::EtcdElection {} => world.etcd_election(),
+            Self::EtcdAuth { users } => {
+                for cluster in &mut world.etcd {
+                    cluster.auth = Some(EtcdAuth::of(users.clone()));
+                }
+            }
+            Self::EtcdTokensExpire {} => {
+                world.etcd.iter_mut().filter_map(|cluster| cluster.auth.as_mut()).for_each(|auth| auth.tokens.clear());
+            }
             Self::ApiServerFailing { node, checks } => {
                 if let Some(server) = &mut world.machine_mut(&node).api_server {
                     server.failing = checks;

@@ -95,7 +95,7 @@ impl Edit {
             Self::EtcdStorage { version } => {
                 plain_version(version)?;
             }
-            Self::HealCalls {} | Self::EtcdElection {} => {}
+            Self::HealCalls {} | Self::EtcdElection {} | Self::EtcdAuth { .. } | Self::EtcdTokensExpire {} => {}
         }
         Ok(())
     }

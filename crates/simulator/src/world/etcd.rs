@@ -1,5 +1,6 @@
 //! etcd.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -19,6 +20,30 @@ pub struct EtcdCluster {
     pub quota: Option<i64>,
     /// Version of the storage of all members, as after `etcdctl downgrade enable`; `None`: that of the oldest member.
     pub storage: Option<String>,
+    /// etcd's own authentication; `None`: not enabled.
+    pub auth: Option<EtcdAuth>,
+}
+
+/// Who may ask, once authentication is enabled. Certificates name nobody, as without `--client-cert-auth`.
+#[derive(Clone, Debug, Default)]
+pub struct EtcdAuth {
+    /// By name.
+    pub users: BTreeMap<String, EtcdUser>,
+    /// Those that are valid, and the user of each. One that has expired is gone.
+    pub tokens: BTreeMap<String, String>,
+    /// How many there have been.
+    pub made: u64,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct EtcdUser {
+    pub name: String,
+    pub password: String,
+    /// Has the role `root`, which may everything; else no role at all.
+    #[serde(default)]
+    pub root: bool,
 }
 
 /// One member.
@@ -87,11 +112,40 @@ impl EtcdCluster {
     }
 }
 
+impl EtcdAuth {
+    #[must_use]
+    pub fn of(users: impl IntoIterator<Item = EtcdUser>) -> Self {
+        let users = users.into_iter().map(|user| (user.name.clone(), user)).collect();
+        Self { users, ..Self::default() }
+    }
+}
+
 impl Member {
     /// Its version of etcd 3.
     pub(crate) fn minor(&self) -> u8 {
-        self.version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or_default()
+        self.number(1)
     }
+
+    fn number(&self, at: usize) -> u8 {
+        self.version.split('.').nth(at).and_then(|number| number.parse().ok()).unwrap_or_default()
+    }
+
+    /// Whom it tells its status, and members and alarms, once there are users.
+    pub(crate) fn confides(&self) -> Confides {
+        match (self.minor(), self.number(2)) {
+            (5, 31) | (6, ..12) => Confides::StatusInRoot,
+            (..5, _) | (5, ..31) => Confides::InAll,
+            _ => Confides::InUsers,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Confides {
+    InAll,
+    /// And the rest in all.
+    StatusInRoot,
+    InUsers,
 }
 
 /// As etcd prints it: with a space at its end.

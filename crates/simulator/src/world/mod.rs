@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-pub(crate) use self::etcd::NO_LEADER;
-pub use self::etcd::{Alarm, AlarmKind, EtcdCluster, Member};
+pub use self::etcd::{Alarm, AlarmKind, EtcdAuth, EtcdCluster, EtcdUser, Member};
+pub(crate) use self::etcd::{Confides, NO_LEADER};
 pub(crate) use self::faults::fits;
 pub use self::faults::{CallFault, Misbehavior, Transport};
 pub use self::kubernetes::{Kubernetes, Rule, User};

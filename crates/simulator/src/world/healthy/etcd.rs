@@ -19,6 +19,7 @@ pub(super) fn fill(world: &mut World) {
         raft_index: 4711,
         quota: None,
         storage: None,
+        auth: None,
     }];
 }
 

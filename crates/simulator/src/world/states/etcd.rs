@@ -199,8 +199,14 @@ impl World {
             return;
         }
         let members: Vec<_> = cluster.members.pop().into_iter().collect();
-        let second =
-            EtcdCluster { id: cluster.id ^ 0xffff_0000, members, alarms: Vec::new(), storage: None, ..*cluster };
+        let second = EtcdCluster {
+            id: cluster.id ^ 0xffff_0000,
+            members,
+            alarms: Vec::new(),
+            storage: None,
+            auth: None,
+            ..*cluster
+        };
         self.etcd.push(second);
         self.settle();
     }

@@ -1,0 +1,131 @@
+//! Who we are to etcd: a user's name and password, which any voter makes a token of for all members.
+//!
+//! Not the library's own login. That one fails at a learner, and where etcd has no users; and without a quorum, where nobody can log
+//! in, it would hide what each living member still says of itself.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::Connecting;
+use super::api::{Api, Pass};
+use crate::config::etcd::EtcdUser;
+use crate::observe::dial::http2::Http2;
+use crate::observe::dial::stagger::staggered;
+use crate::snapshot::{Gap, GapKind, Observed};
+
+/// After this time without an answer the next member is asked, too. A password is slow to verify on purpose.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Between the questions to a member that does not know a new token yet.
+const PAUSES: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(500)];
+
+/// A user, and what it has come to in this run.
+pub(super) struct Login {
+    user: EtcdUser,
+    /// A wrong password stays wrong: it is tried once.
+    known: Mutex<Option<Observed<Pass>>>,
+}
+
+impl Login {
+    pub(super) fn new(user: EtcdUser) -> Self {
+        Self { user, known: Mutex::default() }
+    }
+
+    fn known(&self) -> Option<Observed<Pass>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks any voter. Half of the time is left for the questions themselves: without a quorum nobody answers this one.
+    async fn attempt(&self, connections: &[Connecting<'_>], until: Instant) -> Observed<Pass> {
+        let now = Instant::now();
+        let within = until.saturating_duration_since(now) / 2;
+        let ways = connections.iter().map(|connection| async move {
+            let connection = connection.clone().await?;
+            let answer = Api::new(&connection, &None).await?.authenticate(&self.user).await;
+            // What the one says of the password all say.
+            if answer.as_ref().is_err_and(|gap| !is_final(gap)) { answer.map(Ok) } else { Ok(answer) }
+        });
+        let answer = match timeout_at(now + within, staggered(ways, PATIENCE)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(gaps)) => Err(unproven(gaps.first().map_or("no member", |gap| &gap.text))),
+            Err(_) => Err(unproven(&format!("no answer within {}s", within.as_secs_f64()))),
+        };
+        if answer.as_ref().map_or_else(is_final, |_| true) {
+            *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer.clone());
+        }
+        answer
+    }
+}
+
+/// The password is wrong, as opposed to a member that cannot tell.
+fn is_final(gap: &Gap) -> bool {
+    matches!(gap.kind, GapKind::Unauthenticated | GapKind::Forbidden)
+}
+
+/// Who cannot log in because of etcd's state has not been refused.
+fn unproven(why: &str) -> Gap {
+    Gap::new(GapKind::ServerError, format!("etcd cannot authenticate the user now: {why}"))
+}
+
+/// The questions of one round.
+pub(super) struct Session<'s, 'a> {
+    login: Option<&'s Login>,
+    connections: &'s [Connecting<'a>],
+    pub(super) until: Instant,
+    /// At most one login a round, whoever needs it.
+    attempt: OnceCell<Observed<Pass>>,
+}
+
+impl<'s, 'a> Session<'s, 'a> {
+    pub(super) fn new(login: Option<&'s Login>, connections: &'s [Connecting<'a>], until: Instant) -> Self {
+        Self { login, connections, until, attempt: OnceCell::new() }
+    }
+
+    async fn attempt(&self, login: &Login) -> Observed<Pass> {
+        self.attempt.get_or_init(|| login.attempt(self.connections, self.until)).await.clone()
+    }
+
+    /// Asks a member as the user, and once more with a new pass if the member does not take the one from before.
+    pub(super) async fn ask<T, A>(&self, connection: &Http2, question: impl Fn(Api) -> A) -> Observed<T>
+    where
+        A: Future<Output = Observed<T>>,
+    {
+        let ask = async |pass: &Pass| question(Api::new(connection, pass).await?).await;
+        let Some(login) = self.login else { return ask(&None).await };
+        let known = match login.known() {
+            Some(known) => known,
+            None => self.attempt(login).await,
+        };
+        let pass = match known {
+            Ok(pass) => pass,
+            Err(gap) if is_final(&gap) => return Err(gap),
+            // What a member says without knowing us still counts, but that it does not know us is no refusal.
+            Err(gap) => return ask(&None).await.map_err(|own| if is_final(&own) { gap } else { own }),
+        };
+        match ask(&pass).await {
+            Err(refused) if refused.kind == GapKind::Unauthenticated => {
+                let fresh = self.attempt(login).await?;
+                known_soon(async || ask(&fresh).await).await
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// A member may refuse a token that a voter has just made: it looks for it one entry of the log too early. And whatever it is that it
+/// waits for, the password was not refused.
+async fn known_soon<T>(ask: impl AsyncFn() -> Observed<T>) -> Observed<T> {
+    for pause in PAUSES {
+        match ask().await {
+            Err(refused) if refused.kind == GapKind::Unauthenticated => sleep(pause).await,
+            answer => return answer,
+        }
+    }
+    ask().await.map_err(|gap| match gap.kind {
+        GapKind::Unauthenticated => Gap { kind: GapKind::ServerError, ..gap },
+        _ => gap,
+    })
+}
