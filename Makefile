@@ -78,6 +78,7 @@ integrations: setup ## Check integrations/ and the machine-readable reports with
 	tests/readers/run $(INTEGRATIONS_TOOLS)
 	$(CARGO) build --locked --package cluster-health --package simulator
 	integrations/fleet/try $(BUILT)/debug
+	integrations/notify/try $(BUILT)/debug $(INTEGRATIONS_TOOLS)
 	tests/kubeconfigs/compare $(BUILT)/debug/cluster-health
 
 .PHONY: chaos
