@@ -79,6 +79,7 @@ integrations: setup ## Check integrations/ and the machine-readable reports with
 	$(CARGO) build --locked --package cluster-health --package simulator
 	integrations/try $(BUILT)/debug $(INTEGRATIONS_TOOLS)
 	integrations/fleet/try $(BUILT)/debug
+	integrations/notify/try $(BUILT)/debug $(INTEGRATIONS_TOOLS)
 	tests/kubeconfigs/compare $(BUILT)/debug/cluster-health
 
 .PHONY: chaos

@@ -1,4 +1,5 @@
-"""An OCI image layout of one image for several processors, made from scratch: nothing but the program in it, run by nobody.
+"""An OCI image layout of one image for several processors, made from scratch: nothing in it but the program and the roots for public
+servers, run by nobody.
 
 No engine and no registry takes part; `dist/check` has umoci unpack it and runc run it.
 """
@@ -6,6 +7,7 @@ import json
 
 import archives
 import project
+import roots
 
 LABELS = {
     "org.opencontainers.image.title": project.NAME,
@@ -34,7 +36,8 @@ class Layout:
 
     def image(self, architecture, program, licenses):
         labels = LABELS | {"org.opencontainers.image.revision": project.commit(), "org.opencontainers.image.created": project.date()}
-        files = [(project.NAME, program, 0o755), ("licenses.txt", licenses, 0o644)]
+        bundle, license = roots.bundle()
+        files = [(project.NAME, program, 0o755), ("licenses.txt", licenses + license, 0o644), (roots.PATH, bundle, 0o644)]
         layer = archives.tar(files)
         config = {
             "architecture": architecture,

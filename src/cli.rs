@@ -387,11 +387,27 @@ pub(crate) struct OutputOptions {
     /// Format of the result on stdout
     #[arg(short, long, value_name = "FORMAT", value_parser = format(), env = "CLUSTER_HEALTH_OUTPUT", default_value = format::TEXT.name)]
     pub(crate) output: &'static Format,
-    /// Also write a report to a file, in a format of --output; repeatable
-    #[arg(long, value_name = "FORMAT=PATH", env = "CLUSTER_HEALTH_REPORT", value_delimiter = ',')]
+    /// Also write a report to a file, or send it to a URL; repeatable
+    #[arg(
+        long,
+        value_name = "FORMAT=PATH|URL",
+        env = "CLUSTER_HEALTH_REPORT",
+        // The URL of a webhook is a secret.
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
     pub(crate) report: Vec<String>,
+    /// Headers for the servers of --report: on each line HOST, a tab, then `Name: value`
+    #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_REPORT_HEADERS_FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) report_headers_file: Option<PathBuf>,
     /// The same as --report junit=PATH
-    #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_JUNIT_FILE", value_hint = ValueHint::FilePath)]
+    #[arg(
+        long,
+        value_name = "PATH",
+        env = "CLUSTER_HEALTH_JUNIT_FILE",
+        hide_env_values = true,
+        value_hint = ValueHint::FilePath
+    )]
     pub(crate) junit_file: Option<PathBuf>,
     /// Test cases of the JUnit report: one per check or one per node
     #[arg(long, value_enum, env = "CLUSTER_HEALTH_JUNIT_GRANULARITY", default_value_t)]

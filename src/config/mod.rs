@@ -18,6 +18,8 @@ pub(crate) mod pem;
 pub(crate) mod plugin;
 pub(crate) mod policy;
 pub(crate) mod proxy;
+pub(crate) mod receiver;
+pub(crate) mod roots;
 pub(crate) mod talosconfig;
 mod yaml;
 

@@ -93,7 +93,7 @@ impl Setting {
     pub(crate) fn resolve(&self, environment: &Environment, target: &Endpoint) -> Result<Proxy, ConfigError> {
         match self {
             Self::Fixed(proxy) => Ok(proxy.clone()),
-            Self::Environment => from_environment(environment, target),
+            Self::Environment => from_environment(environment, &ENCRYPTED, target),
         }
     }
 }
@@ -116,10 +116,19 @@ impl Routes {
     }
 }
 
-/// `HTTPS_PROXY`, else `ALL_PROXY`, unless `NO_PROXY` (or the lower-case form of each) exempts the target.
-fn from_environment(environment: &Environment, target: &Endpoint) -> Result<Proxy, ConfigError> {
-    const VARIABLES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-    let Some(name) = VARIABLES.into_iter().find(|name| environment.os(name).is_some()) else {
+/// For TLS, whatever is spoken within.
+const ENCRYPTED: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+/// For `http://`.
+const CLEAR: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+
+/// The proxy on the way to the server of an `https://` or `http://` URL. No file has a say in it.
+pub(crate) fn for_url(environment: &Environment, is_encrypted: bool, target: &Endpoint) -> Result<Proxy, ConfigError> {
+    from_environment(environment, if is_encrypted { &ENCRYPTED } else { &CLEAR }, target)
+}
+
+/// The first variable that is set, unless `NO_PROXY` (or `no_proxy`) exempts the target.
+fn from_environment(environment: &Environment, variables: &[&str], target: &Endpoint) -> Result<Proxy, ConfigError> {
+    let Some(name) = variables.iter().copied().find(|name| environment.os(name).is_some()) else {
         return Ok(Proxy::Direct);
     };
     let no_proxy = environment.text("NO_PROXY").or_else(|| environment.text("no_proxy")).unwrap_or_default();
@@ -278,6 +287,18 @@ mod tests {
             through(&[("HTTPS_PROXY", "https://user:pass@proxy.example")], "cp-1"),
             Proxy::Https { host: "proxy.example".into(), port: 443, authorization: Some("Basic dXNlcjpwYXNz".into()) }
         );
+    }
+
+    #[test]
+    fn a_url_has_the_proxy_of_its_scheme() {
+        let variables = [("HTTP_PROXY", "http://clear.example:1"), ("HTTPS_PROXY", "http://tls.example:2")];
+        let environment = Environment::new(variables.into_iter().chain([("NO_PROXY", "near.example")]));
+        let through =
+            |is_encrypted, host| for_url(&environment, is_encrypted, &Endpoint::new(host, 443)).unwrap().to_string();
+        assert_eq!(through(true, "far.example"), "http://tls.example:2");
+        assert_eq!(through(false, "far.example"), "http://clear.example:1");
+        assert_eq!(through(false, "near.example"), "direct");
+        assert_eq!(through(true, "near.example"), "direct");
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod kubelet;
 mod kubernetes;
 mod nodes;
 mod population;
+pub(crate) mod post;
 #[cfg(feature = "record")]
 mod record;
 mod server;

@@ -13,9 +13,11 @@ use crate::report::sink::terminal::Color;
 pub(crate) struct Output {
     /// On stdout.
     pub(crate) format: &'static Format,
-    /// `--report`, as typed: `FORMAT=PATH`.
+    /// `--report`, as typed: `FORMAT=PATH` or `FORMAT=URL`.
     pub(crate) reports: Vec<String>,
     pub(crate) junit_file: Option<PathBuf>,
+    /// `--report-headers-file`.
+    pub(crate) report_headers: Option<PathBuf>,
     pub(crate) junit: Granularity,
     /// `--trace`.
     pub(crate) trace: Option<PathBuf>,
@@ -44,6 +46,7 @@ impl From<&OutputOptions> for Output {
             format: args.output,
             reports: args.report.clone(),
             junit_file: args.junit_file.clone(),
+            report_headers: args.report_headers_file.clone(),
             junit: args.junit_granularity,
             trace: args.trace.clone(),
             termination_log: args.termination_log.clone(),

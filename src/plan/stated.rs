@@ -235,7 +235,8 @@ mod tests {
     const DEMAND_NOTHING: &str = "talosconfig cluster_name context endpoints cluster no_talos kubeconfig kube_context k8s_endpoint in_cluster \
         no_kubernetes no_kubeconfig_from_talos etcd_endpoints etcd_cacert etcd_cert etcd_key nodes max_unready_workers skip \
         level wait_timeout interval attempt_timeout stable_for fail_fast retry_all strict warn_only allow_empty \
-        simple_exit_codes output report junit_file junit_granularity trace termination_log evidence quiet verbose color ci ascii heartbeat";
+        simple_exit_codes output report report_headers_file junit_file junit_granularity trace termination_log evidence quiet \
+        verbose color ci ascii heartbeat";
 
     /// Options that name checks, of which some have to run; of a policy, all of them.
     const NAME_CHECKS: [&str; 3] = ["check", "fail_on", "policy"];

@@ -1,6 +1,7 @@
 //! One run, put together: engine, signals, progress, files, and the last word on stdout.
 
 mod machine;
+mod outbox;
 mod output;
 mod outputs;
 mod show;
@@ -12,11 +13,13 @@ mod watch;
 use std::cell::RefCell;
 use std::io::{self, IsTerminal as _};
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
+use self::outbox::{Outbox, Recipient, Unready, recipients, unsent};
 use self::output::Document;
 use self::outputs::{Names, Refused};
 use self::show::Show;
@@ -33,8 +36,8 @@ use crate::observe::{self, Credentials, Observer};
 use crate::plan::{Plan, variables};
 use crate::report::ledger::Ending;
 use crate::report::sink::ci::{Ci, Summary};
-use crate::report::sink::files::{self, Wanted};
-use crate::report::sink::terminal;
+use crate::report::sink::wanted::{self, Wanted};
+use crate::report::sink::{files, terminal};
 use crate::report::{Report, format};
 use crate::signals::Resizes;
 use crate::snapshot::ServerProgress;
@@ -47,12 +50,13 @@ const FRAME: Duration = Duration::from_millis(100);
 /// Runs and reports. Never fails: whatever happens is an exit code.
 pub(crate) fn run(plan: &Plan) -> Exit {
     let options = &plan.output;
-    let wanted = files::parse(&options.reports, options.junit_file.as_deref(), options.format);
+    let wanted = wanted::parse(&options.reports, options.junit_file.as_deref(), options.format);
+    let wanted = wanted.and_then(|wanted| Ok((wanted.files, recipients(&wanted.posts)?)));
     let environment = Environment::of_process();
     let variable = |name: &str| environment.get(name);
     let ci = Ci::decide(plan.output.ci, variable);
-    let names = wanted.as_ref().map_err(Clone::clone).and_then(|wanted| Names::of(plan, wanted, ci, &environment));
-    let (wanted, names) = match (&wanted, &names) {
+    let names = wanted.as_ref().map_err(Clone::clone).and_then(|(files, _)| Names::of(plan, files, ci, &environment));
+    let ((wanted, recipients), names) = match (&wanted, &names) {
         (Ok(wanted), Ok(names)) => (wanted, names),
         (Err(error), _) | (_, Err(error)) => {
             complain(error, None);
@@ -79,7 +83,17 @@ pub(crate) fn run(plan: &Plan) -> Exit {
                 return Exit::Internal;
             }
         };
-        let run = Run { plan, wanted, names, environment: &environment, ci, told: &told, summary: RefCell::default() };
+        let run = Run {
+            plan,
+            wanted,
+            recipients,
+            names,
+            environment: &environment,
+            ci,
+            told: &told,
+            summary: RefCell::default(),
+            outbox: RefCell::default(),
+        };
         let exit = runtime.block_on(run.execute(signaled));
         // A name look-up that hangs in a thread of its own must not hold up the end of the process.
         runtime.shutdown_background();
@@ -96,12 +110,15 @@ pub(crate) fn run(plan: &Plan) -> Exit {
 struct Run<'a> {
     plan: &'a Plan,
     wanted: &'a [Wanted],
+    recipients: &'a [Recipient],
     names: &'a Names<'a>,
     environment: &'a Environment,
     ci: Ci,
     told: &'a Told<'a>,
     /// Opened at the start.
     summary: RefCell<Option<Summary>>,
+    /// Read at the start.
+    outbox: RefCell<Option<Outbox>>,
 }
 
 /// Why nothing was checked.
@@ -153,11 +170,28 @@ impl Run<'_> {
             Some(Unbegun::Configuration(error)) => Some(error),
             None => None,
         };
-        self.conclude(&ending, config_error, show.into_inner())
+        let report = self.conclude(&ending, config_error, show.into_inner());
+        if signaled.borrow().is_none() {
+            self.send(&report, &signaled).await;
+        }
+        report.exit
+    }
+
+    /// What is sent may take longer than the deadline, so everything else is written by now.
+    async fn send(&self, report: &Report, signaled: &Signaled) {
+        match self.outbox.take() {
+            Some(outbox) if outbox.is_empty() => {}
+            Some(outbox) => outbox.send(report, self.told.begin_sending(), signaled).await,
+            None => {
+                for (format, receiver) in self.recipients {
+                    complain(&unsent(format, receiver, "the run ended before its headers were read"), None);
+                }
+            }
+        }
     }
 
     /// Files come before streams: those may be pipes that nobody reads.
-    fn conclude(&self, ending: &Ending, config_error: Option<ConfigError>, show: Show<'_>) -> Exit {
+    fn conclude(&self, ending: &Ending, config_error: Option<ConfigError>, show: Show<'_>) -> Arc<Report> {
         let Self { plan, told, .. } = *self;
         let mut report = told.conclude(ending);
         if let Some(ConfigError { message, hint, .. }) = &config_error
@@ -202,7 +236,7 @@ impl Run<'_> {
             report = unwritten(&error);
         }
         self.tell_ci(&report);
-        report.exit
+        report
     }
 
     fn tell_ci(&self, report: &Report) {
@@ -216,11 +250,30 @@ impl Run<'_> {
         }
     }
 
+    async fn read_outbox(&self) -> Result<Outbox, Unready> {
+        let (recipients, environment) = (self.recipients.to_vec(), self.environment.clone());
+        let headers = self.plan.output.report_headers.clone();
+        aside(move || Outbox::read(&recipients, headers.as_deref(), &environment)).await
+    }
+
     /// Everything that takes time: files are read, then the engine runs. Dropping it at any point is safe.
     async fn work(&self, show: &RefCell<Show<'_>>, unbegun: &RefCell<Option<Unbegun>>) -> Ending {
         let Self { plan, environment, told, .. } = *self;
-        let Ok(read) = timeout_at(plan.pace.net(), credentials(&plan.access, environment)).await else {
+        let reads = async { tokio::join!(credentials(&plan.access, environment), self.read_outbox()) };
+        let Ok((read, outbox)) = timeout_at(plan.pace.net(), reads).await else {
             return Ending::Engine(End::Deadline);
+        };
+        let (read, note) = match outbox {
+            Ok(mut outbox) => {
+                let note = outbox.note.take();
+                self.outbox.replace(Some(outbox));
+                (read, note)
+            }
+            Err(Unready::Configuration(error)) => (Err(error), None),
+            Err(Unready::Usage(error)) => {
+                unbegun.replace(Some(Unbegun::Outputs(Refused::Usage(error))));
+                return Ending::Configuration(String::new());
+            }
         };
         // Known only now: what is read may name what else is read.
         if let Err(refused) = told.open_files() {
@@ -242,7 +295,7 @@ impl Run<'_> {
         if is_usable {
             let mut show = show.borrow_mut();
             show.live.start(credentials.context());
-            for note in &credentials.notes {
+            for note in credentials.notes.iter().chain(&note) {
                 show.live.note(note);
             }
         }
@@ -263,10 +316,14 @@ impl Run<'_> {
     }
 }
 
-/// Files can be slow (network file systems, pipes), so they are read on a thread of their own.
 async fn credentials(access: &Access, environment: &Environment) -> Result<Credentials, ConfigError> {
     let (access, environment) = (access.clone(), environment.clone());
-    match tokio::task::spawn_blocking(move || Credentials::read(&access, &environment)).await {
+    aside(move || Credentials::read(&access, &environment)).await
+}
+
+/// Files can be slow (network file systems, pipes), so they are read on a thread of their own.
+async fn aside<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(read).await {
         Ok(read) => read,
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     }

@@ -16,7 +16,8 @@ use crate::plan::Plan;
 use crate::report::Report;
 use crate::report::format::{self, Format};
 use crate::report::sink::ci::{Ci, Summary};
-use crate::report::sink::files::{Beside, Files, Identity, Wanted};
+use crate::report::sink::files::{Beside, Files, Identity};
+use crate::report::sink::wanted::Wanted;
 
 /// The variable in which GitHub names the file of a step's summary.
 const SUMMARY: &str = "GITHUB_STEP_SUMMARY";

@@ -56,7 +56,20 @@ pub(crate) fn complain(message: &str, hint: Option<&str>) {
 /// What is wrong with the arguments. An end that is none, such as `--help`, goes its own way.
 pub(crate) fn complain_of_arguments(error: &clap::Error) {
     let text = error.render().to_string();
-    complain(text.strip_prefix("error: ").unwrap_or(&text), None);
+    let typed: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    complain(&hosts_alone(text.strip_prefix("error: ").unwrap_or(&text), &typed), None);
+}
+
+/// A URL that was typed, with nothing but its scheme and host: that of a webhook is a secret.
+fn hosts_alone(text: &str, typed: &[String]) -> String {
+    let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    typed.iter().fold(text.to_owned(), |text, word| {
+        let Some((before, rest)) = word.split_once("://") else { return text };
+        let scheme = &before[before.trim_end_matches(is_of_scheme).len()..];
+        let host = rest.split(['/', '?', '#', ',']).next().unwrap_or_default();
+        let host = host.rsplit('@').next().unwrap_or_default();
+        text.replace(&format!("{scheme}://{rest}"), &format!("{scheme}://{host}/…"))
+    })
 }
 
 /// Indentation stays.
@@ -66,4 +79,17 @@ fn each_line_clean(text: &str) -> String {
         format!("{indentation}{}", clean(rest))
     };
     text.lines().map(shown).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_url_among_the_arguments_only_the_host_is_shown() {
+        for word in ["https://u:hunter22@r.example/hunter22?a=b", "--reprot=json=https://r.example/hunter22,hunter22"] {
+            let text = hosts_alone(&format!("unexpected argument '{word}' found"), &["a".to_owned(), word.to_owned()]);
+            assert!(text.contains("https://r.example/…") && !text.contains("hunter22"), "{text}");
+        }
+    }
 }

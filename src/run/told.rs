@@ -6,8 +6,12 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
+use tokio::time::Instant;
+
 use super::output::Document;
 use super::outputs::{Names, Outputs, Refused};
+use super::watch::{AFTER_VERDICT, LAST_WORDS};
 use crate::engine::event::Event;
 use crate::model::Exit;
 use crate::plan::Plan;
@@ -22,6 +26,8 @@ pub(super) struct Told<'a> {
     files: Mutex<Reports<'a>>,
     document: Mutex<Option<Document>>,
     progress: Mutex<Progress>,
+    /// When the process has to be gone that sends what everything else has by now.
+    sending: watch::Sender<Option<Instant>>,
 }
 
 /// The files.
@@ -37,6 +43,8 @@ enum Reports<'a> {
 #[derive(Clone, Copy, Default)]
 struct Progress {
     verdict: Option<Exit>,
+    /// When there was one.
+    concluded: Option<Instant>,
     files: bool,
     document: bool,
 }
@@ -54,6 +62,7 @@ impl<'a> Told<'a> {
             files: Mutex::new(Reports::Named(names)),
             document: Mutex::new(Some(document)),
             progress: Mutex::default(),
+            sending: watch::Sender::default(),
         }
     }
 
@@ -107,8 +116,21 @@ impl<'a> Told<'a> {
             return ledger.report();
         }
         let report = ledger.conclude(ending, clock::now(), whole(self.plan.start.instant.elapsed()));
-        lock(&self.progress).verdict = Some(report.exit);
+        let mut progress = lock(&self.progress);
+        (progress.verdict, progress.concluded) = (Some(report.exit), Some(Instant::now()));
+        drop(progress);
         report
+    }
+
+    /// Files and streams have it all, and what is left is sent: until the time that this returns, whatever the deadline.
+    pub(super) fn begin_sending(&self) -> Instant {
+        let gone_by = lock(&self.progress).concluded.unwrap_or_else(Instant::now) + AFTER_VERDICT;
+        self.sending.send_replace(Some(gone_by));
+        gone_by - LAST_WORDS
+    }
+
+    pub(super) fn sending(&self) -> watch::Receiver<Option<Instant>> {
+        self.sending.subscribe()
     }
 
     pub(super) fn finish_files(&self, report: &Report) -> anyhow::Result<()> {
@@ -145,7 +167,7 @@ impl<'a> Told<'a> {
 
     /// How the process ends if it ends now, and `otherwise` without a verdict. A verdict that was not written is no success.
     pub(super) fn exit_now(&self, otherwise: Exit) -> Exit {
-        let Progress { verdict, files, document } = *lock(&self.progress);
+        let Progress { verdict, files, document, .. } = *lock(&self.progress);
         match verdict {
             Some(Exit::Healthy) if !(files && document) => Exit::ReportNotWritten,
             Some(exit) => exit,

@@ -25,11 +25,13 @@ use crate::signals::Signals;
 
 /// After the deadline, the process is gone: within 1 s, for whoever measures it from outside.
 const AFTER_DEADLINE: Duration = Duration::from_millis(900);
+/// Of a run that sends its report to web servers once it is written: within 10 s after the verdict.
+pub(super) const AFTER_VERDICT: Duration = Duration::from_millis(9900);
 /// After a signal: within 2 s.
 const AFTER_SIGNAL: Duration = Duration::from_millis(1900);
 /// Before that: what the run has not told is told for it. That much of the processors' time it gets at least, where stdout takes what is
 /// written: a machine that others keep busy, or that was stopped, may give none of it in half a second.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+pub(super) const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How much longer that may take, and how often it is looked after.
 const STARVED: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
@@ -53,6 +55,7 @@ pub(super) fn watched(
     drop(context);
     let (signal, signaled) = watch::channel(None);
     let (done, mut ended) = oneshot::channel();
+    let mut sending = told.sending();
     thread::scope(|scope| {
         let run = move || {
             // Whatever is not caught where it can be reported still has its own exit code.
@@ -79,6 +82,11 @@ pub(super) fn watched(
                         signal.send_replace(Some(exit));
                         gone_by = gone_by.min(Instant::now() + AFTER_SIGNAL);
                         ending = Ending::Signal(exit);
+                    }
+                    Ok(()) = sending.changed() => {
+                        let until = *sending.borrow_and_update();
+                        // A signal allows no more time than it did.
+                        gone_by = until.filter(|_| signal.borrow().is_none()).unwrap_or(gone_by);
                     }
                     () = sleep_until(last_words), if words.is_none() => {
                         words = Some(Words { worked: worked(), until: gone_by + STARVED });
@@ -154,7 +162,7 @@ mod tests {
     use crate::plan::{Plan, Start};
     use crate::report::format;
     use crate::report::sink::ci::Ci;
-    use crate::report::sink::files::Wanted;
+    use crate::report::sink::wanted::Wanted;
     use crate::run::output::Document;
     use crate::run::outputs::Names;
 
@@ -167,9 +175,13 @@ mod tests {
         if let Ok(after) = std::env::var(STUCK) {
             return stuck(&after);
         }
-        for (after, expected, result) in
-            [("nothing", 124, "undetermined"), ("healthy", 0, "healthy"), ("signal", 130, "interrupted")]
-        {
+        for (after, expected, result, limit) in [
+            ("nothing", 124, "undetermined", 8),
+            ("healthy", 0, "healthy", 8),
+            ("signal", 130, "interrupted", 8),
+            // Whatever the deadline, ten seconds after the verdict.
+            ("sending", 0, "healthy", 12),
+        ] {
             let folder = tempfile::tempdir().unwrap();
             let name = "run::watch::tests::a_run_that_never_ends_is_ended_with_what_it_knows";
             let mut child = Command::new(std::env::current_exe().unwrap());
@@ -177,7 +189,7 @@ mod tests {
             let started = Instant::now();
             let status = child.stdout(Stdio::null()).status().unwrap();
             assert_eq!(status.code(), Some(expected), "{after}");
-            assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+            assert!(started.elapsed() < Duration::from_secs(limit), "{after}: {:?}", started.elapsed());
             let report = std::fs::read(folder.path().join("report")).unwrap();
             let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
             assert_eq!((&report["result"], &report["exitCode"]), (&result.into(), &expected.into()), "{report}");
@@ -185,8 +197,8 @@ mod tests {
     }
 
     fn stuck(after: &str) {
-        let wait = if after == "signal" { "1h" } else { "1s" };
-        let skip = if after == "healthy" { "*" } else { "etcd" };
+        let wait = if ["signal", "sending"].contains(&after) { "1h" } else { "1s" };
+        let skip = if ["healthy", "sending"].contains(&after) { "*" } else { "etcd" };
         let arguments = ["cluster-health", "--wait-timeout", wait, "--skip", skip, "--allow-empty"];
         let matches = Cli::command().get_matches_from(arguments);
         let cli = Cli::from_arg_matches(&matches).unwrap();
@@ -198,6 +210,11 @@ mod tests {
         let run = |_| {
             if after == "healthy" {
                 told.conclude(&Ending::Engine(End::Healthy));
+            } else if after == "sending" {
+                let report = told.conclude(&Ending::Engine(End::Healthy));
+                told.finish_files(&report).unwrap();
+                told.finish_document(&report).unwrap();
+                told.begin_sending();
             } else if after == "signal" {
                 let own = i32::try_from(std::process::id()).ok().and_then(rustix::process::Pid::from_raw).unwrap();
                 rustix::process::kill_process(own, rustix::process::Signal::INT).unwrap();

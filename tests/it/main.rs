@@ -18,6 +18,7 @@ mod machine;
 mod pki;
 mod plan;
 mod policy;
+mod receivers;
 mod record;
 mod recorded;
 mod report;

@@ -34,6 +34,8 @@ pub(crate) struct Format {
     /// begins with all of an earlier one.
     grow: Option<Grow>,
     write: fn(&Report, &TextStyle, &mut dyn io::Write) -> io::Result<()>,
+    /// What a receiver is sent, where that is another document than a file has.
+    post: Option<fn(&Report, &mut dyn io::Write) -> io::Result<()>>,
     /// The same of several clusters, where the format has a place for them.
     merged: Option<WriteMerged>,
 }
@@ -47,6 +49,7 @@ pub(crate) static TEXT: Format = Format {
     extension: "txt",
     grow: None,
     write: |report, style, out| text::write(report, style, out),
+    post: None,
     merged: Some(merged::text::write),
 };
 
@@ -57,6 +60,7 @@ pub(crate) static JSON: Format = Format {
     extension: "json",
     grow: None,
     write: |report, _, out| json::write(report, out),
+    post: None,
     merged: Some(json::write_merged),
 };
 
@@ -67,6 +71,7 @@ pub(crate) static NDJSON: Format = Format {
     extension: "ndjson",
     grow: Some(ndjson::write),
     write: |report, _, out| ndjson::write(report, 0, out),
+    post: None,
     merged: None,
 };
 
@@ -77,6 +82,7 @@ pub(crate) static JUNIT: Format = Format {
     extension: "xml",
     grow: None,
     write: |report, _, out| junit::write(report, out),
+    post: None,
     merged: Some(junit::write_merged),
 };
 
@@ -87,6 +93,7 @@ pub(crate) static TAP: Format = Format {
     extension: "tap",
     grow: None,
     write: |report, _, out| tap::write(report, out),
+    post: None,
     merged: None,
 };
 
@@ -97,6 +104,7 @@ pub(crate) static MARKDOWN: Format = Format {
     extension: "md",
     grow: None,
     write: |report, style, out| markdown::write(report, style, out),
+    post: None,
     merged: Some(markdown::write_merged),
 };
 
@@ -107,6 +115,7 @@ pub(crate) static HTML: Format = Format {
     extension: "html",
     grow: None,
     write: |report, _, out| html::write(report, out),
+    post: None,
     merged: Some(html::write_merged),
 };
 
@@ -117,6 +126,7 @@ pub(crate) static PROMETHEUS: Format = Format {
     extension: "prom",
     grow: None,
     write: |report, _, out| prometheus::write(report, out),
+    post: Some(prometheus::write_posted),
     merged: Some(prometheus::write_merged),
 };
 
@@ -169,6 +179,17 @@ impl Format {
     /// Whether `report` reads it again.
     pub(crate) fn is_kept(&self) -> bool {
         [&JSON, &NDJSON].contains(&self)
+    }
+
+    /// The document for a receiver.
+    pub(crate) fn posted(&self, report: &Report) -> io::Result<Vec<u8>> {
+        let Some(post) = self.post else { return self.render(report, &TextStyle::default()) };
+        let mut out = Vec::new();
+        let mut lines = Lines::new(&mut out);
+        post(report, &mut lines)?;
+        lines.flush()?;
+        drop(lines);
+        Ok(out)
     }
 
     pub(crate) fn grows(&self) -> bool {

@@ -23,6 +23,7 @@ pub(crate) static TEXT: Format = Format {
     media_type: "text/plain",
     extension: "txt",
     grow: None,
+    post: None,
     write: write_text,
     merged: None,
 };
@@ -33,6 +34,7 @@ pub(crate) static JSON: Format = Format {
     media_type: "application/json",
     extension: "json",
     grow: None,
+    post: None,
     write: |report, _, out| {
         serde_json::to_writer_pretty(&mut *out, &document(report))?;
         writeln!(out)?;
@@ -47,6 +49,7 @@ pub(crate) static TSV: Format = Format {
     media_type: "text/tab-separated-values",
     extension: "tsv",
     grow: None,
+    post: None,
     write: |report, _, out| write_tsv(report, out),
     merged: None,
 };

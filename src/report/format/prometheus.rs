@@ -22,7 +22,13 @@ const EARLIER: u64 = 64 * 1024 * 1024;
 
 /// Writes the document.
 pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
-    families(&[(cluster(report), Some(report))], out)
+    families(&[(cluster(report), Some(report))], true, out)
+}
+
+/// Writes the document for a Pushgateway. That has no earlier file to carry the time of the last success over from, but keeps each metric
+/// that a later document leaves out.
+pub(crate) fn write_posted(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+    families(&[(cluster(report), Some(report))], is_healthy(report), out)
 }
 
 /// Several clusters: each family once, with the series of all. A cluster without a report was not seen to be healthy.
@@ -32,7 +38,7 @@ pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn
     let rows = overview.rows.iter().filter(|row| known.insert(row.name.as_str()));
     let clusters: Vec<_> =
         rows.map(|row| (row.name.clone(), row.report().filter(|_| row.concerns.is_empty()))).collect();
-    families(&clusters, out)
+    families(&clusters, true, out)
 }
 
 /// On every series: of two clusters, all would collide.
@@ -44,14 +50,15 @@ fn cluster(report: &Report) -> String {
 /// Clusters by name, each with the report that counts.
 type Clusters<'a> = [(String, Option<&'a Report>)];
 
-fn families(clusters: &Clusters<'_>, out: &mut dyn io::Write) -> io::Result<()> {
+fn is_healthy(report: &Report) -> bool {
+    report.complete && report.result == RunResult::Healthy
+}
+
+fn families(clusters: &Clusters<'_>, with_last_success: bool, out: &mut dyn io::Write) -> io::Result<()> {
     let mut metrics = Metrics { clusters, out };
     let is_complete = |report: Option<&Report>| report.is_some_and(|report| report.complete);
-    let is_healthy = |report: Option<&Report>| {
-        is_complete(report) && report.is_some_and(|report| report.result == RunResult::Healthy)
-    };
     metrics.of_all("healthy", "1 if the cluster was seen to be healthy, 0 otherwise.", |report| {
-        u8::from(is_healthy(report)).to_string()
+        u8::from(report.is_some_and(is_healthy)).to_string()
     })?;
     metrics.of_all("complete", "1 if the run finished, 0 while it runs or if it was interrupted.", |report| {
         u8::from(is_complete(report)).to_string()
@@ -65,14 +72,13 @@ fn families(clusters: &Clusters<'_>, out: &mut dyn io::Write) -> io::Result<()> 
     metrics.one("duration_seconds", "How long the run took.", |report| format!("{:.3}", report.took.as_secs_f64()))?;
     metrics.one("rounds", "Complete rounds of observation.", |report| report.rounds.to_string())?;
     metrics.one("finished_timestamp_seconds", "When this file was written.", |report| seconds(report.finished_at))?;
-    metrics.one(
-        "last_success_timestamp_seconds",
-        "When a run last saw a healthy cluster; 0 if unknown.",
-        |report| {
-            let last_success = if is_healthy(Some(report)) { Some(report.finished_at) } else { report.last_success };
+    if with_last_success {
+        let help = "When a run last saw a healthy cluster; 0 if unknown.";
+        metrics.one("last_success_timestamp_seconds", help, |report| {
+            let last_success = if is_healthy(report) { Some(report.finished_at) } else { report.last_success };
             last_success.map_or_else(|| "0".to_owned(), seconds)
-        },
-    )?;
+        })?;
+    }
     metrics.many("info", "Version, context and endpoint of the run; always 1.", |report| {
         let text = |text: &Option<String>| clean(text.as_deref().unwrap_or_default());
         let about = vec![

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use crate::report::Report;
 use crate::report::format::{self, Format, prometheus};
+use crate::report::sink::wanted::Wanted;
 use crate::report::view::style::TextStyle;
 
 /// A pipe that nobody reads must not hold up the end of the process for longer.
@@ -36,49 +37,6 @@ const PIECE: usize = 64 << 10;
 static UNFINISHED: Mutex<Unfinished> = Mutex::new(BTreeMap::new());
 
 type Unfinished = BTreeMap<u64, (Folder, OsString)>;
-
-/// A file that was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) format: &'static Format,
-    pub(crate) path: PathBuf,
-}
-
-/// Reads `--report FORMAT=PATH` and `--junit-file PATH`. The error is a usage error.
-///
-/// `-` is stdout, which has one document: the format of `--output`, and nothing is added by asking for it twice.
-pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: &Format) -> Result<Vec<Wanted>, String> {
-    let mut wanted: Vec<Wanted> = Vec::new();
-    let mut add = |format: &'static Format, path: &Path| {
-        if path.as_os_str().is_empty() {
-            return Err(format!("the path of the {} report is empty", format.name));
-        }
-        if path.as_os_str() == "-" {
-            return if format == output {
-                Ok(())
-            } else {
-                let (name, other) = (format.name, output.name);
-                Err(format!("`{name}=-` and `--output {other}` both write to stdout; use `--output {name}`"))
-            };
-        }
-        wanted.push(Wanted { format, path: path.to_owned() });
-        Ok(())
-    };
-    for argument in reports {
-        let Some((format, path)) = argument.split_once('=') else {
-            return Err(format!("`{argument}` is not FORMAT=PATH, such as `json=report.json`"));
-        };
-        let Some(known) = format::find(format) else {
-            let names: Vec<_> = format::ALL.iter().map(|known| format!("`{}`", known.name)).collect();
-            return Err(format!("`{format}` is not a report format; the formats are {}", names.join(", ")));
-        };
-        add(known, Path::new(path))?;
-    }
-    if let Some(path) = junit_file {
-        add(&format::JUNIT, path)?;
-    }
-    Ok(wanted)
-}
 
 /// When an earlier run was healthy, as far as one of the files knows that are about to be replaced.
 pub(crate) fn last_success(wanted: &[Wanted]) -> Option<Timestamp> {
@@ -528,25 +486,6 @@ mod tests {
 
     use super::*;
     use crate::report::fixture;
-
-    fn strings(arguments: &[&str]) -> Vec<String> {
-        arguments.iter().map(|argument| (*argument).to_owned()).collect()
-    }
-
-    #[test]
-    fn refuses_what_makes_no_sense() {
-        for (arguments, part) in [
-            (&["json"][..], "not FORMAT=PATH"),
-            (&["xml=a"], "`xml` is not a report format"),
-            (&["json="], "empty"),
-            (&["junit=-"], "--output junit"),
-        ] {
-            let error = parse(&strings(arguments), None, &format::TEXT).unwrap_err();
-            assert!(error.contains(part), "{arguments:?}: {error}");
-        }
-        assert_eq!(parse(&strings(&["json=-"]), None, &format::JSON), Ok(vec![]));
-        assert_eq!(parse(&strings(&["json=a=b"]), None, &format::TEXT).unwrap()[0].path, Path::new("a=b"));
-    }
 
     #[test]
     fn a_file_is_itself_under_each_of_its_names() {
