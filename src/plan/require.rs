@@ -294,31 +294,43 @@ pub(super) fn narrow(
     let skipped = take(&names, "skip", &mut checks.skip)?;
     let warn_only = take(&names, "warn-only", &mut verdict.warn_only)?;
     let fail_on = take(&names, "fail-on", &mut verdict.fail_on)?;
-    if !chosen.is_empty() {
+    if !chosen.all.is_empty() {
         // Several patterns are a union, and a wider one names all entries.
         let is_required = |check: &&&Check| check.id == CheckId::PolicyRequire;
         let all = checks::ALL.iter().find(is_required);
         if !all.is_some_and(|check| checks.check.iter().any(|it| selection::fits(check, it))) {
-            entries.retain(|entry| chosen.contains(&entry.name()));
+            entries.retain(|entry| chosen.all.contains(&entry.name()));
         }
         checks.check.push(CheckId::PolicyRequire.name().to_owned());
     }
-    entries.retain(|entry| !skipped.contains(&entry.name()));
+    entries.retain(|entry| !skipped.all.contains(&entry.name()));
     let is_left = |name: &&String| entries.iter().any(|entry| entry.name() == **name);
-    if let Some(name) = chosen.iter().chain(&fail_on).find(|name| !is_left(name)) {
+    if let Some(name) = chosen.by_name.iter().chain(&fail_on.by_name).find(|name| !is_left(name)) {
         return Err(Usage::new(format!("`{name}` is required by one option and left out by another")));
     }
-    Ok(Named { warn_only, fail_on })
+    Ok(Named { warn_only: warn_only.all, fail_on: fail_on.all })
 }
 
-fn take(names: &BTreeSet<String>, option: &str, patterns: &mut Vec<String>) -> Result<BTreeSet<String>, Usage> {
-    let meant = |pattern: &str| {
-        let fits = |name: &&String| *name == pattern || (pattern.contains('*') && text::fits(pattern, name));
-        names.iter().filter(fits).cloned().collect::<Vec<_>>()
+/// The requirements that the patterns of an option mean.
+struct Meant {
+    all: BTreeSet<String>,
+    /// Those that are named in full. What a glob means is as much as other options leave of it.
+    by_name: BTreeSet<String>,
+}
+
+fn take(names: &BTreeSet<String>, option: &str, patterns: &mut Vec<String>) -> Result<Meant, Usage> {
+    let fits = |pattern: &str, name: &str| name == pattern || (pattern.contains('*') && text::fits(pattern, name));
+    let of = |pattern: &String| names.iter().filter(|name| fits(pattern, name)).cloned().collect::<Vec<_>>();
+    let entries = Meant {
+        all: patterns.iter().flat_map(of).collect(),
+        by_name: patterns.iter().filter(|pattern| names.contains(*pattern)).cloned().collect(),
     };
-    let entries: BTreeSet<String> = patterns.iter().flat_map(|it| meant(it)).collect();
-    // A glob can be of both.
-    patterns.retain(|it| meant(it).is_empty() || checks::ALL.iter().any(|check| selection::fits(check, it)));
+    // A glob can be of checks as well. The one that all requirements have is not meant by what names some of them.
+    let is_of_checks = |pattern: &String| {
+        let others = checks::ALL.iter().filter(|check| check.id != CheckId::PolicyRequire);
+        others.into_iter().any(|check| selection::fits(check, pattern))
+    };
+    patterns.retain(|pattern| of(pattern).is_empty() || is_of_checks(pattern));
     let is_unknown = |it: &&String| {
         let is_check = checks::ALL.iter().any(|check| check.id.name() == **it);
         it.starts_with(Require::PREFIX) && !it.contains('*') && !is_check

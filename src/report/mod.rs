@@ -484,6 +484,11 @@ impl Report {
         self.rounds > 0 && self.checks.iter().any(|check| check.status.is_some())
     }
 
+    /// Something makes the verdict weaker than by default.
+    pub(crate) fn is_weakened(&self) -> bool {
+        !self.weakened.is_empty() || self.accepted() > 0 || self.targeted.is_some()
+    }
+
     /// How many problems a policy accepts.
     pub(crate) fn accepted(&self) -> usize {
         let problems = self.checks.iter().flat_map(|check| &check.findings).filter_map(Finding::problem);

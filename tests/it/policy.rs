@@ -272,6 +272,8 @@ fn names_of_requirements_are_known_before_anybody_is_asked() {
             &["--skip", "policy.b*", "--check", "policy.backup"],
             &["`policy.backup` is required by one option and left out by another"],
         ),
+        // What a glob means is as much as other options leave of it, which here is nothing.
+        (&["--skip", "policy.b*", "--skip", "policy.s*", "--check", "policy.*"], &["policy.*"]),
         (
             &["--skip", "policy.backup", "--check", "policy.backup"],
             &["`policy.backup` is required by one option and left out by another"],

@@ -66,6 +66,8 @@ pub(crate) use required::taken;
 
 const SYSTEM: &str = "kube-system";
 const NODE_LEASES: &str = "kube-node-lease";
+/// For the answer that tells which cluster it is.
+const IDENTITY: Duration = Duration::from_secs(2);
 
 /// Requests in flight at once.
 const IN_FLIGHT: usize = 32;
@@ -441,7 +443,11 @@ impl KubeClient {
 
     async fn cluster_uid(&self) -> Observed<String> {
         let of = Target::Trusted(self.lists.clone());
-        let asked = || self.limited(namespace::uid_of_system(&self.transport, &of));
+        // No check waits for it, and so no round does for long.
+        let asked = || async {
+            let asked = tokio::time::timeout(IDENTITY, self.limited(namespace::uid_of_system(&self.transport, &of)));
+            asked.await.unwrap_or_else(|_| Err(Gap::new(GapKind::TimedOut, "no answer in time")))
+        };
         self.uid.get_or_try_init(asked).await.cloned()
     }
 

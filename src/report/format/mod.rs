@@ -176,7 +176,7 @@ impl Format {
         Ok(out)
     }
 
-    /// Whether `report` reads it again.
+    /// Whether it has the JSON document, which `report` reads again.
     pub(crate) fn is_kept(&self) -> bool {
         [&JSON, &NDJSON].contains(&self)
     }

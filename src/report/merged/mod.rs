@@ -72,7 +72,8 @@ impl Member {
             ("were verified with the same Talos CA", &sources.talos_id),
             ("have the same kube-system (by its UID)", &sources.kube_system_uid),
         ];
-        known.into_iter().filter_map(|(shared, id)| Some(Identity { shared, id: id.as_deref()? }))
+        let known = known.into_iter().filter_map(|(shared, id)| Some(Identity { shared, id: id.as_deref()? }));
+        known.filter(|identity| !identity.id.is_empty())
     }
 
     /// By whichever of its times is further back: the clock of a runner can be set in the middle of a run.
@@ -224,7 +225,11 @@ impl Merged {
                 seen.entry((member.name(), identity.shared)).or_default().insert(identity.id);
             }
         }
-        let is_ambiguous = |name: &str| seen.iter().any(|((of, _), ids)| of == name && ids.len() > 1);
+        // A CA can be another one after a rotation: with anything in common, it may be one cluster all the same.
+        let is_ambiguous = |name: &str| {
+            let mut ids = seen.iter().filter(|((of, _), _)| of == name).map(|(_, ids)| ids.len()).peekable();
+            ids.peek().is_some() && ids.all(|different| different > 1)
+        };
         let mut rows: Vec<Row<'_>> = self.members.iter().map(|member| self.row(member, now)).collect();
         for row in &mut rows {
             if counted[&row.name] > 1 {
@@ -254,6 +259,25 @@ impl Merged {
         let mut notes = Vec::new();
         if !unexpected.is_empty() {
             notes.push(format!("not expected: {}", some(unexpected.iter(), NAMES)));
+        }
+        let names = |is: fn(&Member) -> bool| {
+            let names: BTreeSet<_> = self.members.iter().filter(|member| is(member)).map(Member::name).collect();
+            (!names.is_empty()).then(|| some(names.iter(), NAMES))
+        };
+        let times = || self.members.iter().map(|member| member.report.finished_at);
+        if let (Some(first), Some(last)) = (times().min(), times().max()) {
+            let [first, last] = [first, last].map(|at| at.strftime("%Y-%m-%d %H:%M UTC"));
+            notes.push(format!("the runs ended between {first} and {last}"));
+        }
+        if let Some(names) = names(|member| member.report.is_weakened()) {
+            notes.push(format!("weakened by options or a policy: {names}"));
+        }
+        if self.members.len() > 1
+            && let Some(names) = names(|member| member.identities().next().is_none())
+        {
+            notes.push(format!(
+                "which cluster was seen is not known of {names}: two names for one would not be noticed"
+            ));
         }
         if self.expected.is_none() {
             notes.push("a cluster without a report cannot be noticed; name all of them with --expect".to_owned());
@@ -362,17 +386,21 @@ impl Overview<'_> {
 
     /// Cluster × stage. Of what has no report, nothing is known.
     pub(crate) fn grid(&self) -> Grid {
-        let known: Vec<_> = self.rows.iter().map(|row| (row.name.clone(), row.report().map(stages))).collect();
+        let known: Vec<_> = self.rows.iter().map(|row| (row, row.report().map(stages))).collect();
         let shown =
             |stage: &Stage| known.iter().any(|(_, stages)| stages.as_ref().is_some_and(|it| it.contains_key(stage)));
         let columns: Vec<Stage> = Stage::ALL.into_iter().filter(shown).collect();
-        let rows = known.into_iter().map(|(name, stages)| {
+        let rows = known.into_iter().map(|(row, stages)| {
+            // What was well once, or perhaps elsewhere, is not known to be well here and now.
+            let doubt = (!row.concerns.is_empty()).then_some(Status::Error);
             let cell = |stage: &Stage| match &stages {
-                Some(stages) => stages.get(stage).copied().flatten(),
+                Some(stages) => {
+                    stages.get(stage).copied().flatten().map(|status| Some(status).max(doubt).unwrap_or(status))
+                }
                 None => Some(Status::Error),
             };
             grid::Row {
-                target: Target::new(Kind::Workload, name),
+                target: Target::new(Kind::Workload, row.name.clone()),
                 role: None,
                 cells: columns.iter().map(cell).collect(),
                 found: vec![None; columns.len()],

@@ -14,9 +14,10 @@ use self::document::{Document, MergedDocument};
 use super::format::json;
 use super::ledger;
 use super::merged::{self, Merged};
-use super::{Report, RunResult, Selection, Tool};
+use super::{CheckReport, Report, RunResult, Selection, Tool};
 use crate::checks::{self, Check};
-use crate::model::Status;
+use crate::model::{Stage, Status};
+use crate::snapshot::Upgrade;
 use crate::text::sanitize::clean;
 
 /// Most bytes of a file. A report of 20,000 machines in trouble has some 50 MB.
@@ -75,6 +76,10 @@ fn agrees(report: &Report) -> Result<(), String> {
             return Err(format!("the status of {} contradicts what it found", check.check.id));
         }
     }
+    let is_of_upgrade = |entry: &CheckReport| entry.check.stage == Stage::Upgrade;
+    if report.asked != Upgrade::default() && !report.checks.iter().any(is_of_upgrade) {
+        return Err("it was asked about an upgrade or a drain, and has no check of that".to_owned());
+    }
     if let Some(check) = left_out(report, &Tool::OWN) {
         return Err(format!("{} is not in it, and every run of this version has it", check.id));
     }
@@ -90,7 +95,9 @@ fn agrees(report: &Report) -> Result<(), String> {
 
 /// A check that a run of this very program lists, whatever it was asked for, and this report does not. Of another build, nothing is known.
 fn left_out(report: &Report, own: &Tool) -> Option<&'static Check> {
-    let is_of = own.commit.is_some() && report.tool == *own;
+    // Two builds with uncommitted changes may be of the same commit.
+    let is_known = own.commit.as_ref().is_some_and(|commit| !commit.ends_with("-dirty"));
+    let is_of = is_known && report.tool == *own;
     let is_listed = |check: &Check| report.checks.iter().any(|entry| entry.check.id == check.id);
     let mut always = checks::ALL.iter().copied().filter(|check| !check.is_asked_by_option());
     is_of.then(|| always.find(|check| !is_listed(check))).flatten()

@@ -10,6 +10,7 @@ use crate::report::view::causes::{self, Cause, FULL, STEPS};
 use crate::report::view::index::Index;
 use crate::report::view::style::TextStyle;
 use crate::report::view::verdict;
+use crate::report::view::wording::count;
 use crate::text::excerpt;
 use crate::text::sanitize::brief;
 
@@ -32,14 +33,30 @@ pub(super) fn page(overview: &Overview<'_>) -> Markup {
     framed(&format!("{word} (cluster-health)"), &header, sections, env!("CARGO_PKG_VERSION"))
 }
 
-/// The worst first; what is far down the list is folded, and the first that is said of it is seen.
+/// Clusters that each have a card at once; more are there to be unfolded.
+const CARDS: usize = 20;
+/// Causes of a cluster that are seen at once.
+const CAUSES: usize = 3;
+
+/// The worst first.
 fn cards(rows: &[&Row<'_>]) -> Markup {
+    let (shown, folded) = rows.split_at(rows.len().min(CARDS));
+    html! {
+        (some_cards(shown, FULL))
+        @if !folded.is_empty() {
+            details { summary { "and " (count(folded.len(), "cluster")) " more" } (some_cards(folded, 0)) }
+        }
+    }
+}
+
+/// Of what is folded, the first that is said of it is seen.
+fn some_cards(rows: &[&Row<'_>], full: usize) -> Markup {
     let style = TextStyle::default();
     html! {
         @for (n, row) in rows.iter().enumerate() {
             @let edge = row.status().name();
             @let causes = row.report().map(|report| causes::of(&Index::of(report), &style)).unwrap_or_default();
-            @if n < FULL {
+            @if n < full {
                 article .card.{ (edge) "-edge" } { (title(row)) (body(row, &causes, &style)) }
             } @else {
                 details .card.{ (edge) "-edge" } {
@@ -68,7 +85,14 @@ fn body(row: &Row<'_>, causes: &[Cause], style: &TextStyle) -> Markup {
                 (field("report", &html! { (Foreign(&verdict::line(report, style))) }))
             }
         }
-        @for cause in causes { (self::cause(cause, style)) }
+        @let (shown, folded) = causes.split_at(causes.len().min(CAUSES));
+        @for cause in shown { (self::cause(cause, style)) }
+        @if !folded.is_empty() {
+            details {
+                summary { "and " (count(folded.len(), "cause")) " more" }
+                @for cause in folded { (self::cause(cause, style)) }
+            }
+        }
     }
 }
 

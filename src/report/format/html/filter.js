@@ -8,7 +8,8 @@
   const label = document.createElement("label");
   const words = document.createElement("input");
   words.type = "search";
-  words.placeholder = "node, check, text";
+  const isFleet = main.querySelector("#clusters") !== null;
+  words.placeholder = isFleet ? "cluster, cause, text" : "node, check, text";
   label.append("Filter", words);
   const said = document.createElement("span");
   said.setAttribute("role", "status");
@@ -62,13 +63,24 @@
       const all = items.filter(({ item }) => item.matches(what));
       return all.length ? [`${all.filter(({ item }) => !item.hidden).length} of ${all.length} ${name}`] : [];
     };
-    said.textContent = isOn ? [...shown(".card", "causes"), ...shown(".check", "checks")].join(", ") : "";
+    said.textContent = isOn ? [...shown(".card", isFleet ? "clusters that are not healthy" : "causes"), ...shown(".check", "checks")].join(", ") : "";
   };
   const choose = (one) => {
     status = one;
     apply();
   };
   words.addEventListener("input", apply);
+  // What is printed is all of it: paper does not show that something was filtered.
+  let before;
+  addEventListener("beforeprint", () => {
+    before = [words.value, status];
+    words.value = "";
+    choose("");
+  });
+  addEventListener("afterprint", () => {
+    words.value = before[0];
+    choose(before[1]);
+  });
 
   // A cell of the grid leads to what was found of that node.
   const reveal = (target) => {

@@ -134,8 +134,8 @@ fn digest(text: &str) -> String {
 
 fn title(report: &Report) -> String {
     let result = report.result.name();
-    match &report.sources.context {
-        Some(context) => format!("{result}: {} (cluster-health)", crate::text::sanitize::brief(context, 60)),
+    match report.sources.name() {
+        Some(name) => format!("{result}: {} (cluster-health)", crate::text::sanitize::brief(name, 60)),
         None => format!("{result} (cluster-health)"),
     }
 }

@@ -12,7 +12,7 @@ use crate::diagnosis::{self, Diagnosis};
 use crate::model::{Page, Problem, Status, Target};
 use crate::report::view::causes::{Cause, FULL, NAMES, Origin};
 use crate::report::view::diagnoses::{self, FACTS};
-use crate::report::view::hints::first_step;
+use crate::report::view::hints::{HintKind, first_step, selected};
 use crate::report::view::index::Index;
 use crate::report::view::problems::{Block, Consequences, PERMANENT};
 use crate::report::view::wording::{self, count, shown};
@@ -116,7 +116,7 @@ fn seen<'a>(origin: &Origin<'a>) -> Vec<(&'a str, Vec<&'a Target>)> {
     }
 }
 
-/// What there is to unfold: `4 steps, 14 problems, 3 blocked checks`.
+/// What there is to unfold: `4 steps, 14 problems, in the way of 3 checks`.
 fn contents(cause: &Cause, origin: &Origin<'_>, index: &Index<'_>) -> String {
     let problems = match origin {
         Origin::Recognized(those) => those.iter().map(|it| it.explains.len()).sum(),
@@ -125,9 +125,10 @@ fn contents(cause: &Cause, origin: &Origin<'_>, index: &Index<'_>) -> String {
             block.problems.len() + also
         }
     };
-    let steps = cause.hints.iter().filter(|hint| hint.command.is_some()).count();
-    let parts = [(steps, "step"), (problems, "problem"), (cause.blocked.len(), "blocked check")];
-    let parts = parts.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| count(n, what));
+    let of_kinds = HintKind::COMMANDS.into_iter().flat_map(|kind| selected(kind, &cause.hints).0);
+    let steps = of_kinds.filter(|hint| hint.command.is_some()).count();
+    let parts = [(steps, "", "step"), (problems, "", "problem"), (cause.blocked.len(), "in the way of ", "check")];
+    let parts = parts.into_iter().filter(|(n, ..)| *n > 0).map(|(n, how, what)| format!("{how}{}", count(n, what)));
     format!("all of it: {}", joined(parts))
 }
 
