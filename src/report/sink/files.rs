@@ -44,10 +44,10 @@ pub(crate) struct Wanted {
     pub(crate) path: PathBuf,
 }
 
-/// Reads `--report FORMAT=PATH` and `--junit-file PATH`. The error is a usage error.
+/// Reads `--report FORMAT=PATH`. The error is a usage error.
 ///
 /// `-` is stdout, which has one document: the format of `--output`, and nothing is added by asking for it twice.
-pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: &Format) -> Result<Vec<Wanted>, String> {
+pub(crate) fn parse(reports: &[String], output: &Format) -> Result<Vec<Wanted>, String> {
     let mut wanted: Vec<Wanted> = Vec::new();
     let mut add = |format: &'static Format, path: &Path| {
         if path.as_os_str().is_empty() {
@@ -73,9 +73,6 @@ pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: &Form
             return Err(format!("`{format}` is not a report format; the formats are {}", names.join(", ")));
         };
         add(known, Path::new(path))?;
-    }
-    if let Some(path) = junit_file {
-        add(&format::JUNIT, path)?;
     }
     Ok(wanted)
 }
@@ -541,11 +538,11 @@ mod tests {
             (&["json="], "empty"),
             (&["junit=-"], "--output junit"),
         ] {
-            let error = parse(&strings(arguments), None, &format::TEXT).unwrap_err();
+            let error = parse(&strings(arguments), &format::TEXT).unwrap_err();
             assert!(error.contains(part), "{arguments:?}: {error}");
         }
-        assert_eq!(parse(&strings(&["json=-"]), None, &format::JSON), Ok(vec![]));
-        assert_eq!(parse(&strings(&["json=a=b"]), None, &format::TEXT).unwrap()[0].path, Path::new("a=b"));
+        assert_eq!(parse(&strings(&["json=-"]), &format::JSON), Ok(vec![]));
+        assert_eq!(parse(&strings(&["json=a=b"]), &format::TEXT).unwrap()[0].path, Path::new("a=b"));
     }
 
     #[test]
