@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-use crate::report::Granularity;
 use crate::report::format::{self, Format};
 use crate::report::sink::ci::CiChoice;
 use crate::report::sink::terminal::Color;
@@ -25,8 +24,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the checks (the default command)
     Check,
-    /// List every check: ID, stage, severity, prerequisites, what it reads
+    /// List every check
     List {
+        /// Also severity, prerequisites, what each check reads, and the rights that it needs
+        #[arg(short, long)]
+        verbose: bool,
         /// List the reason codes instead
         #[arg(long, conflicts_with = "causes")]
         reasons: bool,
@@ -302,18 +304,22 @@ pub(crate) struct CheckOptions {
     #[arg(long, value_name = "ID", env = "CLUSTER_HEALTH_SKIP", value_parser = item, value_delimiter = ',')]
     pub(crate) skip: Vec<String>,
     /// talos: stages 1-2, etcd: 1-3, api: 1-5 and 7, full: all
-    #[arg(long, value_enum, env = "CLUSTER_HEALTH_LEVEL")]
+    #[arg(long, value_enum, hide_possible_values = true, env = "CLUSTER_HEALTH_LEVEL")]
     pub(crate) level: Option<Level>,
-    /// Also check whether the machines may be upgraded to this Talos version, such as v1.14.1 (stage 8)
+    /// Also check an upgrade of Talos to this version, such as v1.14.1
+    ///
+    /// These are the checks of stage 8, as for --upgrade-kubernetes and --drain.
     #[arg(long, value_name = "VERSION", env = "CLUSTER_HEALTH_UPGRADE_TALOS", value_parser = version)]
     pub(crate) upgrade_talos: Option<String>,
-    /// Also check whether Kubernetes may be upgraded to this version, such as 1.36.4 (stage 8)
+    /// Also check an upgrade of Kubernetes to this version, such as 1.36.4
     #[arg(long, value_name = "VERSION", env = "CLUSTER_HEALTH_UPGRADE_KUBERNETES", value_parser = version)]
     pub(crate) upgrade_kubernetes: Option<String>,
-    /// Also check whether this machine, by name or address, may be drained and taken down now (stage 8)
+    /// Also check whether this machine can be drained and taken down now
+    ///
+    /// NODE is the name or address of the machine.
     #[arg(long, value_name = "NODE", env = "CLUSTER_HEALTH_DRAIN", value_parser = item)]
     pub(crate) drain: Option<String>,
-    /// Installer of --upgrade-talos: also check whether it has the extensions of the machines (stage 8)
+    /// Installer of --upgrade-talos: also check whether it has the extensions of the machines
     ///
     /// {schematic} stands for the schematic that each machine runs.
     #[arg(long, value_name = "IMAGE", env = "CLUSTER_HEALTH_IMAGE", value_parser = item)]
@@ -343,16 +349,13 @@ pub(crate) struct TimingOptions {
     /// Stop at the first problem that waiting cannot solve
     #[arg(long, env = "CLUSTER_HEALTH_FAIL_FAST", value_parser = switch(), action = ArgAction::SetTrue)]
     pub(crate) fail_fast: bool,
-    /// Keep waiting even if waiting cannot help
-    #[arg(long, env = "CLUSTER_HEALTH_RETRY_ALL", value_parser = switch(), action = ArgAction::SetTrue)]
-    pub(crate) retry_all: bool,
 }
 
 // What counts how much.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Verdict")]
 pub(crate) struct VerdictOptions {
-    /// Policy file: expectations, thresholds, machines that are off on purpose, accepted problems
+    /// Policy file: expectations, accepted problems, machines that are off
     ///
     /// `policy check` checks one without a cluster, `policy schema` describes its fields.
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_POLICY", value_hint = ValueHint::FilePath)]
@@ -361,6 +364,8 @@ pub(crate) struct VerdictOptions {
     #[arg(long, env = "CLUSTER_HEALTH_STRICT", value_parser = switch(), action = ArgAction::SetTrue)]
     pub(crate) strict: bool,
     /// Treat warnings of these checks or reasons as failures
+    ///
+    /// `node-condition=TYPE` fails for node conditions of this type alone, such as those of node-problem-detector.
     #[arg(long, value_name = "ID|REASON", env = "CLUSTER_HEALTH_FAIL_ON", value_parser = item, value_delimiter = ',')]
     pub(crate) fail_on: Vec<String>,
     /// Treat failures of these checks or reasons as warnings
@@ -369,15 +374,6 @@ pub(crate) struct VerdictOptions {
     /// Fail unless etcd can lose N members and keep quorum
     #[arg(long, value_name = "N", env = "CLUSTER_HEALTH_REQUIRE_QUORUM_MARGIN")]
     pub(crate) require_quorum_margin: Option<usize>,
-    /// Fail if a node condition of this type is True, such as those of node-problem-detector; repeatable
-    #[arg(long, value_name = "TYPE", env = "CLUSTER_HEALTH_FAIL_ON_NODE_CONDITION", value_parser = item, value_delimiter = ',')]
-    pub(crate) fail_on_node_condition: Vec<String>,
-    /// Succeed even if the selection matches no applicable check
-    #[arg(long, env = "CLUSTER_HEALTH_ALLOW_EMPTY", value_parser = switch(), action = ArgAction::SetTrue)]
-    pub(crate) allow_empty: bool,
-    /// Exit only with 0 or 1
-    #[arg(long, env = "CLUSTER_HEALTH_SIMPLE_EXIT_CODES", value_parser = switch(), action = ArgAction::SetTrue)]
-    pub(crate) simple_exit_codes: bool,
 }
 
 // Where the result goes, and how it looks.
@@ -400,18 +396,6 @@ pub(crate) struct OutputOptions {
     /// Headers for the servers of --report: on each line HOST, a tab, then `Name: value`
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_REPORT_HEADERS_FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report_headers_file: Option<PathBuf>,
-    /// The same as --report junit=PATH
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "CLUSTER_HEALTH_JUNIT_FILE",
-        hide_env_values = true,
-        value_hint = ValueHint::FilePath
-    )]
-    pub(crate) junit_file: Option<PathBuf>,
-    /// Test cases of the JUnit report: one per check or one per node
-    #[arg(long, value_enum, env = "CLUSTER_HEALTH_JUNIT_GRANULARITY", default_value_t)]
-    pub(crate) junit_granularity: Granularity,
     /// Also write each connection and call with its times to this file, as OTLP JSON
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_TRACE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
@@ -433,12 +417,6 @@ pub(crate) struct OutputOptions {
     /// Also use features of the CI system: GitHub annotations and step summary, GitLab sections
     #[arg(long, value_enum, env = "CLUSTER_HEALTH_CI", default_value_t = CiChoice::Auto)]
     pub(crate) ci: CiChoice,
-    /// Only ASCII in progress and text (the default unless the locale is UTF-8)
-    #[arg(long, env = "CLUSTER_HEALTH_ASCII", value_parser = switch(), action = ArgAction::SetTrue)]
-    pub(crate) ascii: bool,
-    /// Print a progress line at least this often
-    #[arg(long, value_name = "DUR", env = "CLUSTER_HEALTH_HEARTBEAT", default_value = "30s")]
-    pub(crate) heartbeat: GoDuration,
 }
 
 /// What is gathered beside the verdict.

@@ -9,6 +9,7 @@ use crate::checks::Check;
 use crate::cli::ListOutput;
 use crate::diagnosis;
 use crate::model::Reason;
+use crate::text::wrapped;
 
 #[derive(Serialize)]
 struct Entry {
@@ -23,7 +24,15 @@ struct Entry {
     needs: Vec<String>,
 }
 
-pub(super) fn write(checks: &[&'static Check], output: ListOutput, out: &mut impl Write) -> io::Result<()> {
+/// Columns of a terminal that lines of text fit into.
+const COLUMNS: usize = 110;
+
+pub(super) fn write(
+    checks: &[&'static Check],
+    output: ListOutput,
+    verbose: bool,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let entries: Vec<_> = checks
         .iter()
         .map(|check| Entry {
@@ -43,7 +52,8 @@ pub(super) fn write(checks: &[&'static Check], output: ListOutput, out: &mut imp
             serde_json::to_writer_pretty(&mut *out, &entries)?;
             writeln!(out)
         }
-        ListOutput::Text => paragraphs(&entries, out),
+        ListOutput::Text if verbose => paragraphs(&entries, out),
+        ListOutput::Text => lines(&entries, out),
     }
 }
 
@@ -77,26 +87,38 @@ fn words(words: impl Iterator<Item = Word>, output: ListOutput, out: &mut impl W
     }
 }
 
+/// A line for each check, below that of its stage.
+fn lines(entries: &[Entry], out: &mut impl Write) -> io::Result<()> {
+    for stage in entries.chunk_by(|one, next| one.stage == next.stage) {
+        writeln!(out, "Stage {}: {}", stage[0].stage, stage[0].group)?;
+        let width = stage.iter().map(|entry| entry.id.len()).max().unwrap_or_default();
+        stage.iter().try_for_each(|Entry { id, title, .. }| writeln!(out, "  {id:width$}  {title}"))?;
+    }
+    writeln!(out, "\n`list -v` also shows what each check requires and reads, and the rights that it needs.")
+}
+
 /// A paragraph for each check: its columns would be wider than any terminal.
 fn paragraphs(entries: &[Entry], out: &mut impl Write) -> io::Result<()> {
-    let mut stage = 0;
-    for entry in entries {
-        if entry.stage != stage {
-            stage = entry.stage;
-            writeln!(out, "Stage {stage}: {}\n", entry.group)?;
+    for stage in entries.chunk_by(|one, next| one.stage == next.stage) {
+        writeln!(out, "Stage {}: {}\n", stage[0].stage, stage[0].group)?;
+        for entry in stage {
+            writeln!(out, "  {}  ({})", entry.id, entry.severity)?;
+            let rest = [
+                ("passes when", entry.title.to_owned()),
+                ("requires", entry.requires.join(", ")),
+                ("after", entry.after.join(", ")),
+                ("reads", entry.reads.join(", ")),
+                ("needs", entry.needs.join("; ")),
+            ];
+            for (label, text) in rest.iter().filter(|(_, text)| !text.is_empty()) {
+                let lead = format!("    {label:<11}  ");
+                let indent = " ".repeat(lead.len());
+                for line in wrapped(&lead, &indent, text.split(' '), COLUMNS) {
+                    writeln!(out, "{line}")?;
+                }
+            }
+            writeln!(out)?;
         }
-        writeln!(out, "  {}  ({})", entry.id, entry.severity)?;
-        writeln!(out, "    passes when  {}", entry.title)?;
-        let rest = [
-            ("requires", entry.requires.join(", ")),
-            ("after", entry.after.join(", ")),
-            ("reads", entry.reads.join(", ")),
-            ("needs", entry.needs.join("; ")),
-        ];
-        for (label, text) in rest.iter().filter(|(_, text)| !text.is_empty()) {
-            writeln!(out, "    {label:<11}  {text}")?;
-        }
-        writeln!(out)?;
     }
     Ok(())
 }
@@ -104,17 +126,36 @@ fn paragraphs(entries: &[Entry], out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks;
     use crate::report::fixture;
+
+    fn listed(checks: &[&'static Check], output: ListOutput, verbose: bool) -> String {
+        let mut out = Vec::new();
+        write(checks, output, verbose, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_check_is_one_line_that_fits() {
+        let text = listed(checks::ALL, ListOutput::Text, false);
+        for check in checks::ALL {
+            let is_its = |line: &&str| line.split_whitespace().next() == Some(check.id.name());
+            let lines: Vec<_> = text.lines().filter(is_its).collect();
+            assert_eq!(lines.len(), 1, "{}", check.id);
+            assert!(lines[0].ends_with(check.summary), "{}", lines[0]);
+        }
+        for verbose in [false, true] {
+            let text = listed(checks::ALL, ListOutput::Text, verbose);
+            let long: Vec<_> = text.lines().filter(|line| line.chars().count() > COLUMNS).collect();
+            assert_eq!(long, [""; 0], "wider than {COLUMNS} columns");
+        }
+    }
 
     #[test]
     fn lists_every_check_in_both_forms() {
-        let mut text = Vec::new();
-        write(&fixture::CHECKS, ListOutput::Text, &mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let text = listed(&fixture::CHECKS, ListOutput::Text, true);
         assert_eq!(text.matches("passes when").count(), fixture::CHECKS.len());
-        let mut json = Vec::new();
-        write(&fixture::CHECKS, ListOutput::Json, &mut json).unwrap();
-        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&listed(&fixture::CHECKS, ListOutput::Json, false)).unwrap();
         for (n, check) in fixture::CHECKS.iter().enumerate() {
             assert!(text.contains(check.id.name()));
             assert_eq!(json[n]["id"], check.id.name());

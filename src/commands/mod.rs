@@ -53,7 +53,7 @@ pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), Command
         Command::Check => return Err(CommandError::Usage("`check` has to be the first word".to_owned())),
         Command::List { reasons: true, output, .. } => list::write_reasons(*output, out)?,
         Command::List { causes: true, output, .. } => list::write_causes(*output, out)?,
-        Command::List { output, .. } => list::write(checks::ALL, *output, out)?,
+        Command::List { output, verbose, .. } => list::write(checks::ALL, *output, *verbose, out)?,
         Command::Explain { topic, web } => explain::write(topic, *web, checks::ALL, out)?,
         Command::UpgradePlan(_) => return Err(CommandError::Usage("`upgrade-plan` is a run".to_owned())),
         // It has an exit code of its own.
@@ -128,7 +128,7 @@ pub(crate) fn command() -> clap::Command {
 /// For `-h`: without the variables, whose names follow from those of the options.
 pub(crate) fn brief_command() -> clap::Command {
     // They are for scripts and packages, and nobody types them.
-    let hidden = ["sanitize", "man", "completions"];
+    let hidden = ["sanitize", "man", "completions", "schema"];
     let command = command().mut_args(|arg| arg.hide_env(true));
     hidden.iter().fold(command, |command, name| command.mut_subcommand(name, |command| command.hide(true)))
 }
@@ -137,22 +137,22 @@ pub(crate) fn brief_command() -> clap::Command {
 const COMMON: [&str; 19] = [
     "talosconfig",
     "context",
-    "endpoints",
     "no_talos",
     "kubeconfig",
     "kube_context",
-    "no_kubernetes",
-    "nodes",
     "expect_control_planes",
+    "expect_workers",
     "check",
     "skip",
+    "level",
+    "upgrade_talos",
+    "drain",
     "wait_timeout",
     "stable_for",
+    "policy",
     "strict",
-    "warn_only",
     "output",
     "report",
-    "evidence",
     "verbose",
 ];
 
@@ -271,8 +271,9 @@ mod tests {
         let help = brief_command().render_help().to_string();
         let lines = help.lines().count();
         assert!(lines <= 60, "{lines} lines:\n{help}");
-        for expected in ["--wait-timeout", "Exit codes: 0 healthy", "Examples:"] {
-            assert!(help.contains(expected), "{help}");
+        let uses = ["--drain", "--upgrade-talos", "--expect-workers", "--level", "--policy", "--wait-timeout"];
+        for expected in uses.into_iter().chain(["Exit codes: 0 healthy", "Examples:"]) {
+            assert!(help.contains(expected), "{expected}: {help}");
         }
         assert!(!help.contains("env:"), "{help}");
     }
@@ -289,10 +290,10 @@ mod tests {
     #[test]
     fn every_command_writes() {
         for command in [
-            Command::List { reasons: false, causes: false, output: ListOutput::Text },
-            Command::List { reasons: false, causes: false, output: ListOutput::Json },
-            Command::List { reasons: true, causes: false, output: ListOutput::Text },
-            Command::List { reasons: false, causes: true, output: ListOutput::Json },
+            Command::List { reasons: false, causes: false, output: ListOutput::Text, verbose: false },
+            Command::List { reasons: false, causes: false, output: ListOutput::Json, verbose: false },
+            Command::List { reasons: true, causes: false, output: ListOutput::Text, verbose: false },
+            Command::List { reasons: false, causes: true, output: ListOutput::Json, verbose: false },
             Command::Explain { topic: "quorum-lost".to_owned(), web: false },
             Command::Schema { upgrade_plan: false },
             Command::Schema { upgrade_plan: true },

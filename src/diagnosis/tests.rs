@@ -196,7 +196,7 @@ fn no_report_loses_a_problem() {
         let mut report = report::fixture::healthy();
         report.result = RunResult::Unhealthy;
         report.checks = checks::ALL.iter().map(|check| CheckReport::unjudged(check, Selection::Selected)).collect();
-        let mut ledger = Ledger::new(report, false);
+        let mut ledger = Ledger::new(report);
         ledger.record(&Event::Round(&round));
         let mut text = Vec::new();
         report::format::text::write(&ledger.report(), &TextStyle { verbose: true, ..TextStyle::default() }, &mut text)

@@ -38,7 +38,6 @@ pub(crate) struct Pace {
     pub(crate) attempt_timeout: Duration,
     pub(crate) stable_for: Option<Duration>,
     pub(crate) fail_fast: bool,
-    pub(crate) retry_all: bool,
     pub(crate) strict: bool,
     /// Read the logs of what has failed.
     pub(crate) logs: bool,
@@ -66,6 +65,11 @@ impl Named {
         let reason = || self.reasons.intersection(&other.reasons).next().map(|reason| reason.code());
         let requirement = || self.requirements.intersection(&other.requirements).next().map(String::as_str);
         check.or_else(reason).or_else(requirement)
+    }
+
+    /// Whether this check or this reason is named.
+    pub(crate) fn means(&self, check: CheckId, reason: Reason) -> bool {
+        self.checks.contains(&check) || self.reasons.contains(&reason)
     }
 
     fn is_empty(&self) -> bool {
@@ -152,7 +156,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             if pace.deadline.is_none() {
                 return End::OnePass;
             }
-            if !pace.retry_all && round.is_final(pace.fail_fast) {
+            if round.is_final(pace.fail_fast) {
                 return End::Final;
             }
         }

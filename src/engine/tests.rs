@@ -171,7 +171,6 @@ struct Setup {
     wait: Option<u64>,
     stable_for: Option<u64>,
     fail_fast: bool,
-    retry_all: bool,
     strict: bool,
     warn_only: bool,
     logs: bool,
@@ -185,7 +184,6 @@ const WAITING: Setup = Setup {
     wait: Some(60),
     stable_for: None,
     fail_fast: false,
-    retry_all: false,
     strict: false,
     warn_only: false,
     logs: false,
@@ -205,7 +203,6 @@ async fn run_with(setup: Setup, script: &[Said]) -> Ran {
     let pace = Pace {
         stable_for: setup.stable_for.map(Duration::from_secs),
         fail_fast: setup.fail_fast,
-        retry_all: setup.retry_all,
         strict: setup.strict,
         logs: setup.logs,
         warn_only: checks_named(setup.warn_only.then_some(CheckId::EtcdQuorum)),
@@ -249,7 +246,6 @@ pub(crate) fn pace(wait: Option<Duration>) -> Pace {
         attempt_timeout: Duration::from_secs(10),
         stable_for: None,
         fail_fast: false,
-        retry_all: false,
         strict: false,
         logs: false,
         fail_on: Named::default(),
@@ -402,8 +398,6 @@ async fn one_pass_ends_even_if_its_round_never_does() {
 async fn nothing_to_wait_for_ends_at_once() {
     let outcome = run_with(WAITING, &script(&[Said::Hopeless])).await;
     assert_eq!((outcome.end, outcome.rounds), (End::Final, 1));
-    let outcome = run_with(Setup { retry_all: true, ..WAITING }, &script(&[Said::Hopeless])).await;
-    assert_eq!(outcome.end, End::Deadline);
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,7 +56,7 @@ impl Exit {
                 "The command line cannot be understood, its options contradict each other, or `--nodes` or `--drain` names a node that this cluster does not have. The error names the option; `cluster-health --help` describes all of them."
             }
             Self::NothingChecked => {
-                "The selection (`--check`, `--skip`, `--level`, `--nodes`) matches no check that applies to this cluster. If that is intended, use `--allow-empty`."
+                "The selection (`--check`, `--skip`, `--level`, `--nodes`) matches no check that applies to this cluster. If that is intended, accept this code: `cluster-health … || [ $? -eq 4 ]`."
             }
             Self::Undetermined => {
                 "Nothing failed, but at least one check got no usable answer, so the cluster may or may not be healthy. The report names what did not answer. It is often the network of this runner: check VPN, firewall and DNS, then run again."

@@ -1,6 +1,7 @@
 //! What was decided: from options and variables to values that need no further thought. No I/O happens here.
 
 mod access;
+pub(crate) mod gone;
 mod output;
 mod pace;
 pub(crate) mod policy;
@@ -28,7 +29,7 @@ use crate::cli::{
 use crate::config::access::Access;
 use crate::config::policy::Document;
 use crate::engine::{Named, Pace};
-use crate::model::{CheckId, Fact};
+use crate::model::{CheckId, Fact, Reason};
 use crate::observe::Inquiry;
 use crate::report::format::plan;
 use crate::report::{Origin, PolicyFile, Report, Selection, Sources, Weakening};
@@ -64,10 +65,6 @@ pub(crate) struct Plan {
     pub(crate) output: Output,
     pub(crate) weakened: Vec<Weakening>,
     pub(crate) policy: Option<PolicyFile>,
-    /// A selection that checks nothing is no error.
-    pub(crate) allow_empty: bool,
-    /// Exit with 0 or 1 only.
-    pub(crate) simple_exit_codes: bool,
     /// What was typed of them.
     sources: Sources,
 }
@@ -116,9 +113,13 @@ impl Plan {
         })
         .map_err(|unknown| unknown_check(&unknown))?;
         let named = |patterns| selection::named(patterns).map_err(|unknown| unknown_reason(&unknown));
-        let fail_on = Named { requirements: policy.named.fail_on, ..named(&verdict.fail_on)? };
+        let fail_on_node_condition = fail_on_node_condition(&verdict.fail_on)?;
+        let is_other = |pattern: &&String| selection::condition(pattern).is_none();
+        let others: Vec<String> = verdict.fail_on.iter().filter(is_other).cloned().collect();
+        let fail_on = Named { requirements: policy.named.fail_on, ..named(&others)? };
         let warn_only = Named { requirements: policy.named.warn_only, ..named(&verdict.warn_only)? };
         let running: Vec<_> = selection.iter().filter(|(_, part)| part.runs()).map(|(check, _)| *check).collect();
+        gone::reports(&output.report)?;
         let output = Output::from(output);
         let mut facts = checks::facts(&running);
         // A request that only a report which is kept has a use for.
@@ -129,9 +130,7 @@ impl Plan {
         contradictions(connection, checks, &selection)?;
         stated::all_judged(args, &selection)?;
         stated::policy_judged(&asked_by_policy, &selection)?;
-        if let Some(both) = fail_on.common(&warn_only) {
-            return Err(Usage::new(format!("`{both}` cannot be in both `--fail-on` and `--warn-only`")));
-        }
+        weighed_once(&fail_on, &fail_on_node_condition, &warn_only)?;
         Ok(Self {
             start,
             access: access::access(connection),
@@ -158,7 +157,7 @@ impl Plan {
                     order: None,
                     max_unready_workers: allowance(nodes.max_unready_workers.as_deref())?,
                     require_quorum_margin: verdict.require_quorum_margin,
-                    fail_on_node_condition: fail_on_node_condition(&verdict.fail_on_node_condition)?,
+                    fail_on_node_condition,
                     k8s_endpoint: connection.k8s_endpoint.clone(),
                     deadline: wait_timeout.and_then(|wait| start.wall.checked_add(wait).ok()),
                     one_pass: wait_timeout.is_none(),
@@ -174,7 +173,6 @@ impl Plan {
                 attempt_timeout,
                 stable_for,
                 fail_fast: timing.fail_fast,
-                retry_all: timing.retry_all,
                 strict: verdict.strict,
                 logs: args.output.evidence == Some(Evidence::Logs),
                 fail_on,
@@ -185,8 +183,6 @@ impl Plan {
             output,
             weakened: weakened.into_iter().chain(policy.weakened).collect(),
             policy: policy.file,
-            allow_empty: verdict.allow_empty,
-            simple_exit_codes: verdict.simple_exit_codes,
             sources: access::sources(connection),
             selection,
         })
@@ -247,7 +243,6 @@ impl Plan {
             weakened: self.weakened.clone(),
             policy: self.policy.clone(),
             sources: self.sources.clone(),
-            junit: self.output.junit,
             ..Report::unbegun(self.start.wall, &self.selection)
         }
     }
@@ -336,12 +331,29 @@ fn of_the_upgrade(image: &str, talos: Option<&str>) -> Result<(), Usage> {
     }
 }
 
-/// What Kubernetes itself reports is not turned around.
-fn fail_on_node_condition(kinds: &[String]) -> Result<Vec<String>, Usage> {
+/// Nothing is made a failure by one option and a warning by the other.
+fn weighed_once(fail_on: &Named, conditions: &[String], warn_only: &Named) -> Result<(), Usage> {
+    if let Some(both) = fail_on.common(warn_only) {
+        return Err(Usage::new(format!("`{both}` cannot be in both `--fail-on` and `--warn-only`")));
+    }
+    match conditions.first() {
+        Some(kind) if warn_only.means(CheckId::K8sNodesConditions, Reason::NodeCondition) => Err(Usage::new(format!(
+            "`--fail-on node-condition={kind}` is also named by `--warn-only`, which makes it a warning"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The types of `--fail-on node-condition=TYPE`. What Kubernetes itself reports is not turned around.
+fn fail_on_node_condition(patterns: &[String]) -> Result<Vec<String>, Usage> {
+    let kinds: Vec<_> = patterns.iter().filter_map(|it| selection::condition(it)).map(str::to_owned).collect();
+    if kinds.iter().any(String::is_empty) {
+        return Err(Usage::new("`--fail-on node-condition=` needs the type of a node condition"));
+    }
     if kinds.iter().any(|kind| kind == "Ready") {
         return Err(Usage::new("condition `Ready` is True on a healthy node; `k8s.nodes.ready` checks it"));
     }
-    Ok(kinds.to_vec())
+    Ok(kinds)
 }
 
 fn allowance(text: Option<&str>) -> Result<Allowance, Usage> {
@@ -369,7 +381,6 @@ fn weakened(args: &RunArgs, matches: &ArgMatches) -> Vec<Weakening> {
         ("level", level),
         ("nodes", list(&nodes.nodes)),
         ("max_unready_workers", nodes.max_unready_workers.clone()),
-        ("allow_empty", switch(verdict.allow_empty)),
         ("no_talos", switch(connection.no_talos)),
         ("no_kubernetes", switch(connection.no_kubernetes)),
     ]
@@ -488,11 +499,17 @@ mod tests {
             &["--fail-on", "upgrade.room", "--drain", "w-1", "--skip", "upgrade.room"],
             &["--fail-on", "upgrade.room"],
             &["--check", "etcd.quorum,talos.time", "--level", "talos"],
-            &["--fail-on-node-condition", "KernelDeadlock", "--no-kubernetes"],
-            &["--fail-on-node-condition", "KernelDeadlock", "--level", "etcd"],
-            &["--fail-on-node-condition", "KernelDeadlock", "--skip", "k8s.nodes.conditions"],
-            &["--fail-on-node-condition", "KernelDeadlock", "--check", "k8s.dns"],
-            &["--fail-on-node-condition", "Ready"],
+            &["--fail-on", "node-condition=KernelDeadlock", "--no-kubernetes"],
+            &["--fail-on", "node-condition=KernelDeadlock", "--level", "etcd"],
+            &["--fail-on", "node-condition=KernelDeadlock", "--skip", "k8s.nodes.conditions"],
+            &["--fail-on", "node-condition=KernelDeadlock", "--check", "k8s.dns"],
+            &["--fail-on", "node-condition=KernelDeadlock", "--warn-only", "k8s.nodes"],
+            &["--fail-on", "cordoned,node-condition=KernelDeadlock", "--warn-only", "node-condition"],
+            &["--fail-on", "node-condition=Ready"],
+            &["--fail-on", "node-condition="],
+            &["--fail-on", "node-conditions=KernelDeadlock"],
+            &["--warn-only", "node-condition=KernelDeadlock"],
+            &["--report", "tap=report.tap"],
         ] {
             let matches = Cli::command().try_get_matches_from([&["cluster-health"], arguments].concat());
             if let Ok(matches) = matches {

@@ -1,10 +1,8 @@
 //! Where the result goes, and how it looks.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::cli::OutputOptions;
-use crate::report::Granularity;
 use crate::report::format::{self, Format};
 use crate::report::sink::ci::CiChoice;
 use crate::report::sink::terminal::Color;
@@ -15,10 +13,8 @@ pub(crate) struct Output {
     pub(crate) format: &'static Format,
     /// `--report`, as typed: `FORMAT=PATH` or `FORMAT=URL`.
     pub(crate) reports: Vec<String>,
-    pub(crate) junit_file: Option<PathBuf>,
     /// `--report-headers-file`.
     pub(crate) report_headers: Option<PathBuf>,
-    pub(crate) junit: Granularity,
     /// `--trace`.
     pub(crate) trace: Option<PathBuf>,
     pub(crate) termination_log: Option<PathBuf>,
@@ -28,8 +24,6 @@ pub(crate) struct Output {
     pub(crate) why: bool,
     pub(crate) color: Color,
     pub(crate) ci: CiChoice,
-    pub(crate) ascii: bool,
-    pub(crate) heartbeat: Duration,
 }
 
 impl Output {
@@ -45,9 +39,7 @@ impl From<&OutputOptions> for Output {
         Self {
             format: args.output,
             reports: args.report.clone(),
-            junit_file: args.junit_file.clone(),
             report_headers: args.report_headers_file.clone(),
-            junit: args.junit_granularity,
             trace: args.trace.clone(),
             termination_log: args.termination_log.clone(),
             quiet: args.quiet,
@@ -55,8 +47,6 @@ impl From<&OutputOptions> for Output {
             why: args.verbose > 1,
             color: args.color,
             ci: args.ci,
-            ascii: args.ascii,
-            heartbeat: args.heartbeat.0,
         }
     }
 }

@@ -168,6 +168,11 @@ pub(crate) fn named(patterns: &[String]) -> Result<Named, UnknownCheck> {
     Ok(named)
 }
 
+/// The type in `node-condition=TYPE`: of this reason, conditions of one type alone.
+pub(super) fn condition(pattern: &str) -> Option<&str> {
+    pattern.strip_prefix(Reason::NodeCondition.code())?.strip_prefix('=')
+}
+
 pub(super) fn fits(check: &Check, pattern: &str) -> bool {
     let prefix = || check.id.name().strip_prefix(pattern).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let stage = || pattern.parse() == Ok(check.stage.number()) || pattern == check.stage.name();

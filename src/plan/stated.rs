@@ -4,15 +4,15 @@
 use super::{Usage, selection};
 use crate::checks::{self, Check};
 use crate::cli::RunArgs;
-use crate::model::CheckId;
+use crate::model::{CheckId, Reason};
 use crate::report::Selection;
 
 /// Each option that demands something: its id, whether it was given, and the checks any of which judges it.
-fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 13] {
+fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 12] {
     use CheckId::{
-        EtcdTolerance, K8sControlplaneVersions, K8sNodesConditions, K8sNodesReady, K8sNodesRegistered,
-        TalosNodesExpected, TalosNodesReachable, TalosServer, TalosVersions, UpgradeDrain, UpgradeExtensions,
-        UpgradeKubernetesPath, UpgradeTalosPath,
+        EtcdTolerance, K8sControlplaneVersions, K8sNodesReady, K8sNodesRegistered, TalosNodesExpected,
+        TalosNodesReachable, TalosServer, TalosVersions, UpgradeDrain, UpgradeExtensions, UpgradeKubernetesPath,
+        UpgradeTalosPath,
     };
     let RunArgs { connection, nodes, checks, verdict, .. } = args;
     let (named, numbers): (&[_], &[_]) = if connection.no_talos {
@@ -33,7 +33,6 @@ fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 13] {
         ("upgrade_kubernetes", checks.upgrade_kubernetes.is_some(), &[UpgradeKubernetesPath]),
         ("drain", checks.drain.is_some(), &[UpgradeDrain]),
         ("require_quorum_margin", verdict.require_quorum_margin.is_some(), &[EtcdTolerance]),
-        ("fail_on_node_condition", !verdict.fail_on_node_condition.is_empty(), &[K8sNodesConditions]),
     ]
 }
 
@@ -64,8 +63,7 @@ pub(super) fn all_judged(args: &RunArgs, selection: &[(&'static Check, Selection
         return Err(usage.hint(format!("add it, in the same words: `--nodes {},{named}`", nodes.nodes.join(","))));
     }
     names_run("fail_on", &verdict.fail_on, selection)?;
-    // Who says that nothing may be left to check has said so of every name.
-    if verdict.allow_empty { Ok(()) } else { names_run("check", &checks.check, selection) }
+    names_run("check", &checks.check, selection)
 }
 
 /// All that a policy asks for is judged.
@@ -81,9 +79,9 @@ pub(super) fn policy_judged(asked: &[CheckId], selection: &[(&'static Check, Sel
 /// Of the checks that each name stands for, some run; a reason stands for those that find it.
 fn names_run(id: &str, names: &[String], selection: &[(&'static Check, Selection)]) -> Result<(), Usage> {
     for name in names {
-        let is_meant = |check: &Check| {
-            selection::fits(check, name) || check.finds.iter().any(|reason| reason.code() == name.as_str())
-        };
+        let meant = selection::condition(name).map_or(name.as_str(), |_| Reason::NodeCondition.code());
+        let is_meant =
+            |check: &Check| selection::fits(check, meant) || check.finds.iter().any(|reason| reason.code() == meant);
         let parts = || selection.iter().filter(|(check, _)| is_meant(check));
         if parts().any(|(_, part)| part.runs()) {
             continue;
@@ -110,7 +108,6 @@ fn sides(args: &RunArgs) -> Result<(), Usage> {
     }
     let of_kubernetes = [
         ("expect-kubernetes", nodes.expect_kubernetes.is_some()),
-        ("fail-on-node-condition", !verdict.fail_on_node_condition.is_empty()),
         ("upgrade-talos", checks.upgrade_talos.is_some()),
         ("upgrade-kubernetes", checks.upgrade_kubernetes.is_some()),
         ("drain", checks.drain.is_some()),
@@ -156,7 +153,7 @@ mod tests {
         ("--drain", "gone"),
         ("--image", "registry.example/installer:v1.13.0"),
         ("--require-quorum-margin", "2"),
-        ("--fail-on-node-condition", "KernelDeadlock"),
+        ("--fail-on", "node-condition=KernelDeadlock"),
     ];
 
     /// Ways to leave something out: an option that does.
@@ -177,7 +174,7 @@ mod tests {
     /// What a run with these options would see: a node that was named and is not there is asked all the same.
     fn seen(unmet: &str, way: &[&str]) -> Snapshot {
         let mut snapshot = fixture::healthy();
-        if unmet == "--fail-on-node-condition" {
+        if unmet == "--fail-on" {
             let condition = fixture::condition("KernelDeadlock", "True", "", "");
             snapshot.kube_node_mut("w-1").conditions.push(condition);
         }
@@ -213,7 +210,9 @@ mod tests {
                     }
                     Err(usage)
                         if way.iter().any(|word| {
-                            let names = |it: &str| usage.message.contains(&format!("`{it}`"));
+                            let names = |it: &str| {
+                                [format!("`{it}`"), format!("`{it} ")].iter().any(|it| usage.message.contains(it))
+                            };
                             (names(option) || needs.iter().any(|it| names(it))) && usage.message.contains(word)
                         }) =>
                     {
@@ -234,9 +233,8 @@ mod tests {
     /// Options that demand nothing of the cluster: whom to ask, what to leave out, what counts how much, when, and how it looks.
     const DEMAND_NOTHING: &str = "talosconfig cluster_name context endpoints cluster no_talos kubeconfig kube_context k8s_endpoint in_cluster \
         no_kubernetes no_kubeconfig_from_talos etcd_endpoints etcd_cacert etcd_cert etcd_key nodes max_unready_workers skip \
-        level wait_timeout interval attempt_timeout stable_for fail_fast retry_all strict warn_only allow_empty \
-        simple_exit_codes output report report_headers_file junit_file junit_granularity trace termination_log evidence quiet \
-        verbose color ci ascii heartbeat";
+        level wait_timeout interval attempt_timeout stable_for fail_fast strict warn_only \
+        output report report_headers_file trace termination_log evidence quiet verbose color ci";
 
     /// Options that name checks, of which some have to run; of a policy, all of them.
     const NAME_CHECKS: [&str; 3] = ["check", "fail_on", "policy"];
@@ -254,5 +252,6 @@ mod tests {
         let demands: BTreeSet<String> = demands.map(str::to_owned).into();
         // A second opinion states nothing that could be unmet.
         assert_eq!(demands.difference(&unmet).collect::<Vec<_>>(), ["server"]);
+        assert_eq!(unmet.difference(&demands).collect::<Vec<_>>(), ["fail_on"], "it names checks");
     }
 }

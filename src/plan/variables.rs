@@ -6,13 +6,13 @@ use std::env;
 
 use clap::CommandFactory as _;
 
-use super::Usage;
+use super::{Usage, gone};
 use crate::cli::Cli;
 use crate::config::etcd;
 use crate::observe;
 use crate::text::nearest;
 
-const PREFIX: &str = "CLUSTER_HEALTH_";
+pub(super) const PREFIX: &str = "CLUSTER_HEALTH_";
 
 /// Every variable of our name is that of an option. `set`: the names of all that are not empty.
 pub(crate) fn all_known<'a>(command: &clap::Command, set: impl IntoIterator<Item = &'a str>) -> Result<(), Usage> {
@@ -22,6 +22,9 @@ pub(crate) fn all_known<'a>(command: &clap::Command, set: impl IntoIterator<Item
     let ours: BTreeSet<&str> = set.into_iter().filter(|name| name.starts_with(PREFIX)).collect();
     let is_unknown = |name: &&&str| !known.contains(**name) && !is_of_service(name, &ours);
     let Some(name) = ours.iter().find(is_unknown) else { return Ok(()) };
+    if let Some(usage) = gone::variable(name) {
+        return Err(usage);
+    }
     let usage = Usage::new(format!("no option has the variable `{name}`"));
     // The prefix that all have in common would make anything look like anything.
     let given = name.trim_start_matches(PREFIX);

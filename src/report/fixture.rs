@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::history::{self, Happened, History};
-use super::{CheckReport, Granularity, NodeInfo, Origin, Report, RunResult, Selection, Sources, Tool, Weakening};
+use super::{CheckReport, NodeInfo, Origin, Report, RunResult, Selection, Sources, Tool, Weakening};
 use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, Explained, Seen};
 use crate::model::{
@@ -215,7 +215,6 @@ pub(crate) fn healthy_with(nodes: usize) -> Report {
         logs: Vec::new(),
         checks,
         history: History::default(),
-        junit: Granularity::Check,
         asked: Upgrade::default(),
         rollout: None,
         last_success: None,

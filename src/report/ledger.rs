@@ -33,12 +33,11 @@ pub(crate) enum Ending {
 pub(crate) struct Ledger {
     /// Shared with who writes it, which takes as long as it takes.
     report: Arc<Report>,
-    allow_empty: bool,
 }
 
 impl Ledger {
-    pub(crate) fn new(report: Report, allow_empty: bool) -> Self {
-        Self { report: Arc::new(report), allow_empty }
+    pub(crate) fn new(report: Report) -> Self {
+        Self { report: Arc::new(report) }
     }
 
     /// The report as of now.
@@ -106,7 +105,7 @@ impl Ledger {
         if let Ending::Internal(what) | Ending::Configuration(what) = ending {
             report.error = Some(what.clone());
         }
-        report.exit = exit(ending, &report.checks, self.allow_empty);
+        report.exit = exit(ending, &report.checks);
         // What the checks cannot see of an upgrade.
         let planned = report.rollout.as_ref().filter(|_| report.exit == Exit::Healthy);
         if let Some((exit, error)) = planned.and_then(|rollout| rollout.shortcoming()) {
@@ -140,7 +139,7 @@ fn enter(entry: &mut CheckReport, verdict: &Verdict, round: &Round) {
 
 /// Precedence: signal > 70 > 78 > 2 > 1 > 77 > 69 > 124 > 4 > 0. The code says what is known of the cluster; that time ran out is
 /// a field of the report. (74 is decided where files are written.)
-fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
+fn exit(ending: &Ending, checks: &[CheckReport]) -> Exit {
     let end = match ending {
         Ending::Signal(exit) => return *exit,
         Ending::Internal(_) => return Exit::Internal,
@@ -184,10 +183,10 @@ fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
         Exit::Undetermined
     } else if end != End::Healthy || !judged {
         // Nothing is known to be wrong, yet it was never seen to be right for as long as was asked.
-        if selected().next().is_none() { empty(allow_empty) } else { Exit::Deadline }
+        if selected().next().is_none() { Exit::NothingChecked } else { Exit::Deadline }
     } else if asked_for().all(|entry| entry.status == Some(Status::Skip)) {
         // Prerequisites that pass do not make up for it.
-        empty(allow_empty)
+        Exit::NothingChecked
     } else {
         Exit::Healthy
     }
@@ -197,10 +196,7 @@ fn exit(ending: &Ending, checks: &[CheckReport], allow_empty: bool) -> Exit {
 pub(crate) fn can_end_so(report: &Report) -> bool {
     let others = [End::Healthy, End::OnePass, End::Credentials, End::Final];
     let ends = if report.deadline_reached { &[End::Deadline][..] } else { &others };
-    let can_be = |wanted: Exit| {
-        let of = |allow_empty| move |end: &End| exit(&Ending::Engine(*end), &report.checks, allow_empty) == wanted;
-        ends.iter().any(of(false)) || ends.iter().any(of(true))
-    };
+    let can_be = |wanted: Exit| ends.iter().any(|end| exit(&Ending::Engine(*end), &report.checks) == wanted);
     let is_possible = match (report.complete, report.exit) {
         (false, exit) => !matches!(exit, Exit::Healthy) && result(exit) != RunResult::Healthy,
         // A file that belongs to no check.
@@ -212,16 +208,11 @@ pub(crate) fn can_end_so(report: &Report) -> bool {
     is_possible && report.result == result(report.exit)
 }
 
-/// What a stored report is worth to who reads it later. What ended a run in any other way says nothing of the cluster, and
-/// `--allow-empty` was for that run alone.
+/// What a stored report is worth to who reads it later. What ended a run in any other way says nothing of the cluster.
 pub(crate) fn gate(report: &Report) -> Exit {
     match report.exit {
         _ if !report.complete => Exit::Undetermined,
-        Exit::Healthy => match exit(&Ending::Engine(End::Healthy), &report.checks, false) {
-            Exit::Healthy => Exit::Healthy,
-            _ => Exit::Undetermined,
-        },
-        Exit::Unhealthy | Exit::Refused | Exit::Configuration | Exit::Deadline => report.exit,
+        Exit::Healthy | Exit::Unhealthy | Exit::Refused | Exit::Configuration | Exit::Deadline => report.exit,
         Exit::Undetermined
         | Exit::Usage
         | Exit::NothingChecked
@@ -242,10 +233,6 @@ fn some_endpoint_works(checks: &[CheckReport]) -> bool {
     };
     let of_endpoints = checks.iter().filter(|entry| entry.check.id == CheckId::TalosEndpoints);
     of_endpoints.flat_map(|entry| &entry.findings).any(|finding| works(&finding.outcome))
-}
-
-fn empty(allowed: bool) -> Exit {
-    if allowed { Exit::Healthy } else { Exit::NothingChecked }
 }
 
 fn is_refusal(reason: Reason) -> bool {
@@ -413,8 +400,7 @@ mod tests {
         let quorum = entry("etcd.quorum", Selection::Prerequisite, vec![("a", Outcome::Pass(None))]);
         let alarms = entry("etcd.alarms", Selection::Selected, vec![("a", Outcome::Skip("not asked".to_owned()))]);
         let checks = [quorum, alarms];
-        assert_eq!(exit(&Ending::Engine(End::Healthy), &checks, false), Exit::NothingChecked);
-        assert_eq!(exit(&Ending::Engine(End::Healthy), &checks, true), Exit::Healthy);
+        assert_eq!(exit(&Ending::Engine(End::Healthy), &checks), Exit::NothingChecked);
     }
 
     #[test]
@@ -423,7 +409,7 @@ mod tests {
         let of = |outcome| {
             let reachable = entry("talos.nodes.reachable", Selection::Selected, vec![("a", outcome)]);
             let quorum = entry("etcd.quorum", Selection::Selected, vec![("a", fail(Reason::QuorumLost))]);
-            exit(&Ending::Engine(End::Healthy), &[reachable, quorum], false)
+            exit(&Ending::Engine(End::Healthy), &[reachable, quorum])
         };
         assert_eq!(of(fail(Reason::NodeUnknown)), Exit::Usage);
         assert_eq!(of(fail(Reason::NodesContradict)), Exit::Usage);
@@ -442,7 +428,7 @@ mod tests {
         ] {
             let findings = [vec![("a", worker())], others].concat();
             let checks = [entry("talos.endpoints", Selection::Selected, findings)];
-            assert_eq!(exit(&Ending::Engine(End::OnePass), &checks, false), expected);
+            assert_eq!(exit(&Ending::Engine(End::OnePass), &checks), expected);
         }
     }
 
@@ -471,7 +457,7 @@ mod tests {
     /// A check that has changed with every round for a while, and then no longer does.
     #[test]
     fn a_round_without_news_tells_what_was_held_back() {
-        let mut ledger = Ledger::new(fixture::healthy(), false);
+        let mut ledger = Ledger::new(fixture::healthy());
         let mut record = |number: u32, at: Duration, outcome| {
             let verdicts = vec![(&fixture::REACHABLE, Verdict::whole(outcome))];
             let (snapshot, diagnoses) = (Snapshot::empty(), Vec::new());
@@ -502,9 +488,9 @@ mod tests {
         let error = || with(Outcome::problem(Problem::error(Reason::NoAnswer, "", "")));
         let pass = || with(Outcome::Pass(None));
         let skip = || with(Outcome::Skip(String::new()));
-        let of = |end, checks: &[CheckReport]| exit(&Ending::Engine(end), checks, false);
-        assert_eq!(exit(&Ending::Signal(Exit::Terminated), &[fail()], false), Exit::Terminated);
-        assert_eq!(exit(&Ending::Internal(String::new()), &[fail()], false), Exit::Internal);
+        let of = |end, checks: &[CheckReport]| exit(&Ending::Engine(end), checks);
+        assert_eq!(exit(&Ending::Signal(Exit::Terminated), &[fail()]), Exit::Terminated);
+        assert_eq!(exit(&Ending::Internal(String::new()), &[fail()]), Exit::Internal);
         assert_eq!(of(End::Credentials, &[fail()]), Exit::Configuration);
         assert_eq!(of(End::Deadline, &[refused(), error(), fail()]), Exit::Unhealthy);
         assert_eq!(of(End::Final, &[error(), refused(), pass()]), Exit::Refused);

@@ -20,7 +20,6 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use jiff::Timestamp;
 
 pub(crate) use self::view::style::TextStyle;
@@ -72,8 +71,6 @@ pub(crate) struct Report {
     pub(crate) checks: Vec<CheckReport>,
     /// What happened on the way, in order.
     pub(crate) history: history::History,
-    /// What the JUnit report tells apart.
-    pub(crate) junit: Granularity,
     /// What is about to be done to the cluster, of which stage 8 says whether it may begin.
     pub(crate) asked: Upgrade,
     /// Of `upgrade-plan`, once a round has seen it.
@@ -308,16 +305,6 @@ impl NotSelected {
     }
 }
 
-/// What is a test case of the JUnit report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Granularity {
-    /// Each check: the same names however many nodes there are
-    #[default]
-    Check,
-    /// Each check of each node, `ID [NODE]`, and each check for what belongs to no node
-    Node,
-}
-
 impl CheckReport {
     /// Before it has run.
     pub(crate) fn unjudged(check: &'static Check, selection: Selection) -> Self {
@@ -407,7 +394,6 @@ impl Report {
             logs: Vec::new(),
             checks: selection.iter().map(|(check, part)| CheckReport::unjudged(check, *part)).collect(),
             history: history::History::default(),
-            junit: Granularity::default(),
             asked: Upgrade::default(),
             rollout: None,
             last_success: None,

@@ -50,7 +50,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// Runs and reports. Never fails: whatever happens is an exit code.
 pub(crate) fn run(plan: &Plan) -> Exit {
     let options = &plan.output;
-    let wanted = wanted::parse(&options.reports, options.junit_file.as_deref(), options.format);
+    let wanted = wanted::parse(&options.reports, options.format);
     let wanted = wanted.and_then(|wanted| Ok((wanted.files, recipients(&wanted.posts)?)));
     let environment = Environment::of_process();
     let variable = |name: &str| environment.get(name);
@@ -62,11 +62,6 @@ pub(crate) fn run(plan: &Plan) -> Exit {
             complain(error, None);
             return Exit::Usage;
         }
-    };
-    let shown = |exit| match exit {
-        Exit::Healthy => exit,
-        _ if plan.simple_exit_codes => Exit::Unhealthy,
-        _ => exit,
     };
     console::set_colors_enabled_stderr(terminal::color(options.color, io::stderr().is_terminal(), ci, variable));
     if options.trace.is_some() {
@@ -99,11 +94,11 @@ pub(crate) fn run(plan: &Plan) -> Exit {
         runtime.shutdown_background();
         exit
     };
-    let ended = machine::prepare().and_then(|()| watch::watched(plan.pace.net(), &told, shown, run));
-    shown(ended.unwrap_or_else(|error| {
+    let ended = machine::prepare().and_then(|()| watch::watched(plan.pace.net(), &told, run));
+    ended.unwrap_or_else(|error| {
         complain(&format!("{error:#}"), None);
         Exit::Internal
-    }))
+    })
 }
 
 /// What a run consists of.

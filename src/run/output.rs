@@ -31,7 +31,7 @@ impl Document {
         let style = TextStyle {
             color: terminal::color(options.color, io::stdout().is_terminal(), ci, variable),
             links: terminal::links(options.color, io::stdout().is_terminal(), ci, variable),
-            ascii: terminal::ascii(options.ascii, variable),
+            ascii: terminal::ascii(variable),
             width: None,
             verbose: options.verbose,
         };

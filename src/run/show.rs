@@ -12,19 +12,20 @@ use crate::report::sink::live::{Live, LiveStyle};
 use crate::report::sink::terminal::{self, Size};
 use crate::text::lines::Lines;
 
+/// After so long without anything new, that is told.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
 /// All of them.
 pub(super) struct Show<'a> {
     told: &'a Told<'a>,
     pub(super) live: Live<Lines<io::Stderr>>,
     /// Something has changed since the files were written.
     stale: bool,
-    /// How long nothing may happen until that is told.
-    heartbeat: Duration,
 }
 
 impl<'a> Show<'a> {
     pub(super) fn new(plan: &Plan, told: &'a Told<'a>, ci: Ci, environment: &Environment) -> Self {
-        Self { told, live: live(plan, ci, environment), stale: false, heartbeat: plan.output.heartbeat }
+        Self { told, live: live(plan, ci, environment), stale: false }
     }
 
     pub(super) fn event(&mut self, event: &Event<'_>, is_shown: bool) {
@@ -44,7 +45,7 @@ impl<'a> Show<'a> {
 
     pub(super) fn tick(&mut self, elapsed: Duration) {
         self.live.tick(elapsed);
-        if self.told.heartbeat(elapsed, self.heartbeat) {
+        if self.told.heartbeat(elapsed, HEARTBEAT) {
             self.stale = true;
             self.told.follow();
         }
@@ -65,11 +66,11 @@ fn live(plan: &Plan, ci: Ci, environment: &Environment) -> Live<Lines<io::Stderr
     let variable = |name: &str| environment.get(name);
     let live = LiveStyle {
         color: terminal::color(options.color, is_terminal, ci, variable),
-        ascii: terminal::ascii(options.ascii, variable),
+        ascii: terminal::ascii(variable),
         quiet: options.quiet,
         verbose: options.verbose,
         why: options.why,
-        heartbeat: options.heartbeat,
+        heartbeat: HEARTBEAT,
         wait_timeout: plan.wait_timeout,
     };
     // What is written to the same terminal while the run goes on would tear the region apart.

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use crate::plan::variables;
+use crate::plan::{gone, variables};
 use crate::text::lines::Lines;
 use crate::text::sanitize::clean;
 
@@ -55,6 +55,9 @@ pub(crate) fn complain(message: &str, hint: Option<&str>) {
 
 /// What is wrong with the arguments. An end that is none, such as `--help`, goes its own way.
 pub(crate) fn complain_of_arguments(error: &clap::Error) {
+    if let Some(usage) = gone::typed(error) {
+        return complain(&usage.message, usage.hint.as_deref());
+    }
     let text = error.render().to_string();
     let typed: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     complain(&hosts_alone(text.strip_prefix("error: ").unwrap_or(&text), &typed), None);

@@ -58,7 +58,7 @@ impl<'a> Told<'a> {
     pub(super) fn new(plan: &'a Plan, names: &'a Names<'a>, document: Document) -> Self {
         Self {
             plan,
-            ledger: Mutex::new(Ledger::new(plan.unbegun(), plan.allow_empty)),
+            ledger: Mutex::new(Ledger::new(plan.unbegun())),
             files: Mutex::new(Reports::Named(names)),
             document: Mutex::new(Some(document)),
             progress: Mutex::default(),

@@ -195,7 +195,7 @@ pub(crate) struct Asked {
     pub(crate) max_unready_workers: Allowance,
     /// `--require-quorum-margin`.
     pub(crate) require_quorum_margin: Option<usize>,
-    /// `--fail-on-node-condition`
+    /// `--fail-on node-condition=TYPE`
     pub(crate) fail_on_node_condition: Vec<String>,
     /// `--k8s-endpoint` names another endpoint than the kubeconfig's, so certificates may differ.
     pub(crate) k8s_endpoint: Option<String>,

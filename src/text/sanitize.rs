@@ -90,7 +90,7 @@ fn truncate(text: &str, limit: usize, cut: bool) -> String {
     short
 }
 
-/// Only ASCII: for `--ascii`.
+/// Only ASCII: for a locale that has nothing else.
 pub(crate) fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

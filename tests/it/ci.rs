@@ -162,7 +162,7 @@ fn gitlab_has_no_open_section_when_the_job_is_cancelled() {
     let cluster = small();
     cluster.transport("cp-1", simulator::world::Transport::Silent);
     for (signal, expected) in [("TERM", 143), ("INT", 130)] {
-        let waits = ["--wait-timeout", "1h", "--heartbeat", "1s", "--report", "json=r.json"];
+        let waits = ["--wait-timeout", "1h", "--report", "json=r.json"];
         let (child, home) = on_gitlab(of(&cluster).args(waits)).spawn();
         crate::signals::until(|| home.path().join("r.json").exists());
         crate::signals::send(&child, signal);

@@ -32,6 +32,9 @@ pub(crate) fn program() -> Program {
     tool(env!("CARGO_BIN_EXE_cluster-health"))
 }
 
+/// A check that needs nothing but a good talosconfig: without a cluster, a run with it is healthy.
+pub(crate) const HEALTHY: [&str; 2] = ["--check", "talos.credentials"];
+
 /// Another program in the same clean environment.
 pub(crate) fn tool(path: impl AsRef<OsStr>) -> Program {
     let home = tempfile::tempdir_in(folder()).unwrap();

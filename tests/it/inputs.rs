@@ -247,8 +247,21 @@ fn a_zero_wait_is_one_full_pass() {
 fn nothing_selected() {
     let outcome = program().talosconfig(good()).args(["--skip", "*"]).run();
     assert_eq!(outcome.code, 4, "{outcome}");
-    let outcome = program().talosconfig(good()).args(["--skip", "*", "--allow-empty"]).run();
-    assert_eq!(outcome.code, 0, "{outcome}");
+}
+
+#[test]
+fn what_is_gone_names_its_replacement() {
+    let instead = "is gone: use `--report junit=PATH`";
+    for arguments in [&["--junit-file", "x"][..], &["--junit-file=x"], &["check", "--junit-file", "x"]] {
+        program().args(arguments).run().is(2, &["error: `--junit-file` ", instead]);
+    }
+    program().env("CLUSTER_HEALTH_JUNIT_FILE", "x").run().is(2, &["error: `CLUSTER_HEALTH_JUNIT_FILE` ", instead]);
+    let instead = "error: `tap` is gone: use `junit`";
+    for arguments in [&["-o", "tap"][..], &["--report", "tap=x"], &["report", "x.json", "-o", "tap"]] {
+        program().args(arguments).run().is(2, &[instead]);
+    }
+    program().env("CLUSTER_HEALTH_OUTPUT", "tap").run().is(2, &[instead]);
+    program().env("CLUSTER_HEALTH_REPORT", "tap=x").run().is(2, &[instead]);
 }
 
 #[test]

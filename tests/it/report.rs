@@ -70,7 +70,6 @@ fn a_merged_report_is_read_again() {
     ] {
         report(&[("merged.json", &merged.stdout)], &["-o", format]).is(1, &[words]);
     }
-    report(&[("merged.json", &merged.stdout)], &["-o", "tap"]).is(2, &["no place for several clusters"]);
     report(&[("a.json", &healthy)], &["-o", "ndjson"]).is(2, &["choose another format"]);
 }
 

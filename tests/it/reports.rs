@@ -1,7 +1,7 @@
 //! Streams and files: one document on stdout, valid reports whatever happens, the same code for every format.
 
 use crate::documents::{FORMATS, is_success};
-use crate::harness::{code, program, tool};
+use crate::harness::{HEALTHY, code, program, tool};
 use crate::pki::{authority, reader};
 
 /// Nobody listens on port 1 of any loopback address.
@@ -17,13 +17,11 @@ fn schema() -> jsonschema::Validator {
 #[test]
 fn the_code_is_the_same_for_every_format_and_verbosity() {
     let formats = FORMATS.map(|format| vec!["-o", format]);
-    let others = [vec!["-q"], vec!["-v"], vec!["-vv"], vec!["--color", "never", "--ascii"]];
+    let others = [vec!["-q"], vec!["-v"], vec!["-vv"], vec!["--color", "never"]];
     for arguments in formats.iter().chain(&others) {
         let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes"]).args(arguments).run();
         assert_eq!(outcome.code, 1, "{arguments:?}: {outcome}");
     }
-    let outcome = program().talosconfig(unreachable()).args(["--no-kubernetes", "--simple-exit-codes"]).run();
-    assert_eq!(outcome.code, 1, "{outcome}");
 }
 
 #[test]
@@ -56,7 +54,7 @@ fn stdout_is_one_valid_document_and_every_check_is_in_it() {
 fn files_are_written_beside_stdout() {
     let program = program().talosconfig(unreachable());
     let (json, junit) = (program.path("new/folder/r.json"), program.path("r.xml"));
-    let outcome = program.args(["--no-kubernetes", "--report", "json=new/folder/r.json", "--junit-file", "r.xml"]);
+    let outcome = program.args(["--no-kubernetes", "--report", "json=new/folder/r.json", "--report", "junit=r.xml"]);
     let home = outcome.home().to_owned();
     let (mut child, _keep) = outcome.spawn();
     assert_eq!(code(child.wait().unwrap()), 1);
@@ -74,7 +72,7 @@ fn a_file_that_a_stream_goes_to_is_no_file_of_a_report() {
     for (stream, redirection) in [("stdout", ">>"), ("stderr", "2>>")] {
         for path in ["log", &format!("/dev/{stream}")] {
             let shell = tool("sh").talosconfig(unreachable()).file("log", earlier);
-            let script = format!(r#""$@" --report tap={path} {redirection} log"#);
+            let script = format!(r#""$@" --report junit={path} {redirection} log"#);
             let program = ["-c", &script, "sh", env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes"];
             let (outcome, home) = shell.args(program).run_and_keep();
             let said = outcome.stderr.clone() + &std::fs::read_to_string(home.path().join("log")).unwrap();
@@ -98,7 +96,7 @@ fn no_report_goes_to_the_pipe_of_a_stream() {
 /// What a pipeline passes on may be the name of a branch.
 #[test]
 fn what_is_wrong_with_arguments_is_no_command_of_a_ci_system() {
-    for argument in ["--no\n::stop-commands::x", "--junit-file=a\n##vso[task.complete]/", "--report=\u{1b}[2Jx=y"] {
+    for argument in ["--no\n::stop-commands::x", "--trace=a\n##vso[task.complete]/", "--report=\u{1b}[2Jx=y"] {
         let outcome = program().args([argument]).run();
         assert_ne!(outcome.code, 0);
         let is_command =
@@ -200,11 +198,9 @@ fn what_is_read_is_no_file_of_a_report() {
 #[test]
 fn no_two_outputs_are_one_file() {
     const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
-    let healthy = ["--skip", "*", "--allow-empty", "--color=never"];
     for name in ["x", "./x", "link", "hard", "folder/x"] {
         for (one, other) in [
             (["--report", "json=x"], ["--report", "junit=NAME"]),
-            (["--report", "json=x"], ["--junit-file", "NAME"]),
             (["--report", "json=x"], ["--termination-log", "NAME"]),
             (["--report", "ndjson=x"], ["--trace", "NAME"]),
             (["--trace", "x"], ["--termination-log", "NAME"]),
@@ -217,7 +213,7 @@ fn no_two_outputs_are_one_file() {
                 if name == "hard" && !exists {
                     continue;
                 }
-                let mut program = program().talosconfig(unreachable()).args(healthy).args(one);
+                let mut program = program().talosconfig(unreachable()).args(HEALTHY).args(["--color=never"]).args(one);
                 if exists {
                     program = program.file("x", "earlier");
                     std::fs::hard_link(program.path("x"), program.path("hard")).unwrap();
@@ -252,7 +248,7 @@ fn a_link_that_appears_while_the_run_goes_on_is_not_followed() {
     ] {
         let config = unreachable();
         // Beside it, what tells that the files are open.
-        let begun = ["--report=tap=begun", "--wait-timeout=3s", "--no-kubernetes", "--color=never"];
+        let begun = ["--report=junit=begun", "--wait-timeout=3s", "--no-kubernetes", "--color=never"];
         let program = program().talosconfig(&config).args(begun);
         let out = program.path("out");
         let program = match option {
@@ -297,7 +293,7 @@ fn ndjson_on_a_full_disk_has_whole_lines() {
         for to in ["-o ndjson > out", "--report ndjson=out", "-o ndjson > out 2>&1"] {
             let shell = tool("sh").talosconfig(unreachable());
             let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\" {to}");
-            let run = [env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes", "--wait-timeout=1s", "--heartbeat=1s"];
+            let run = [env!("CARGO_BIN_EXE_cluster-health"), "--no-kubernetes", "--wait-timeout=1s"];
             let (outcome, home) = shell.args(["-c", &script, "sh"]).args(run).run_and_keep();
             let text = std::fs::read_to_string(home.path().join("out")).unwrap_or_default();
             let is_shared = to.ends_with("2>&1");
@@ -313,7 +309,7 @@ fn ndjson_on_a_full_disk_has_whole_lines() {
 
 #[test]
 fn several_reports_are_written_at_once() {
-    for (arguments, success) in [(&["--skip", "*", "--allow-empty"][..], true), (&["--no-kubernetes"], false)] {
+    for (arguments, success) in [(&HEALTHY[..], true), (&["--no-kubernetes"], false)] {
         let files = FORMATS.map(|format| format!("--report={format}=reports/{format}"));
         let (mut child, home) = program().talosconfig(unreachable()).args(arguments).args(files).spawn();
         assert_eq!(code(child.wait().unwrap()) == 0, success);
@@ -337,10 +333,8 @@ fn metrics_remember_the_last_success() {
             .find_map(|line| line.strip_prefix("cluster_health_last_success_timestamp_seconds{cluster=\"home\"} "));
         (outcome.code, last.unwrap().to_owned())
     };
-    let (bad, good) = (
-        &["--no-kubernetes", "--cluster-name", "home"][..],
-        &["--skip", "*", "--allow-empty", "--cluster-name", "home"][..],
-    );
+    let (bad, good) =
+        (&["--no-kubernetes", "--cluster-name", "home"][..], &[HEALTHY[0], HEALTHY[1], "--cluster-name", "home"][..]);
     assert_eq!(last(bad), (1, "0".to_owned()));
     let (code, healthy) = last(good);
     assert!(code == 0 && healthy != "0", "{healthy}");
@@ -371,8 +365,7 @@ fn a_closed_stdout_changes_nothing() {
 #[test]
 fn a_result_that_is_lost_is_no_success() {
     for format in FORMATS {
-        let healthy = &["--skip", "*", "--allow-empty"][..];
-        for (arguments, expected) in [(healthy, 74), (&["--no-kubernetes"], 1)] {
+        for (arguments, expected) in [(&HEALTHY[..], 74), (&["--no-kubernetes"], 1)] {
             let program = program().talosconfig(unreachable()).args(["-o", format]).args(arguments);
             let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
             let (mut child, _keep) = program.spawn_into(full);

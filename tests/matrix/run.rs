@@ -115,7 +115,7 @@ fn try_run(row: &Row) -> anyhow::Result<Seen> {
 }
 
 /// What a stored report can be shown in.
-const FORMATS: [&str; 7] = ["json", "text", "markdown", "junit", "tap", "html", "prometheus"];
+const FORMATS: [&str; 6] = ["json", "text", "markdown", "junit", "html", "prometheus"];
 
 /// `report` shows what the run itself has shown, and ends as the run has ended, as far as that says something of the cluster.
 fn is_shown_alike(judged: &Judgment, home: &Path) -> anyhow::Result<()> {

@@ -13,7 +13,7 @@ use crate::snapshot::{Gap, Lease, Node, Pod};
 pub(in crate::checks) const LEASES: Check = Check {
     id: CheckId::K8sControlplaneLeases,
     stage: Stage::ControlPlane,
-    summary: "kube-controller-manager and kube-scheduler each have an instance that leads",
+    summary: "kube-controller-manager and kube-scheduler each have a leader",
     explain: "Reads the leases kube-controller-manager and kube-scheduler in kube-system. One instance of each holds its lease \
 and renews it every two seconds; only that one is active. Instances that run but do not lead pass every other check while \
 nothing is scheduled and no controller acts. A lease that looks stale is read again before it counts.\n\n\

@@ -19,7 +19,7 @@ use crate::text::some;
 pub(in crate::checks) const SYSTEM: Check = Check {
     id: CheckId::K8sSystem,
     stage: Stage::Nodes,
-    summary: "every other workload of kube-system and of the network plugin, and every CSI driver, is available",
+    summary: "the other workloads of kube-system, the network plugin and CSI drivers are available",
     explain: "Reads the DaemonSets, Deployments and StatefulSets of kube-system and of the namespaces of the \
 network plugin. Cilium, Antrea, Calico (with and without its operator), Canal, flannel, kube-router, Kube-OVN, \
 Multus, OVN-Kubernetes and Weave Net are recognized by their DaemonSets in any namespace. Any other plugin is \

@@ -29,7 +29,7 @@ pub(in crate::checks) const AFTER: &[CheckId] = &[
 pub(in crate::checks) const VERSIONS: Check = Check {
     id: CheckId::K8sControlplaneVersions,
     stage: Stage::ControlPlane,
-    summary: "the versions of control plane, kubelets and kube-proxy are compatible, and are the expected ones",
+    summary: "the components of Kubernetes have compatible, expected versions",
     explain: "Reads the versions of kube-apiserver, kube-controller-manager and kube-scheduler from the images of their static \
 pods, that of each kubelet from its Node object, and that of each kube-proxy from its pod. With --no-talos, `GET /version` tells the \
 version of the API server if no image does. Compares them with Kubernetes' version skew policy. API servers are at \

@@ -14,7 +14,7 @@ use crate::text::some;
 pub(in crate::checks) const NETWORK: Check = Check {
     id: CheckId::TalosNodesNetwork,
     stage: Stage::Readiness,
-    summary: "every machine has an address, outbound connectivity, a hostname and its network files",
+    summary: "every machine has an address, connectivity, a hostname and network files",
     explain: "Reads the network status of each machine: whether it has an address, outbound connectivity (a default route or, \
 if configured, successful probes), a hostname, and the files `/etc/hosts` and `/etc/resolv.conf`. Services wait for all of \
 these, so a machine without one of them does not finish booting. A machine that loses one later keeps running for a while \

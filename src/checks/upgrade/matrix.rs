@@ -13,7 +13,7 @@ use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Severity, Stage, Tar
 pub(in crate::checks) const MATRIX: Check = Check {
     id: CheckId::UpgradeMatrix,
     stage: Stage::Upgrade,
-    summary: "Talos and Kubernetes support each other in every version that the upgrade passes through",
+    summary: "Talos and Kubernetes support each other in every version of the upgrade",
     explain: "Runs with `--upgrade-talos` or `--upgrade-kubernetes`. Each minor version of Talos supports about six of \
 Kubernetes. The new version of one has to support the current version of the other on every machine. With both options, the \
 two new versions have to support each other, and one of the two orders has to work; the report shows which.\n\n\

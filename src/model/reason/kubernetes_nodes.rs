@@ -29,7 +29,7 @@ pub(super) const NODE_CONDITION: Text = Text {
         DESCRIBE_NODE,
         Look("talosctl -n NODE dmesg"),
         Do(
-            "The reason and the message of the condition describe the problem. To make it a failure, use `--fail-on-node-condition TYPE`.",
+            "The reason and the message of the condition describe the problem. To make it a failure, use `--fail-on node-condition=TYPE`.",
         ),
     ],
 };

@@ -18,7 +18,7 @@ use crate::report::merged::{Overview, Row, is_brief};
 use crate::report::view::style::TextStyle;
 use crate::report::view::wording::skip_reason;
 use crate::report::view::{grid, hints};
-use crate::report::{CheckReport, Granularity, NodeInfo, Readiness, Report, Selection, Tool as Made};
+use crate::report::{CheckReport, NodeInfo, Readiness, Report, Selection, Tool as Made};
 use crate::snapshot::Upgrade;
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::{clean, log_lines};
@@ -146,9 +146,6 @@ pub(crate) struct Document<'a> {
     /// How checks changed from round to round, the last 1000 changes. Absent after a single round.
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<Many<'a, Change>>,
-    /// node: test cases of the JUnit report were one per node.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    junit_granularity: Option<&'static str>,
     /// When an earlier run was healthy, by the metrics file that this run replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_success: Option<Timestamp>,
@@ -753,7 +750,6 @@ pub(super) fn document(report: &Report) -> Document<'_> {
         checks: Many::of(|| report.checks.iter().map(|check| entry(check, report))),
         asked: (report.asked != Upgrade::default()).then(|| asked(&report.asked)),
         history: (report.rounds > 1).then(|| Many::of(|| changes(report))),
-        junit_granularity: (report.junit == Granularity::Node).then_some("node"),
         last_success: report.last_success,
         brief: None,
     }

@@ -4,7 +4,6 @@
 //! everything is in the body. Names have nothing volatile in them, because branches are compared by them. Types are
 //! namespaced, because GitLab's parser casts some plain words.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::report::view::index::Index;
 use crate::report::view::problems;
 use crate::report::view::verdict::{line, tally};
 use crate::report::view::wording::skip_reason;
-use crate::report::{CheckReport, Granularity, Report, RunResult, TextStyle, Trouble};
+use crate::report::{CheckReport, Report, RunResult, TextStyle, Trouble};
 use crate::text::joined;
 use crate::text::sanitize::clean;
 
@@ -81,11 +80,8 @@ fn suites(report: &Report) -> Vec<TestSuite> {
         for check in report.checks.iter().filter(|check| check.check.stage == stage) {
             if is_of_requirements(check) {
                 suite.add_test_cases(cases_of_requirements(check, &index));
-                continue;
-            }
-            match report.junit {
-                Granularity::Check => drop(suite.add_test_case(case_of(check, &index, false))),
-                Granularity::Node => drop(suite.add_test_cases(cases_of_nodes(check, &index))),
+            } else {
+                suite.add_test_case(case_of(check, &index, false));
             }
         }
         // Jenkins and others stumble over a suite without cases.
@@ -165,7 +161,10 @@ fn is_of_requirements(check: &CheckReport) -> bool {
 /// A case for each requirement of the policy, by its own name.
 fn cases_of_requirements(check: &CheckReport, report: &Index<'_>) -> Vec<TestCase> {
     let of_one = |finding: &Finding| {
-        let part = part(check, vec![finding.clone()]);
+        // Without the findings of all others, which each would take along.
+        let bare = CheckReport { findings: Shared::default(), ..check.clone() };
+        let status = Some(finding.outcome.status());
+        let part = CheckReport { status, findings: vec![finding.clone()].into(), flapped: false, ..bare };
         let mut case = case_of(&part, report, true);
         case.name = clean(&finding.target.name).into();
         case
@@ -173,52 +172,16 @@ fn cases_of_requirements(check: &CheckReport, report: &Index<'_>) -> Vec<TestCas
     check.findings.iter().map(of_one).collect()
 }
 
-/// The check, as far as these findings are concerned.
-fn part(check: &CheckReport, findings: Vec<Finding>) -> CheckReport {
-    let status = findings.iter().map(|finding| finding.outcome.status()).max();
-    // Without the findings of all others, which each would take along.
-    let bare = CheckReport { findings: Shared::default(), ..check.clone() };
-    CheckReport { status, findings: findings.into(), flapped: false, ..bare }
-}
-
-/// A case for each node, and one for what else there is. A check of which nothing is known is one case, as ever.
-fn cases_of_nodes(check: &CheckReport, report: &Index<'_>) -> Vec<TestCase> {
-    let part = |findings: Vec<Finding>| part(check, findings);
-    let (of_nodes, others): (Vec<_>, Vec<_>) =
-        check.findings.iter().cloned().partition(|finding| finding.target.kind == Kind::Node);
-    let mut nodes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
-    for finding in of_nodes {
-        nodes.entry(clean(&finding.target.name)).or_default().push(finding);
-    }
-    let parts: BTreeMap<_, _> = nodes.into_iter().map(|(node, findings)| (node, part(findings))).collect();
-    let worst = parts.values().filter_map(|part| part.status).max();
-    // Where no node is as bad as the check, the check itself has to show why.
-    let own = if worst == Some(check.shown_status()) {
-        // That it relapsed is told of it, and no node's fault.
-        let rest = part(others);
-        let status = rest.status.or(Some(Status::Pass).filter(|_| check.flapped));
-        status.map(|status| CheckReport { status: Some(status), flapped: check.flapped, ..rest })
-    } else {
-        Some(check.clone())
-    };
-    let named = |(node, part): (String, CheckReport)| {
-        let mut case = case_of(&part, report, true);
-        case.name = format!("{} [{node}]", check.check.id).into();
-        case
-    };
-    own.iter().map(|own| case_of(own, report, false)).chain(parts.into_iter().map(named)).collect()
-}
-
-/// `of_node`: a part of the check, whose consequences are told by the check itself.
-fn case_of(check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCase {
+/// `is_part`: one requirement of several, whose consequences are none of the check's.
+fn case_of(check: &CheckReport, report: &Index<'_>, is_part: bool) -> TestCase {
     let status = check.shown_status();
-    let mut case = TestCase::new(check.check.id.name(), case_status(check, report, of_node));
+    let mut case = TestCase::new(check.check.id.name(), case_status(check, report, is_part));
     case.set_classname(format!("cluster-health.{}", check.check.stage.name()));
     case.set_time(took(check, report));
     let mut notes = Vec::new();
     if status == Status::Warn {
         notes.push(format!("warning: {}", short(check, report, Severity::Warn)));
-        notes.push(problems::body(check, report, !of_node));
+        notes.push(problems::body(check, report, !is_part));
     }
     if check.flapped {
         notes.push("it passed before, but later did not".to_owned());
@@ -238,7 +201,7 @@ fn took(check: &CheckReport, report: &Index<'_>) -> Duration {
     }
 }
 
-fn case_status(check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCaseStatus {
+fn case_status(check: &CheckReport, report: &Index<'_>, is_part: bool) -> TestCaseStatus {
     if check.is_unjudged() {
         let (kind, text) = match report.result {
             RunResult::Interrupted => ("interrupted", "the run was interrupted before a complete round checked it"),
@@ -251,15 +214,15 @@ fn case_status(check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCa
         Status::Pass | Status::Warn => TestCaseStatus::success(),
         Status::Skip => skipped(&skip_reason(check).unwrap_or_else(|| "not applicable".to_owned())),
         Status::Blocked => skipped(&format!("not run: blocked by {}", joined(check.blocked_by()))),
-        Status::Error => found(NonSuccessKind::Error, "undetermined", check, report, of_node),
-        Status::Fail if report.deadline_reached => found(NonSuccessKind::Failure, "timeout", check, report, of_node),
-        Status::Fail => found(NonSuccessKind::Failure, "unhealthy", check, report, of_node),
+        Status::Error => found(NonSuccessKind::Error, "undetermined", check, report, is_part),
+        Status::Fail if report.deadline_reached => found(NonSuccessKind::Failure, "timeout", check, report, is_part),
+        Status::Fail => found(NonSuccessKind::Failure, "unhealthy", check, report, is_part),
     }
 }
 
-fn found(kind: NonSuccessKind, class: &str, check: &CheckReport, report: &Index<'_>, of_node: bool) -> TestCaseStatus {
+fn found(kind: NonSuccessKind, class: &str, check: &CheckReport, report: &Index<'_>, is_part: bool) -> TestCaseStatus {
     let severity = if kind == NonSuccessKind::Error { Severity::Error } else { Severity::Fail };
-    let mut body = problems::body(check, report, !of_node);
+    let mut body = problems::body(check, report, !is_part);
     if body.is_empty() {
         body = format!("{}: no result, which does not count as a pass", check.check.id);
     }

@@ -7,7 +7,6 @@ mod markdown;
 pub(crate) mod ndjson;
 pub(crate) mod plan;
 pub(crate) mod prometheus;
-mod tap;
 pub(crate) mod text;
 
 use std::fmt;
@@ -36,7 +35,7 @@ pub(crate) struct Format {
     write: fn(&Report, &TextStyle, &mut dyn io::Write) -> io::Result<()>,
     /// What a receiver is sent, where that is another document than a file has.
     post: Option<fn(&Report, &mut dyn io::Write) -> io::Result<()>>,
-    /// The same of several clusters, where the format has a place for them.
+    /// The same of several clusters, unless it follows one run.
     merged: Option<WriteMerged>,
 }
 
@@ -86,17 +85,6 @@ pub(crate) static JUNIT: Format = Format {
     merged: Some(junit::write_merged),
 };
 
-pub(crate) static TAP: Format = Format {
-    name: "tap",
-    about: "TAP 14 for test harnesses",
-    media_type: "text/x-tap",
-    extension: "tap",
-    grow: None,
-    write: |report, _, out| tap::write(report, out),
-    post: None,
-    merged: None,
-};
-
 pub(crate) static MARKDOWN: Format = Format {
     name: "markdown",
     about: "For step summaries, merge requests and issues",
@@ -131,7 +119,7 @@ pub(crate) static PROMETHEUS: Format = Format {
 };
 
 /// All, in the order in which they are listed.
-pub(crate) static ALL: [&Format; 8] = [&TEXT, &JSON, &NDJSON, &JUNIT, &TAP, &MARKDOWN, &HTML, &PROMETHEUS];
+pub(crate) static ALL: [&Format; 7] = [&TEXT, &JSON, &NDJSON, &JUNIT, &MARKDOWN, &HTML, &PROMETHEUS];
 
 /// The format of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Format> {
@@ -144,7 +132,7 @@ impl Format {
         self.in_lines(out, |out| (self.write)(report, style, out))
     }
 
-    /// Several clusters. `None`: the format is of one alone.
+    /// Several clusters. `None`: the format follows one run.
     pub(crate) fn write_merged(
         &self,
         overview: &Overview<'_>,

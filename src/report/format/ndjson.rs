@@ -99,7 +99,7 @@ enum Body<'a> {
     },
     Heartbeat {
         round: u32,
-        /// heartbeat: checks that are not fine. Nothing else has happened for as long as --heartbeat.
+        /// heartbeat: checks that are not fine. Nothing else has happened for 30 s.
         pending: Vec<&'static str>,
     },
     /// the last line; without it the run did not come to its end

@@ -15,7 +15,7 @@ use super::format::json;
 use super::history::History;
 use super::view::grid::{self, Grid};
 use super::view::wording::{count, skip_reason};
-use super::{CheckReport, Granularity, Report, ledger};
+use super::{CheckReport, Report, ledger};
 use crate::model::{Exit, Finding, Kind, Outcome, Stage, Status, Target};
 use crate::text::duration::human;
 use crate::text::sanitize::clean;
@@ -105,7 +105,6 @@ fn reduced(mut report: Report) -> Report {
     }
     report.sources.nodes = Vec::new().into();
     report.history = History::default();
-    report.junit = Granularity::Check;
     report
 }
 

@@ -35,13 +35,13 @@ pub(crate) fn color(flag: Color, terminal: bool, ci: Ci, env: impl Fn(&str) -> O
     }
 }
 
-/// Whether only ASCII is shown: because it was asked for, or because the locale says that there is nothing else. Where no locale
-/// is set at all, as in most containers, whoever reads the log has one.
-pub(crate) fn ascii(flag: bool, env: impl Fn(&str) -> Option<String>) -> bool {
+/// Whether only ASCII is shown, because the locale says that there is nothing else. Where no locale is set at all, as in most
+/// containers, whoever reads the log has one.
+pub(crate) fn ascii(env: impl Fn(&str) -> Option<String>) -> bool {
     let locale =
         ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| env(name).filter(|value| !value.is_empty()));
     let is_utf8 = |locale: String| locale.to_ascii_lowercase().replace('-', "").contains("utf8");
-    flag || !locale.is_none_or(is_utf8)
+    !locale.is_none_or(is_utf8)
 }
 
 /// Whether stderr may be redrawn: only on a terminal that can, and not in CI, whose logs keep every frame.
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_locale_that_is_not_utf_8_has_ascii_only() {
-        let ascii = |variables: &[(&str, &str)]| ascii(false, |name| value(variables, name));
+        let ascii = |variables: &[(&str, &str)]| ascii(|name| value(variables, name));
         for plain in ["C", "POSIX", "en_US", "de_DE.ISO-8859-1", "ja_JP.eucJP"] {
             assert!(ascii(&[("LC_ALL", plain)]), "{plain}");
         }
@@ -135,6 +135,5 @@ mod tests {
         assert!(!ascii(&[]));
         assert!(ascii(&[("LC_ALL", "C"), ("LANG", "C.UTF-8")]), "the first that is set counts");
         assert!(!ascii(&[("LC_ALL", ""), ("LC_CTYPE", "C.UTF-8"), ("LANG", "C")]));
-        assert!(super::ascii(true, |_| None), "it was asked for");
     }
 }

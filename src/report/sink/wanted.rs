@@ -33,10 +33,10 @@ impl fmt::Debug for Posted {
     }
 }
 
-/// Reads `--report FORMAT=PATH|URL` and `--junit-file PATH`. The error is a usage error.
+/// Reads `--report FORMAT=PATH|URL`. The error is a usage error.
 ///
 /// `-` is stdout, which has one document: the format of `--output`, and nothing is added by asking for it twice.
-pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: &Format) -> Result<Reports, String> {
+pub(crate) fn parse(reports: &[String], output: &Format) -> Result<Reports, String> {
     let mut wanted = Reports::default();
     // The parts of a URL that a comma or a missing name has torn apart are as secret as the whole.
     let is_secret = reports.iter().any(|argument| argument.contains("://"));
@@ -71,9 +71,6 @@ pub(crate) fn parse(reports: &[String], junit_file: Option<&Path>, output: &Form
             None => return Err(format!("`{argument}` is not FORMAT=PATH, such as `json=report.json`")),
         }
     }
-    if let Some(path) = junit_file {
-        add(&format::JUNIT, path)?;
-    }
     Ok(wanted)
 }
 
@@ -92,7 +89,7 @@ mod tests {
 
     fn parsed(arguments: &[&str], output: &Format) -> Result<Reports, String> {
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        parse(&arguments, None, output)
+        parse(&arguments, output)
     }
 
     #[test]
@@ -120,8 +117,6 @@ mod tests {
             let wanted = parsed(&[&format!("json={path}")], &format::TEXT).unwrap();
             assert!(wanted.posts.is_empty() && wanted.files[0].path == Path::new(path), "{path}");
         }
-        let junit = parse(&[], Some(Path::new("https://r.example")), &format::TEXT).unwrap();
-        assert_eq!((junit.posts[0].format, junit.files.len()), (&format::JUNIT, 0));
     }
 
     #[test]

@@ -17,8 +17,8 @@ use crate::report::history::{Entry, Happened, History, Omitted};
 use crate::report::merged::{Member, Merged};
 use crate::report::view::wording::not_selected;
 use crate::report::{
-    CheckReport, Granularity, NodeInfo, NotSelected, Origin, PolicyFile, Readiness, Report, RunResult, Selection,
-    Sources, Tool, Weakening,
+    CheckReport, NodeInfo, NotSelected, Origin, PolicyFile, Readiness, Report, RunResult, Selection, Sources, Tool,
+    Weakening,
 };
 use crate::snapshot::logs::{Log, Source, Tail};
 use crate::snapshot::{Gap, GapKind, Upgrade};
@@ -70,7 +70,6 @@ pub(super) struct Document {
     asked: Asked,
     #[serde(default)]
     history: Vec<Change>,
-    junit_granularity: Option<String>,
     last_success: Option<Timestamp>,
     brief: Option<Brief>,
 }
@@ -410,10 +409,6 @@ impl Document {
             logs: self.evidence.iter().map(LogEntry::tail).collect(),
             checks: entries,
             history: self.history.iter().map(Change::entry).collect::<Result<History, _>>().map_err(known)?,
-            junit: match self.junit_granularity.as_deref() {
-                Some("node") => Granularity::Node,
-                _ => Granularity::Check,
-            },
             asked: Upgrade {
                 talos: text(self.asked.talos.as_ref()),
                 kubernetes: text(self.asked.kubernetes.as_ref()),

@@ -58,21 +58,6 @@ fn junit_interrupted() {
 }
 
 #[test]
-fn tap_diagnosed() {
-    insta::assert_snapshot!(versionless(&format::TAP, &fixture::diagnosed()));
-}
-
-#[test]
-fn tap_interrupted() {
-    insta::assert_snapshot!(versionless(&format::TAP, &fixture::interrupted()));
-}
-
-#[test]
-fn tap_configuration() {
-    insta::assert_snapshot!(versionless(&format::TAP, &fixture::configuration()));
-}
-
-#[test]
 fn markdown_diagnosed() {
     insta::assert_snapshot!(versionless(&format::MARKDOWN, &fixture::diagnosed()));
 }

@@ -151,7 +151,7 @@ fn no_secret_is_in_any_document() {
 }
 
 /// By what they are meant for, whichever format it is that would fall for it.
-pub(crate) const INJECTIONS: [(&str, &str); 19] = [
+pub(crate) const INJECTIONS: [(&str, &str); 17] = [
     ("control characters", "a\0b\u{7}\u{8}c\r\nd\te\u{7f}\u{85}"),
     ("a terminal", "\u{1b}[31mowned\u{1b}[0m\u{1b}]0;title\u{7}\u{9b}2J"),
     ("the direction of text", "\u{202e}denwo\u{2066}x\u{200b}"),
@@ -164,8 +164,6 @@ pub(crate) const INJECTIONS: [(&str, &str); 19] = [
     ("mentions", "@everyone @org/team #1 !1 owner/repo#2 GH-3"),
     ("code", "```\n# owned\n```` ~~~ `owned` \\` $x$"),
     ("tables", "a|b\\|c\\\\|d\n| --- |"),
-    ("directives of TAP", "owned # SKIP owned # TODO owned \\# SKIP"),
-    ("blocks of TAP", "---\n...\nok 1 - owned\n  ...\nBail out! owned\n1..0"),
     ("YAML", "*a &b !c {d: e} [f] 'g' \"h\" - i: j # k"),
     ("XML", "]]></failure><testcase name=\"owned\"/><!-- &amp; '"),
     ("metrics", "a\"} 1\ncluster_health_healthy 1\n# TYPE owned gauge\\"),
@@ -214,7 +212,6 @@ fn form(format: &Format, text: &str) -> Vec<String> {
         "json" => vec![without_words(serde_json::from_str(text).unwrap()).to_string()],
         "ndjson" => text.lines().map(|line| without_words(serde_json::from_str(line).unwrap()).to_string()).collect(),
         "junit" => junit(text),
-        "tap" => tap(text),
         "markdown" => markdown(text),
         "html" => html(text),
         "prometheus" => prometheus(text),
@@ -245,35 +242,6 @@ fn junit(text: &str) -> Vec<String> {
         quick_junit::TestCaseStatus::Skipped { .. } => "skipped",
     };
     cases.map(|case| format!("{:?} {:?} {}", case.classname, case.name, status(case))).collect()
-}
-
-/// Of each point the status, the directive and its YAML block; nothing else may be there.
-fn tap(text: &str) -> Vec<String> {
-    let mut lines = text.lines().peekable();
-    assert_eq!(lines.next(), Some("TAP version 14"));
-    let plan: usize = lines.next().unwrap().strip_prefix("1..").unwrap().parse().unwrap();
-    let mut form = Vec::new();
-    while let Some(line) = lines.next() {
-        if line.starts_with("# ") {
-            continue;
-        }
-        let (status, rest) = line.split_once("ok ").unwrap();
-        assert!(matches!(status, "" | "not "), "{line}");
-        let number: usize = rest.split(' ').next().unwrap().parse().unwrap();
-        assert_eq!(number, form.len() + 1);
-        let directive = rest.split_once(" # ").map(|(_, directive)| directive.split(' ').next().unwrap());
-        let mut block = String::new();
-        if lines.next_if_eq(&"  ---").is_some() {
-            for line in lines.by_ref().take_while(|line| *line != "  ...") {
-                block.push_str(line.strip_prefix("  ").unwrap());
-                block.push('\n');
-            }
-        }
-        let block: Value = serde_yaml::from_str(&block).unwrap();
-        form.push(format!("{status} {number} {directive:?} {}", without_words(block)));
-    }
-    assert_eq!(form.len(), plan);
-    form
 }
 
 /// All that stands in tags, which is nothing that others write. How often it does depends on which commands may be pasted.

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus};
 
-use super::super::{Granularity, Report, fixture, format};
+use super::super::{Report, fixture, format};
 use super::hostile::hostile;
-use super::sizes::Size;
 use super::{json_of, shown};
 use crate::checks::{self};
-use crate::model::{CheckId, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Target};
+use crate::model::{Outcome, Problem, Reason, Severity, Stage, Status, Target};
 use crate::text::sanitize::{LIMIT, clean};
 
 fn xml(report: &Report) -> String {
@@ -79,86 +78,33 @@ fn says_why_in_the_message() {
 fn a_title_is_no_finding() {
     let mut warnings = 0;
     for (name, report) in reports() {
-        for granularity in [Granularity::Check, Granularity::Node] {
-            let report = Report { junit: granularity, ..report.clone() };
-            let said = |check: &crate::report::CheckReport| xml(&report).contains(&clean(check.check.summary));
-            let loud = report.checks.iter().find(|check| said(check));
-            assert!(loud.is_none(), "{name}: {:?}", loud.map(|check| check.check.summary));
-            for case in cases(&parsed(&report)) {
-                let Some(text) = case.system_out.as_ref().filter(|it| it.as_str().starts_with("warning: ")) else {
-                    continue;
-                };
-                let check = report.checks.iter().find(|it| case.name.as_str().starts_with(it.check.id.name())).unwrap();
-                let first = text.as_str().lines().next().unwrap();
-                let found = |(target, _): (&Target, &Problem)| first.contains(&clean(&target.to_string()));
-                assert!(check.problems_of(Severity::Warn).any(found), "{name}: {first}");
-                warnings += 1;
-            }
+        let said = |check: &crate::report::CheckReport| xml(&report).contains(&clean(check.check.summary));
+        let loud = report.checks.iter().find(|check| said(check));
+        assert!(loud.is_none(), "{name}: {:?}", loud.map(|check| check.check.summary));
+        for case in cases(&parsed(&report)) {
+            let Some(text) = case.system_out.as_ref().filter(|it| it.as_str().starts_with("warning: ")) else {
+                continue;
+            };
+            let check = report.checks.iter().find(|it| case.name.as_str() == it.check.id.name()).unwrap();
+            let first = text.as_str().lines().next().unwrap();
+            let found = |(target, _): (&Target, &Problem)| first.contains(&clean(&target.to_string()));
+            assert!(check.problems_of(Severity::Warn).any(found), "{name}: {first}");
+            warnings += 1;
         }
     }
     assert!(warnings > 0);
 }
 
-/// Nothing is lost: as many nodes fail as the check names, and every check is there.
-#[test]
-fn a_case_for_each_node() {
-    for (name, report) in reports() {
-        let of_nodes = Report { junit: Granularity::Node, ..report.clone() };
-        let (checks, nodes) = (parsed(&report), parsed(&of_nodes));
-        for case in cases(&checks) {
-            let id = case.name.as_str();
-            let parts: Vec<_> = cases(&nodes)
-                .filter(|part| part.name.as_str() == id || part.name.as_str().starts_with(&format!("{id} [")))
-                .collect();
-            let is_bad = |case: &TestCase| matches!(case.status, TestCaseStatus::NonSuccess { .. });
-            assert!(!parts.is_empty(), "{name}: {id}");
-            assert_eq!(parts.iter().any(|part| is_bad(part)), is_bad(case), "{name}: {id}");
-        }
-        assert!(keys(&of_nodes).len() >= keys(&report).len(), "{name}");
-    }
-    let large = parsed(&Report { junit: Granularity::Node, ..fixture::large(40, 7) });
-    let failed =
-        cases(&large).filter(|case| said(case).is_some() && case.name.as_str().starts_with("talos.nodes.reachable ["));
-    assert_eq!(failed.count(), 7);
-}
-
 /// It was fine, then not, and in the end it is: a note, and no error.
 #[test]
 fn who_relapsed_and_is_well_has_no_error() {
-    let mut report = Report { junit: Granularity::Node, ..fixture::large(3, 0) };
+    let mut report = fixture::large(3, 0);
     report.checks[0].flapped = true;
     let parsed = parsed(&report);
     let id = report.checks[0].check.id;
     let own = cases(&parsed).find(|case| case.name.as_str() == id.name()).unwrap();
     assert!(matches!(own.status, TestCaseStatus::Success { .. }));
     assert!(own.system_out.as_ref().unwrap().as_str().contains("passed before"));
-}
-
-/// A cause that a thousand nodes have in common is no thousand lines in each of their cases.
-#[test]
-fn a_node_is_not_told_of_what_others_suffer() {
-    let mut report = Report { junit: Granularity::Node, ..fixture::large(300, 300) };
-    for check in report.checks.iter_mut().filter(|check| check.check.id == "k8s.nodes.ready") {
-        for finding in &mut check.findings {
-            if let Outcome::Problem(problem) = &mut finding.outcome {
-                problem.explained_by = Some(CheckId::TalosNodesReachable);
-            }
-        }
-    }
-    let longest = cases(&parsed(&report)).filter_map(said).map(|(_, _, text)| text.len()).max().unwrap();
-    assert!(longest < 1000, "{longest} bytes");
-}
-
-#[test]
-fn a_status_that_no_node_shows_is_shown_by_the_check() {
-    let mut report = Report { junit: Granularity::Node, ..fixture::large(3, 0) };
-    let check =
-        report.checks.iter_mut().find(|check| check.findings.iter().any(|it| it.target.kind == Kind::Node)).unwrap();
-    check.status = Some(Status::Error);
-    let id = check.check.id;
-    let parsed = parsed(&report);
-    let own = cases(&parsed).find(|case| case.name.as_str() == id.name()).unwrap();
-    assert!(matches!(own.status, TestCaseStatus::NonSuccess { kind: NonSuccessKind::Error, .. }));
 }
 
 /// Jenkins and others stumble over a suite without cases.
@@ -329,15 +275,6 @@ fn a_thousand_nodes_are_less_than_five_mebibytes_and_none_that_fails_is_left_out
         for node in report.sources.nodes.iter().take(bad) {
             assert!(text.contains(&node.name), "{bad} of 1000 are down, {} is not named", node.name);
         }
-    }
-}
-
-#[test]
-fn a_case_for_each_of_a_thousand_nodes_is_less_than_five_mebibytes() {
-    for failures in [0, 500] {
-        let report = Report { junit: Granularity::Node, ..Size { nodes: 1000, failures }.report() };
-        let (size, cases) = (xml(&report).len(), cases(&parsed(&report)).count());
-        assert!(size < 5 << 20 && cases > 10_000, "{failures} of 1000 are in trouble: {size} bytes, {cases} cases");
     }
 }
 

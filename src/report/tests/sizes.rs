@@ -109,7 +109,7 @@ fn report_of(snapshot: Snapshot, is_healthy: bool) -> Report {
     let selection: Vec<_> = judged.iter().map(|check| (*check, Selection::Selected)).collect();
     let wait_timeout = Some(Duration::from_secs(300));
     let report = Report { wait_timeout, ..Report::unbegun("2026-11-21T03:00:00Z".parse().unwrap(), &selection) };
-    let mut ledger = Ledger::new(report, false);
+    let mut ledger = Ledger::new(report);
     let (rounds, took, end) = if is_healthy {
         (1, Duration::from_millis(700), End::Healthy)
     } else {

@@ -64,7 +64,8 @@ fn only_credentials_are_judged_before_anybody_is_asked() {
 #[test]
 fn every_list_shows_the_graph() {
     let mut out = Vec::new();
-    commands::run(&Command::List { reasons: false, causes: false, output: ListOutput::Json }, &mut out).unwrap();
+    commands::run(&Command::List { reasons: false, causes: false, output: ListOutput::Json, verbose: false }, &mut out)
+        .unwrap();
     let listed: Vec<BTreeMap<String, serde_json::Value>> = serde_json::from_slice(&out).unwrap();
     for (check, listed) in ALL.iter().zip(&listed) {
         let names = |ids: &[CheckId]| serde_json::to_value(ids.iter().map(|id| id.name()).collect::<Vec<_>>()).unwrap();

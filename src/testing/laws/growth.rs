@@ -76,7 +76,7 @@ fn report(round: &Round) -> Report {
     let cli = Cli::from_arg_matches(&matches).unwrap();
     let start = Start { instant: Instant::now(), wall: Timestamp::UNIX_EPOCH };
     let plan = Plan::decide(&cli.run, &matches, None, start).unwrap();
-    let mut ledger = Ledger::new(plan.unbegun(), false);
+    let mut ledger = Ledger::new(plan.unbegun());
     ledger.record(&Event::Round(round));
     (*ledger.conclude(&Ending::Engine(End::OnePass), Timestamp::UNIX_EPOCH, Duration::from_secs(1))).clone()
 }

@@ -145,7 +145,7 @@ proptest! {
             _ => Sides::Both,
         };
         let mut world = Shape { sides, ..shape }.settled().world();
-        let mut ledger = Ledger::new(plan.unbegun(), false);
+        let mut ledger = Ledger::new(plan.unbegun());
         for number in 1..=rounds {
             for failure in &broken {
                 fail(&mut world, *failure);
@@ -199,7 +199,7 @@ proptest! {
         for failure in broken {
             fail(&mut world, failure);
         }
-        let mut ledger = Ledger::new(plan.unbegun(), false);
+        let mut ledger = Ledger::new(plan.unbegun());
         ledger.record(&Event::Round(&round(&plan, 1, world)));
         let report = ledger.conclude(&Ending::Engine(End::OnePass), Timestamp::UNIX_EPOCH, Duration::from_secs(3));
         let failed: BTreeSet<_> =
@@ -207,7 +207,7 @@ proptest! {
         let causes = causes::of(&Index::of(&report), &TextStyle::default());
         let told: BTreeSet<_> = causes.iter().flat_map(|cause| cause.shows.iter().copied()).collect();
         prop_assert_eq!(&told, &failed);
-        for format in [&format::JSON, &format::NDJSON, &format::JUNIT, &format::TAP, &format::MARKDOWN, &format::HTML] {
+        for format in [&format::JSON, &format::NDJSON, &format::JUNIT, &format::MARKDOWN, &format::HTML] {
             let document = of_format(format, &report);
             for id in &failed {
                 prop_assert!(document.contains(id.name()), "{} is not in {}", id, format.name);

@@ -98,8 +98,7 @@ fn duration(said: &str) -> Duration {
 
 #[test]
 fn nothing_weakens_the_verdict_by_itself() {
-    let weakening =
-        ["warn-only", "skip", "allow-empty", "max-unready-workers", "simple-exit-codes", "no-talos", "no-kubernetes"];
+    let weakening = ["warn-only", "skip", "max-unready-workers", "no-talos", "no-kubernetes"];
     let mut folders = vec![path("")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {

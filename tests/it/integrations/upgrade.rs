@@ -438,7 +438,7 @@ fn variables_neither_narrow_a_gate_nor_add_to_it() {
     let tells =
         HEALTH.replace("words=\"$* \"\n", "words=\"$* \"\nenv | grep ^CLUSTER_HEALTH_ >> \"$HOME/variables\"\n");
     let mut script = with_program(faked(), "cluster-health", &tells).env("CLUSTER_HEALTH_WARN_ONLY", "image-unknown");
-    for name in ["DRAIN", "EXPECT_TALOS", "IMAGE", "SIMPLE_EXIT_CODES", "UPGRADE_TALOS", "STABLE_FOR", "WAIT_TIMEOUT"] {
+    for name in ["DRAIN", "EXPECT_TALOS", "IMAGE", "UPGRADE_TALOS", "STABLE_FOR", "WAIT_TIMEOUT"] {
         script = script.env(&format!("CLUSTER_HEALTH_{name}"), "x");
     }
     let (outcome, home) = script.args(IMAGE).run_and_keep();

@@ -21,7 +21,7 @@ const ERR: &str = "2>err";
 const BOTH: &str = ">out 2>err";
 
 #[rustfmt::skip]
-const CASES: [Case; 22] = [
+const CASES: [Case; 21] = [
     // What is a terminal.
     Case { variables: &[], arguments: &[], redirections: "", has_region: true, has_color: (true, false) },
     Case { variables: &[], arguments: &[], redirections: OUT, has_region: true, has_color: (true, false) },
@@ -43,7 +43,6 @@ const CASES: [Case; 22] = [
     // A locale without UTF-8.
     Case { variables: &[("LC_ALL", "C")], arguments: &[], redirections: "", has_region: true, has_color: (true, false) },
     Case { variables: &[("LC_ALL", "C")], arguments: &[], redirections: BOTH, has_region: false, has_color: (false, false) },
-    Case { variables: &[("LANG", "C.UTF-8")], arguments: &["--ascii"], redirections: "", has_region: true, has_color: (true, false) },
     // Options.
     Case { variables: &[], arguments: &["-q"], redirections: "", has_region: false, has_color: (true, false) },
     Case { variables: &[], arguments: &["-o", "json"], redirections: "", has_region: true, has_color: (true, false) },
@@ -84,7 +83,7 @@ fn each_stream_gets_what_it_can_show() {
             assert!(!moves.contains('\u{1b}') && !moves.contains('\r'), "{shown}: {text:?}");
         }
         let all = texts.concat() + &written;
-        let is_plain = variables.contains(&("LC_ALL", "C")) || arguments.contains(&"--ascii");
+        let is_plain = variables.contains(&("LC_ALL", "C"));
         assert!(!is_plain || all.is_ascii(), "{shown}: {all:?}");
         let has_report = !arguments.contains(&"-o");
         assert!(!has_report || all.contains(if is_plain { "x failed" } else { "✗ failed" }), "{shown}: {all:?}");

@@ -244,8 +244,6 @@ impl<W: Write> Live<W> {
         self.now = elapsed;
         if self.region.is_some() {
             self.redraw();
-        } else if self.style.heartbeat.is_zero() {
-            // Only what changes is said.
         } else if self.rounds == 0 && self.is_news(elapsed) {
             self.said_awaited = self.awaiting();
             let state = self.state(elapsed);
