@@ -61,7 +61,8 @@ impl Receiver {
             return Err("has a fragment (`#`), which is never sent");
         }
         let receiver = Self { url, headers: HeaderMap::new() };
-        if !receiver.is_encrypted() && !(receiver.url.username().is_empty() && receiver.url.password().is_none()) {
+        let has_user = !receiver.url.username().is_empty() || receiver.url.password().is_some();
+        if has_user && !receiver.is_encrypted() {
             return Err("has a user or password, which `http://` sends unencrypted: use `https://`");
         }
         Ok(receiver)

@@ -44,7 +44,7 @@ pub(super) fn started_by(minor: u32) -> RangeInclusive<u32> {
         |etcd: &u32| DENIED.names(within_denied(minor)).all(|argument| flag_of(argument, *etcd) == Known::Present);
     let mut starts = ETCD_FLAGS.minors().filter(known);
     let first = starts.next().unwrap_or_default();
-    first..=starts.last().unwrap_or(first)
+    first..=starts.next_back().unwrap_or(first)
 }
 
 /// Minor versions of etcd 3 whose flags are known.

@@ -194,7 +194,9 @@ impl Judge {
             } else if problems.is_empty() {
                 verdict.ok(node.target());
             }
-            problems.into_iter().for_each(|problem| verdict.problem(node.target(), problem));
+            for problem in problems {
+                verdict.problem(node.target(), problem);
+            }
         }
         let which = if unseen.is_empty() { "flag" } else { "flag that was seen" };
         verdict.sum_up(&format!("no {which} of the control plane is one that Kubernetes 1.{} refuses", self.to));

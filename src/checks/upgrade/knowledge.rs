@@ -87,7 +87,7 @@ impl Table {
         let versions = text.lines().find_map(|line| line.strip_prefix("# versions: ")).unwrap_or_default();
         let mut known = versions.split(' ').filter_map(minor);
         let first = known.next().unwrap_or_default();
-        let minors = first..=known.last().unwrap_or(first);
+        let minors = first..=known.next_back().unwrap_or(first);
         let mut spans: HashMap<_, Vec<Span>> = HashMap::new();
         for line in text.lines().skip_while(|line| line.starts_with('#')).skip(1) {
             let end = line.match_indices('\t').nth(keys - 1).map_or(line.len(), |(at, _)| at);
@@ -97,7 +97,9 @@ impl Table {
             let minors = since.unwrap_or(*minors.start())..=until.unwrap_or(*minors.end());
             spans.entry(key).or_default().push(Span { minors, cells });
         }
-        spans.values_mut().for_each(|spans| spans.sort_by_key(|it| *it.minors.start()));
+        for spans in spans.values_mut() {
+            spans.sort_by_key(|it| *it.minors.start());
+        }
         Self { minors, spans }
     }
 

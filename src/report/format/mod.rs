@@ -34,11 +34,12 @@ pub(crate) struct Format {
     grow: Option<Grow>,
     write: fn(&Report, &TextStyle, &mut dyn io::Write) -> io::Result<()>,
     /// What a receiver is sent, where that is another document than a file has.
-    post: Option<fn(&Report, &mut dyn io::Write) -> io::Result<()>>,
+    post: Option<Post>,
     /// The same of several clusters, unless it follows one run.
     merged: Option<WriteMerged>,
 }
 
+type Post = fn(&Report, &mut dyn io::Write) -> io::Result<()>;
 type WriteMerged = fn(&Overview<'_>, &TextStyle, &mut dyn io::Write) -> io::Result<()>;
 
 pub(crate) static TEXT: Format = Format {

@@ -65,8 +65,8 @@ pub(crate) fn parse(reports: &[String], output: &Format) -> Result<Reports, Stri
                     .to_owned());
             }
             Some((None, name, _)) => {
-                let names: Vec<_> = format::ALL.iter().map(|known| format!("`{}`", known.name)).collect();
-                return Err(format!("`{name}` is not a report format; the formats are {}", names.join(", ")));
+                let all: Vec<_> = format::ALL.iter().map(|known| format!("`{}`", known.name)).collect();
+                return Err(format!("`{name}` is not a report format; the formats are {}", all.join(", ")));
             }
             None => return Err(format!("`{argument}` is not FORMAT=PATH, such as `json=report.json`")),
         }

@@ -419,7 +419,8 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "one control plane tells what was applied, and the DaemonSets matter only where nothing was",
     ),
     (&["k8s.dns"], &["empty deployments"], "something else serves DNS"),
-    (&["k8s.kube-proxy", "k8s.cni"], &["plugin_namespaces"], "theirs is kube-system"),
+    (&["k8s.kube-proxy", "k8s.cni", "upgrade.flags"], &["plugin_namespaces"], "theirs is kube-system"),
+    (&["upgrade.flags"], &["empty daemon_sets"], "that kube-proxy is missing is for k8s.kube-proxy to say"),
     (
         &["k8s.system"],
         &[

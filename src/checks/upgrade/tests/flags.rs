@@ -79,7 +79,6 @@ fn a_kubelet_has_flags_and_gates_of_its_own() {
 }
 
 #[test]
-#[expect(clippy::large_stack_arrays, reason = "a snapshot for each flag")]
 fn what_is_gone_is_named_with_its_version() {
     let gate = |gate: &str, is_on| {
         let gate = (gate.to_owned(), is_on);
