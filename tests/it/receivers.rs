@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::harness::{Outcome, Program, code, program, side_by_side};
+use crate::harness::{HEALTHY, Outcome, Program, code, program, side_by_side};
 use crate::pki::{authority, client, reader, talosconfig};
 use crate::signals::send;
 
@@ -145,7 +145,7 @@ fn taking(tls: Option<Arc<ServerConfig>>) -> (SocketAddr, Receiver<Request>) {
 
 /// A run that is healthy at once, and has a token for 127.0.0.1.
 fn healthy(public: &Public) -> Program {
-    run(public).args(["--skip", "*", "--allow-empty"])
+    run(public).args(HEALTHY)
 }
 
 /// A run whose cluster refuses connections.
