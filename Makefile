@@ -87,6 +87,11 @@ chaos: setup ## Run the program against random clusters with random faults: SEED
 	$(CARGO) build --locked --package cluster-health --package chaos
 	$(BUILT)/debug/chaos --program $(BUILT)/debug/cluster-health --out $(BUILT)/chaos --seed $(SEED) --worlds $(N) $(CHAOS)
 
+.PHONY: omni-judge
+omni-judge: setup ## What is signed for Omni, before the verifier that Omni has (Go)
+	go -C tools/omni-judge build -o "$(abspath $(BUILT))/omni-judge" .
+	OMNI_JUDGE="$(abspath $(BUILT))/omni-judge" $(CARGO) test --locked --bin cluster-health -- the_verifier_of_omni
+
 # The rig's binaries, which the end-to-end tests build as well.
 .PHONY: commands
 commands: setup ## Run every command that is proposed for any fault by the real talosctl and kubectl (Go)

@@ -203,7 +203,8 @@ pub(crate) struct RunArgs {
 pub(crate) struct ConnectionOptions {
     /// talosconfig file [default: where talosctl finds it]
     ///
-    /// By default `TALOSCONFIG`, then `$TALOS_HOME/config` or ~/.talos/config, then the pod's Talos mount.
+    /// By default `TALOSCONFIG`, then `$TALOS_HOME/config` or ~/.talos/config, then the pod's Talos mount. A context of Omni
+    /// takes the key of a service account from `SIDERO_SERVICE_ACCOUNT_KEY`, then from `OMNI_SERVICE_ACCOUNT_KEY`.
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_TALOSCONFIG", value_hint = ValueHint::FilePath)]
     pub(crate) talosconfig: Option<PathBuf>,
     /// Context of the talosconfig
@@ -223,7 +224,8 @@ pub(crate) struct ConnectionOptions {
     pub(crate) no_talos: bool,
     /// kubeconfig file [default: where kubectl finds it]
     ///
-    /// By default `KUBECONFIG`, then ~/.kube/config, then the pod's service account, then the Talos API with os:admin.
+    /// By default `KUBECONFIG`, then ~/.kube/config, then the pod's service account, then the Talos API with os:admin. If it has
+    /// no CA, the system's root certificates count, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_KUBECONFIG", value_hint = ValueHint::FilePath)]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig

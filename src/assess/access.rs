@@ -77,9 +77,11 @@ pub(super) fn talos(snapshot: &Snapshot) -> TalosAccess<'_> {
     match &talos.credentials {
         Err(gap) => return TalosAccess::Closed(Cow::Borrowed(gap)),
         Ok(credentials) => {
-            let certificate = credentials.certificate.as_ref();
-            if certificate.is_none_or(|it| certificate::is_unusable(it, snapshot.taken)) {
-                return closed(GapKind::ClientCertificateRefused, "the client certificate cannot be used");
+            if certificate::lets_nobody_in(credentials, snapshot.taken) {
+                return match &credentials.account {
+                    Some(_) => closed(GapKind::SignatureRefused, "the key of the service account cannot be used"),
+                    None => closed(GapKind::ClientCertificateRefused, "the client certificate cannot be used"),
+                };
             }
         }
     }

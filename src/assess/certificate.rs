@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::snapshot::Certificate;
+use crate::snapshot::{Account, Certificate, TalosCredentials};
 
 /// What is wrong with a client certificate, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,30 @@ pub(super) fn worst(certificate: &Certificate, now: Timestamp) -> Option<Fault> 
     faults(certificate, now, None, SignedDuration::ZERO).into_iter().find(|fault| *fault != Fault::EndsSoon)
 }
 
-pub(crate) fn is_unusable(certificate: &Certificate, now: Timestamp) -> bool {
+fn is_unusable(certificate: &Certificate, now: Timestamp) -> bool {
     worst(certificate, now).is_some()
+}
+
+/// What Omni allows between its clock and that of who signs.
+const ALLOWED_SKEW: SignedDuration = SignedDuration::from_mins(5);
+
+/// The same of the key of a service account of Omni.
+pub(crate) fn fault_of_account(
+    account: &Account,
+    now: Timestamp,
+    deadline: Option<Timestamp>,
+    soon: SignedDuration,
+) -> Option<Fault> {
+    let begin = account.not_before.checked_sub(ALLOWED_SKEW).unwrap_or(Timestamp::MIN);
+    fault_of_dates(begin, account.not_after.unwrap_or(Timestamp::MAX), now, deadline, soon)
+}
+
+/// Whether nobody would let in who comes with these.
+pub(crate) fn lets_nobody_in(credentials: &TalosCredentials, now: Timestamp) -> bool {
+    match &credentials.account {
+        Some(account) => fault_of_account(account, now, None, SignedDuration::ZERO).is_some(),
+        None => credentials.certificate.as_ref().is_none_or(|certificate| is_unusable(certificate, now)),
+    }
 }
 
 /// Less than `soon`, or than a tenth of its lifetime if that is shorter, is left.

@@ -21,7 +21,7 @@ pub(crate) mod workloads;
 use std::collections::{BTreeMap, HashMap};
 
 pub(crate) use access::{KubernetesAccess, MachineAccess, TalosAccess, contact, service, tells_healthy, worst_service};
-pub(crate) use certificate::{Fault, ends_soon, fault_of_dates, faults, is_unusable};
+pub(crate) use certificate::{Fault, ends_soon, fault_of_account, fault_of_dates, faults, lets_nobody_in};
 pub(crate) use identity::{Identity, Likeness, Undecided};
 pub(crate) use life::Life;
 pub(crate) use need::{Excuse, Place, Shortfall, takes_when_ready};

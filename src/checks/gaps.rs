@@ -13,12 +13,13 @@ use crate::assess::components::NoPods;
 use crate::assess::etcd::QuorumState;
 use crate::assess::servers::endpoint_is_down;
 use crate::assess::{
-    Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, fault_of_dates, faults, has_kubernetes,
-    worst_service,
+    Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, fault_of_account, fault_of_dates,
+    faults, has_kubernetes, worst_service,
 };
 use crate::model::{Hint, Outcome, Problem, Reason};
 use crate::snapshot::{
-    Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode, Upgrade, Validity,
+    Account, Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode, Upgrade,
+    Validity,
 };
 
 pub(super) const NO_TALOS: &str = "Talos is not queried (`--no-talos`)";
@@ -50,6 +51,7 @@ pub(super) fn reason(protocol: Protocol, kind: GapKind) -> Reason {
         (GapKind::PeerCertificateExpired, _) => Reason::ServerCertificateExpired,
         (GapKind::Unauthenticated, Kubernetes) => Reason::Unauthorized,
         (GapKind::Unauthenticated | GapKind::Forbidden, Etcd) => Reason::EtcdAccessDenied,
+        (GapKind::SignatureRefused, _) => Reason::SignatureRefused,
         (GapKind::ClientCertificateRefused | GapKind::Unauthenticated, _) => Reason::ClientCertificateRefused,
         (GapKind::Forbidden, Kubernetes) => Reason::Forbidden,
         (GapKind::Forbidden, Talos) => Reason::RoleTooLow,
@@ -71,9 +73,10 @@ pub(super) fn reason(protocol: Protocol, kind: GapKind) -> Reason {
 /// Cannot tell is an error: never a pass, never a failure. Refusals and missing support last as long as the run; those of
 /// Kubernetes have to be seen to last.
 pub(super) fn problem(protocol: Protocol, gap: &Gap, expected: impl Into<String>) -> Problem {
-    use GapKind::{ClientCertificateRefused, Forbidden, Unauthenticated, Unsupported};
+    use GapKind::{ClientCertificateRefused, Forbidden, SignatureRefused, Unauthenticated, Unsupported};
     let problem = Problem::error(reason(protocol, gap.kind), expected, &*gap.text);
-    let is_final = matches!(gap.kind, Forbidden | Unsupported | ClientCertificateRefused | Unauthenticated);
+    let is_final =
+        matches!(gap.kind, Forbidden | Unsupported | ClientCertificateRefused | SignatureRefused | Unauthenticated);
     if is_final && protocol != Protocol::Kubernetes { problem.permanent() } else { problem }
 }
 
@@ -297,6 +300,30 @@ pub(super) fn certificate_problems(cluster: &Assessment<'_>, certificate: &Certi
         .into_iter()
         .map(problem)
         .collect()
+}
+
+/// What is wrong with the key of a service account of Omni, told without asking anybody.
+pub(super) fn account_problem(cluster: &Assessment<'_>, account: &Account) -> Option<Problem> {
+    let asked = cluster.asked;
+    let fault = fault_of_account(account, cluster.taken, asked.deadline, asked.thresholds.certificates)?;
+    let Account { not_before: begin, not_after: end, .. } = account;
+    let (now, end) = (cluster.taken, end.map(|end| end.to_string()).unwrap_or_default());
+    let (expected, soon) = ("a key that is valid now", Reason::ServiceKeyExpiresSoon);
+    Some(match fault {
+        Fault::NotYetValid => {
+            let observed = format!("made on {begin}, and the local time is {now}");
+            let clock = Hint::likely("the clock of this runner is behind");
+            Problem::fail(Reason::ServiceKeyNotYetValid, expected, observed).hint(clock)
+        }
+        Fault::EndsWithinTheRun => {
+            let observed = format!("expires on {end}, before this run may end");
+            Problem::fail(soon, "a key that outlives the run", observed).permanent()
+        }
+        Fault::EndsSoon => Problem::warn(soon, enough(cluster), format!("expires on {end}")).permanent(),
+        Fault::Expired | Fault::NotForClients | Fault::OtherKey => {
+            Problem::fail(Reason::ServiceKeyExpired, expected, format!("expired on {end}")).permanent()
+        }
+    })
 }
 
 /// Less is left of a certificate that is valid now than [`enough`].

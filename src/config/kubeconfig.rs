@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 use super::certificate::{self, Fault, Identity, Peer};
 use super::endpoint::{self, Endpoint};
 use super::proxy::{Routes, Setting};
+use super::roots::Roots;
 use super::yaml::{Document, Node, Value};
 use super::{ConfigError, Environment, choose_context, file, listed, path_text, pem, shown};
 use crate::model::Reason;
@@ -41,6 +42,8 @@ pub(crate) struct KubeAccess {
     pub(crate) endpoint: Endpoint,
     /// How to get there, and to every other server of the cluster. There is a way to `endpoint`.
     pub(crate) routes: Routes,
+    /// Whom `endpoint` is verified with; `config` has those that are the kubeconfig's own, which vouch for all others, too.
+    pub(crate) roots: Roots,
 }
 
 impl fmt::Debug for KubeAccess {
@@ -158,12 +161,14 @@ pub(super) fn access(
 
     let (endpoint, url) = server(&cluster, options)?;
     let ca = cluster.bytes("certificate-authority")?;
-    let ca =
-        ca.map(|(value, bundle)| certificate::roots(&bundle).map_err(|problem| value.error(problem))).transpose()?;
+    let roots = match ca {
+        Some((value, bundle)) => Roots::Own(certificate::roots(&bundle).map_err(|problem| value.error(problem))?),
+        None => Roots::of_system(environment, &format!("{} has no `certificate-authority-data`", cluster.name()))?,
+    };
     let routes = Routes::new(Setting::of(&cluster.key("proxy-url"))?, environment);
     routes.to(&endpoint)?;
 
-    let mut config = client(url, ca.as_deref());
+    let mut config = client(url, roots.own());
     // As in talosctl, a forced endpoint has to be in the certificate under its own name.
     config.tls_server_name = cluster.key("tls-server-name").text()?.filter(|_| options.k8s_endpoint.is_none());
     config.disable_compression = cluster.key("disable-compression").bool()?;
@@ -191,6 +196,7 @@ pub(super) fn access(
         config,
         endpoint,
         routes,
+        roots,
     })
 }
 
@@ -267,10 +273,10 @@ fn shown_server(url: &http::Uri, endpoint: &Endpoint) -> String {
     )
 }
 
-fn client(url: http::Uri, ca: Option<&[CertificateDer<'static>]>) -> kube::Config {
+fn client(url: http::Uri, ca: &[CertificateDer<'static>]) -> kube::Config {
     let mut config = kube::Config::new(url);
     config.default_retry = false;
-    config.root_cert = ca.map(|ca| ca.iter().map(|certificate| certificate.to_vec()).collect());
+    config.root_cert = (!ca.is_empty()).then(|| ca.iter().map(|certificate| certificate.to_vec()).collect());
     config
 }
 
@@ -488,7 +494,7 @@ pub(super) fn in_cluster(
     let ca = certificate::roots(&bundle).map_err(|problem| fail(&format!("`ca.crt` {problem}")))?;
     let routes = Routes::new(Setting::Environment, environment);
     routes.to(&endpoint)?;
-    let mut config = client(url, Some(&ca));
+    let mut config = client(url, &ca);
     token_file(&environment.service_account.join("token"), &mut config.auth_info)
         .map_err(|problem| fail(&format!("`token`: {problem}")))?;
     Ok(KubeAccess {
@@ -504,6 +510,7 @@ pub(super) fn in_cluster(
         config,
         endpoint,
         routes,
+        roots: Roots::Own(ca),
     })
 }
 

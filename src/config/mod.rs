@@ -14,6 +14,8 @@ pub(crate) mod kube_sources;
 pub(crate) mod kubeconfig;
 mod kubeconfig_schema;
 mod line;
+pub(crate) mod omni;
+mod openpgp;
 pub(crate) mod pem;
 pub(crate) mod plugin;
 pub(crate) mod policy;

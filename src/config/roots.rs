@@ -1,10 +1,12 @@
-//! The roots of the system: for public servers alone. The CA of a cluster is none of them, and they vouch for no server of a cluster
-//! that has a CA of its own.
+//! Whom servers are verified with: a CA that a configuration names or, for public servers alone, the roots of the system.
+//!
+//! The two are never mixed: a cluster's CA vouches for no public server, and the system's roots for no machine of a cluster.
 
 use std::path::Path;
 
 use rustls::RootCertStore;
-use rustls_native_certs::{CertificateResult, load_certs_from_paths, load_native_certs};
+use rustls::pki_types::CertificateDer;
+use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 
 use super::{ConfigError, Environment};
 
@@ -12,11 +14,47 @@ use super::{ConfigError, Environment};
 const FILE: &str = "SSL_CERT_FILE";
 const FOLDERS: &str = "SSL_CERT_DIR";
 
+/// At least one certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Roots {
+    /// Those of a configuration.
+    Own(Vec<CertificateDer<'static>>),
+    OfSystem(Vec<CertificateDer<'static>>),
+}
+
+impl Roots {
+    pub(crate) fn all(&self) -> &[CertificateDer<'static>] {
+        let (Self::Own(all) | Self::OfSystem(all)) = self;
+        all
+    }
+
+    /// None of the system's: those say nothing of a cluster.
+    pub(crate) fn own(&self) -> &[CertificateDer<'static>] {
+        match self {
+            Self::Own(all) => all,
+            Self::OfSystem(_) => &[],
+        }
+    }
+
+    /// The system's. `why`: who needs them, and has none of its own.
+    pub(super) fn of_system(environment: &Environment, why: &str) -> Result<Self, ConfigError> {
+        let found = certificates(environment);
+        found.map(Self::OfSystem).map_err(|error| ConfigError { message: format!("{why}, and {error}"), ..error })
+    }
+}
+
 /// What vouches for public servers. It reads files, which may be slow.
 pub(crate) fn system(environment: &Environment) -> Result<RootCertStore, ConfigError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates(environment)?);
+    Ok(roots)
+}
+
+/// At least one, each of which can vouch for a server.
+fn certificates(environment: &Environment) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
     let file = environment.os(FILE).map(Path::new);
     let folders: Vec<_> = environment.os(FOLDERS).into_iter().flat_map(std::env::split_paths).collect();
-    let found = if file.is_none() && folders.is_empty() {
+    let mut found = if file.is_none() && folders.is_empty() {
         load_native_certs()
     } else {
         let folders = folders.iter().filter(|folder| !folder.as_os_str().is_empty());
@@ -27,14 +65,9 @@ pub(crate) fn system(environment: &Environment) -> Result<RootCertStore, ConfigE
             all
         })
     };
-    store(found)
-}
-
-fn store(found: CertificateResult) -> Result<RootCertStore, ConfigError> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(found.certs);
-    if !roots.is_empty() {
-        return Ok(roots);
+    found.certs.retain(|certificate| RootCertStore::empty().add(certificate.clone()).is_ok());
+    if !found.certs.is_empty() {
+        return Ok(found.certs);
     }
     let why = found.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
     let message = format!("there are no root certificates to verify public servers with{why}");

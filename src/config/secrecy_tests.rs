@@ -150,7 +150,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path: PathBuf = folder.path().join("config");
         std::fs::write(&path, apply(&MATERIAL.talosconfig, &spoils)).unwrap();
-        check(talosconfig::load(&Found { path: path.clone(), origin: Origin::Flag }, &Overrides::default()))?;
+        check(talosconfig::load(&Found { path: path.clone(), origin: Origin::Flag }, &Overrides::default(), &environment))?;
         let text = apply(&MATERIAL.kubeconfig, &spoils);
         std::fs::write(&path, &text).unwrap();
         check(Candidate::Flag(path).load(&Options::default(), &environment))?;
@@ -251,7 +251,7 @@ fn contents_where_a_file_s_path_belongs_are_not_repeated() {
         said.push(all_of(&flag.load(&Options::default(), &environment).unwrap_err()));
         said.push(match talosconfig::find(None, &environment) {
             Err(error) => all_of(&error),
-            Ok(found) => all_of(&talosconfig::load(&found, &Overrides::default()).unwrap_err()),
+            Ok(found) => all_of(&talosconfig::load(&found, &Overrides::default(), &environment).unwrap_err()),
         });
         let cacert = Some(PathBuf::from(&text));
         said.push(all_of(

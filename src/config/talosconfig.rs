@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-use rustls::pki_types::CertificateDer;
+use std::sync::Arc;
 
 use super::certificate::{self, Identity, Peer};
 use super::endpoint::{self, Endpoint};
+use super::omni::{self, ServiceAccount};
 use super::proxy::{Proxy, Setting};
+use super::roots::Roots;
 use super::yaml::{Dialect, Document, Node, Value};
 use super::{ConfigError, Environment, choose_context, file, path_text, shown, shown_path};
 use crate::model::Reason;
@@ -57,9 +58,11 @@ pub(crate) struct TalosConfig {
     pub(crate) nodes: Vec<String>,
     /// Sent as metadata `context`.
     pub(crate) cluster: Option<String>,
-    /// At least one; several while the CA is being rotated.
-    pub(crate) ca: Vec<CertificateDer<'static>>,
+    /// Several while the CA is being rotated.
+    pub(crate) roots: Roots,
     pub(crate) identity: Option<Identity>,
+    /// The endpoints are Omni's, which forwards what this account has signed to the machines.
+    pub(crate) account: Option<Arc<ServiceAccount>>,
     proxy: Setting,
 }
 
@@ -71,12 +74,15 @@ impl TalosConfig {
 
     /// The facts for the checks.
     pub(crate) fn credentials(&self) -> TalosCredentials {
+        // Whoever vouches for Omni says nothing of the cluster behind it.
+        let of_cluster = if self.account.is_some() { &[] } else { self.roots.own() };
         TalosCredentials {
-            ca: certificate::longest(self.ca.iter().map(AsRef::as_ref)),
-            ca_digests: self.ca.iter().map(|ca| certificate::digest(ca)).collect(),
+            ca: certificate::longest(self.roots.own().iter().map(AsRef::as_ref)),
+            ca_digests: of_cluster.iter().map(|ca| certificate::digest(ca)).collect(),
             source: self.source.display().to_string(),
             context: self.context.clone(),
             certificate: self.identity.as_ref().map(|identity| identity.facts.clone()),
+            account: self.account.as_ref().map(|account| account.facts()),
         }
     }
 }
@@ -132,9 +138,13 @@ pub(super) fn exists(path: &Path) -> bool {
 }
 
 /// Reads and understands one context. May take as long as [`file::read`]: call it off the runtime's threads.
-pub(crate) fn load(found: &Found, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
+pub(crate) fn load(
+    found: &Found,
+    overrides: &Overrides,
+    environment: &Environment,
+) -> Result<TalosConfig, ConfigError> {
     let text = file::read_text(&found.path, "talosconfig")?;
-    from_text(found, format!("talosconfig {}", shown_path(&found.path)), text, overrides)
+    from_text(found, format!("talosconfig {}", shown_path(&found.path)), text, overrides, environment)
 }
 
 pub(super) fn from_text(
@@ -142,6 +152,7 @@ pub(super) fn from_text(
     file: String,
     text: String,
     overrides: &Overrides,
+    environment: &Environment,
 ) -> Result<TalosConfig, ConfigError> {
     let document = Document::parse(file, text, Dialect::Talos, None)?;
     if document.top().is_kubeconfig() {
@@ -152,18 +163,33 @@ pub(super) fn from_text(
     }
     let (name, context) = select(&document.top(), overrides)?;
     let context = context.map()?;
-    refuse_other_auth(&context.key("auth"))?;
+    let omni = omni_of(&context.key("auth"))?;
     let half = |key: &str| {
         let value = context.key(key);
         value.decoded().map(|bytes| Some((value, bytes?)))
     };
     let identity = certificate::pair(half("crt")?, half("key")?, ["crt", "key"], Peer::Talos)?;
-    let Some((ca, bundle)) = half("ca")? else {
-        return Err(context.error("has no `ca`: the node's certificate cannot be verified").hint(
-            "the system's root certificates are not used for Talos; write a new talosconfig with `talosctl config new`",
-        ));
+    if let (Some(omni), Some(_)) = (&omni, &identity) {
+        return Err(omni.error("and a client certificate are both set: which of the two is meant is unknown"));
+    }
+    let cluster = overrides.cluster.clone().filter(|name| !name.is_empty()).or(context.key("cluster").text()?);
+    let endpoints = endpoints(&context, &overrides.endpoints)?;
+    let account = match &omni {
+        None => None,
+        Some(omni) => Some(account(omni, &context, overrides, cluster.as_deref(), environment)?),
     };
-    let ca = certificate::roots(&bundle).map_err(|problem| ca.error(problem))?;
+    let roots = match half("ca")? {
+        Some((ca, bundle)) => Roots::Own(certificate::roots(&bundle).map_err(|problem| ca.error(problem))?),
+        None if omni.is_some() => {
+            let why = format!("{} leads to Omni without a `ca`", context.name());
+            Roots::of_system(environment, &why)?
+        }
+        None => {
+            return Err(context.error("has no `ca`: the node's certificate cannot be verified").hint(
+                "the system's root certificates are not used for Talos; write a new talosconfig with `talosctl config new`",
+            ));
+        }
+    };
     let proxy = Setting::of(&context.key("proxy-url"))?;
     let nodes = context.key("nodes").texts()?;
     if nodes.len() > MOST_ADDRESSES {
@@ -172,12 +198,13 @@ pub(super) fn from_text(
     Ok(TalosConfig {
         source: found.path.clone(),
         in_pod: found.origin == Origin::Pod,
-        endpoints: endpoints(&context, &overrides.endpoints)?,
+        endpoints,
         nodes,
-        cluster: overrides.cluster.clone().filter(|name| !name.is_empty()).or(context.key("cluster").text()?),
+        cluster,
         context: name,
-        ca,
+        roots,
         identity,
+        account,
         proxy,
     })
 }
@@ -221,22 +248,59 @@ fn select<'a>(top: &Value<'a>, overrides: &Overrides) -> Result<(String, Value<'
     Ok((wanted, context))
 }
 
-/// Ways to log in that Talos itself never asks for. Without them the calls would only be refused, later and more darkly.
-fn refuse_other_auth(auth: &Value<'_>) -> Result<(), ConfigError> {
+/// `auth.siderov1`, if the context has it. Of the ways to log in that Talos itself never asks for, no other is known: without them the
+/// calls would only be refused, later and more darkly.
+fn omni_of<'a>(auth: &Value<'a>) -> Result<Option<Value<'a>>, ConfigError> {
     if auth.is_there() {
         auth.clone().map()?;
     }
     let (omni, basic) = (auth.key("siderov1"), auth.key("basic"));
-    if omni.is_there() {
-        return Err(omni.error("authenticates through Omni, which is not supported yet")
-            .hint("use a talosconfig with a client certificate, as `talosctl config new` or Omni's break-glass access write it"));
-    }
     if basic.is_there() {
         return Err(basic
             .error("authenticates with a password, which is not supported")
             .hint("use a talosconfig with a client certificate, as `talosctl config new` writes it"));
     }
-    Ok(())
+    if !omni.is_there() {
+        return Ok(None);
+    }
+    // Whoever is named there logs in with a browser. A service account has its own name.
+    omni.clone().map()?.key("identity").text()?;
+    Ok(Some(omni))
+}
+
+/// The service account that signs for a context that leads to Omni.
+fn account(
+    omni: &Value<'_>,
+    context: &Value<'_>,
+    overrides: &Overrides,
+    cluster: Option<&str>,
+    environment: &Environment,
+) -> Result<Arc<ServiceAccount>, ConfigError> {
+    if !overrides.endpoints.is_empty() {
+        return Err(omni
+            .error(
+                "leads to Omni, and `--endpoints` elsewhere: signatures are sent to the context's own endpoints only",
+            )
+            .hint("leave out `--endpoints` (`CLUSTER_HEALTH_ENDPOINTS`), or pass a talosconfig of the machines"));
+    }
+    let listed = context.key("endpoints");
+    let is_https = |text: &String| text.trim().to_ascii_lowercase().starts_with("https://");
+    if let Some(index) =
+        listed.texts()?.iter().position(|text| !is_https(text)).or(context.key("target").is_there().then_some(0))
+    {
+        return Err(listed.item(index).error("is not an `https://` address, as Omni's are"));
+    }
+    if cluster.is_none() {
+        return Err(context
+            .error("leads to Omni and has no `cluster`: which one is meant is unknown")
+            .hint("pass its name with `--cluster`, or use the file of `omnictl talosconfig --cluster NAME`"));
+    }
+    let found = ServiceAccount::of(environment)?;
+    let [first, second] = omni::VARIABLES;
+    found.map(Arc::new).ok_or_else(|| {
+        omni.error(format_args!("leads to Omni, and neither `{first}` nor `{second}` is set"))
+            .hint(format!("set `{first}` to the key of a service account with the role Reader: `omnictl serviceaccount create --role Reader NAME` prints it"))
+    })
 }
 
 fn endpoints(context: &Value<'_>, flags: &[String]) -> Result<Vec<Endpoint>, ConfigError> {
@@ -274,7 +338,8 @@ mod tests {
 
     fn read(text: &str, overrides: &Overrides) -> Result<TalosConfig, ConfigError> {
         let found = Found { path: "/t/config".into(), origin: Origin::Flag };
-        from_text(&found, "talosconfig `/t/config`".to_owned(), text.to_owned(), overrides)
+        let environment = Environment::new::<&str, &str>([]);
+        from_text(&found, "talosconfig `/t/config`".to_owned(), text.to_owned(), overrides, &environment)
     }
 
     fn error(text: &str) -> ConfigError {
@@ -299,7 +364,7 @@ mod tests {
             ["10.0.0.1:50000", "[2001:db8::1]:50000"]
         );
         assert_eq!((config.nodes.as_slice(), config.cluster.as_deref()), (&["10.0.0.1".to_owned()][..], Some("home")));
-        assert_eq!(config.ca.len(), 1);
+        assert_eq!(config.roots.own().len(), 1);
         assert!(!config.in_pod);
         let facts = config.credentials();
         assert_eq!((facts.source.as_str(), facts.context.as_str()), ("/t/config", "prod"));
@@ -366,7 +431,7 @@ mod tests {
             (good.replace("            - 2001:db8::1\n", "            - tcp://x\n"), "`contexts.prod.endpoints[1]` (line 6): the endpoint `tcp://x` has a scheme"),
             (good.replace("nodes: [10.0.0.1]", "nodes: 10.0.0.1"), "`contexts.prod.nodes` (line 8) is a string; expected a list of strings"),
             (good.replace("nodes: [10.0.0.1]", "endpoints: []").replace("        endpoints:\n            - 10.0.0.1\n            - 2001:db8::1\n            - 10.0.0.1:50000\n", ""), "`contexts.prod` (line 3) has no endpoints"),
-            (good.replace("cluster: home", "auth: {siderov1: {identity: a}}"), "Omni, which is not supported yet"),
+            (good.replace("cluster: home", "cluster: home\n        auth:\n            siderov1: {identity: a}"), "`contexts.prod.auth.siderov1` (line 11) and a client certificate are both set"),
             (good.replace("cluster: home", "auth: {basic: {username: a, password: hunter22}}"), "a password, which is not supported"),
             (good.replace("cluster: home", "proxy-url: ftp://u:hunter22@x"), "`contexts.prod.proxy-url` (line 9) has a scheme"),
         ] {
@@ -397,6 +462,90 @@ mod tests {
         let error = error(&kubeconfig);
         assert_eq!(error.message, "talosconfig `/t/config` is a kubeconfig");
         assert_eq!(error.hint.unwrap(), "pass it with `--kubeconfig`, and a talosconfig here");
+    }
+
+    /// Where its key, and the roots of the system, are of the test.
+    fn of_omni(text: &str, overrides: &Overrides, variables: &[(&str, &str)]) -> Result<TalosConfig, ConfigError> {
+        let found = Found { path: "/t/config".into(), origin: Origin::Flag };
+        let environment = Environment::new(variables.iter().copied());
+        from_text(&found, "talosconfig `/t/config`".to_owned(), text.to_owned(), overrides, &environment)
+    }
+
+    const OMNI: &str = "context: a\ncontexts:\n  a:\n    endpoints: [https://omni.example]\n    cluster: prod\n    auth: {siderov1: {identity: me@example.org}}\n";
+
+    #[test]
+    fn a_context_of_omni_has_a_key_from_the_environment_and_the_roots_of_the_system() {
+        let folder = tempfile::tempdir().unwrap();
+        let roots = folder.path().join("roots.pem");
+        let pair = Pair::talos("os:reader");
+        std::fs::write(&roots, &pair.certificate).unwrap();
+        let key = simulator::openpgp::PrivateKey::new("ci", 1_800_000_000, None).unwrap();
+        let key = simulator::service_account("ci", &key);
+        let variables = [("OMNI_SERVICE_ACCOUNT_KEY", key.as_str()), ("SSL_CERT_FILE", roots.to_str().unwrap())];
+        let config = of_omni(OMNI, &Overrides::default(), &variables).unwrap();
+        assert_eq!(config.endpoints, [Endpoint::new("omni.example", 443)]);
+        assert_eq!((config.roots.all().len(), config.roots.own()), (1, &[][..]));
+        let facts = config.credentials();
+        let account = facts.account.unwrap();
+        assert_eq!(
+            (account.name.as_str(), account.variable, account.not_after),
+            ("ci", "OMNI_SERVICE_ACCOUNT_KEY", None)
+        );
+        assert_eq!((facts.ca, facts.ca_digests.len(), facts.certificate), (None, 0, None));
+        assert!(!format!("{config:?}").contains(&key[40..60]));
+
+        // A CA of the context takes the place of the system's, and is none of the cluster's.
+        let own = OMNI.replace("    auth", &format!("    ca: {}\n    auth", pair.certificate64()));
+        let facts = of_omni(&own, &Overrides::default(), &variables[..1]).unwrap().credentials();
+        assert_eq!((facts.ca.is_some(), facts.ca_digests.len()), (true, 0));
+
+        let error = |text: &str, overrides: &Overrides, variables: &[(&str, &str)]| {
+            of_omni(text, overrides, variables).unwrap_err()
+        };
+        let none = error(OMNI, &Overrides::default(), &variables[1..]);
+        assert!(
+            none.message.ends_with(
+                "leads to Omni, and neither `SIDERO_SERVICE_ACCOUNT_KEY` nor `OMNI_SERVICE_ACCOUNT_KEY` is set"
+            ),
+            "{none}"
+        );
+        std::fs::write(&roots, "").unwrap();
+        for empty in [variables, [variables[0], ("SSL_CERT_DIR", folder.path().to_str().unwrap())]] {
+            let none = error(OMNI, &Overrides::default(), &empty);
+            assert!(
+                none.message.contains("leads to Omni without a `ca`, and there are no root certificates"),
+                "{none}"
+            );
+            assert!(none.hint.unwrap().contains("`SSL_CERT_DIR`"));
+        }
+        let elsewhere = Overrides { endpoints: vec!["10.0.0.1".to_owned()], ..Overrides::default() };
+        for (text, overrides, expected) in [
+            (
+                OMNI.replace("https://", "http://"),
+                &Overrides::default(),
+                "`contexts.a.endpoints[0]` is not an `https://` address",
+            ),
+            (OMNI.replace("https://", ""), &Overrides::default(), "is not an `https://` address"),
+            (
+                OMNI.replace("    cluster: prod\n", "    target: cp-1\n    cluster: prod\n"),
+                &Overrides::default(),
+                "is not an `https://` address",
+            ),
+            (OMNI.replace("    cluster: prod\n", ""), &Overrides::default(), "leads to Omni and has no `cluster`"),
+            (
+                OMNI.replace("siderov1: {identity: me@example.org}", "siderov1: me"),
+                &Overrides::default(),
+                "is a string; expected a mapping",
+            ),
+            (OMNI.to_owned(), &elsewhere, "and `--endpoints` elsewhere"),
+        ] {
+            let error = error(&text, overrides, &variables);
+            assert!(error.message.contains(expected), "expected {expected}, got {error}");
+        }
+        let named = Overrides { cluster: Some("lab".to_owned()), ..Overrides::default() };
+        std::fs::write(&roots, &pair.certificate).unwrap();
+        let config = of_omni(&OMNI.replace("    cluster: prod\n", ""), &named, &variables).unwrap();
+        assert_eq!(config.cluster.as_deref(), Some("lab"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::model::reason::sources::{
     TALOS_TROUBLESHOOTING_API,
 };
 use crate::model::{CheckId, Hint, Kind, Reason, Step};
-use crate::snapshot::{GapKind, Node, Upgrade, own_role};
+use crate::snapshot::{GapKind, Node, Talos, Upgrade, own_role};
 
 use Step::{Change, Do, Look};
 
@@ -34,16 +34,22 @@ The problem is the file, not the cluster, and waiting does not help.",
 };
 
 fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
-    let expired = symptoms.of(&[Reason::CertificateExpired]).filter(|sign| sign.target.kind == Kind::Credentials);
+    let expired = symptoms
+        .of(&[Reason::CertificateExpired, Reason::ServiceKeyExpired])
+        .filter(|sign| sign.target.kind == Kind::Credentials);
     expired
         .map(|sign| {
             let talos = sign.check == CheckId::TalosCredentials;
             let unseen = if talos { "the cluster" } else { "Kubernetes" };
-            let headline = format!(
-                "the client certificate in {} {}; {unseen} was not queried",
-                sign.target.name, sign.problem.observed
-            );
-            let look = if talos { "{talosctl} config info" } else { "{kubectl} config view --minify" };
+            let of_omni = sign.problem.reason == Reason::ServiceKeyExpired;
+            let what = if of_omni { "the key" } else { "the client certificate" };
+            let headline =
+                format!("{what} in {} {}; {unseen} was not queried", sign.target.name, sign.problem.observed);
+            let look = match (of_omni, talos) {
+                (true, _) => "omnictl serviceaccount list",
+                (false, true) => "{talosctl} config info",
+                (false, false) => "{kubectl} config view --minify",
+            };
             Recognized::new(CREDENTIALS_EXPIRED.id, headline).rests_on(&sign).then(Hint::run(look, []))
         })
         .collect()
@@ -70,7 +76,9 @@ credentials.",
 };
 
 fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
-    let Some(talos) = &symptoms.snapshot.talos else { return Vec::new() };
+    // Who vouches for Omni says nothing of a cluster.
+    let of_machines = |talos: &&Talos| talos.credentials.as_ref().is_ok_and(|it| it.account.is_none());
+    let Some(talos) = symptoms.snapshot.talos.as_ref().filter(of_machines) else { return Vec::new() };
     let foreign =
         talos.endpoints.iter().filter(|it| it.version.as_ref().is_err_and(|gap| gap.kind == GapKind::UnknownCa));
     let signs: Vec<_> = symptoms.of_check(CheckId::TalosEndpoints, &[Reason::UnknownCa]).collect();

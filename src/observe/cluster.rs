@@ -77,7 +77,7 @@ impl Observer<'_> {
 
     /// Addresses that the configuration names, at which a control plane may be.
     pub(super) fn expected_control_planes(&self) -> impl Iterator<Item = &str> {
-        let hosts = self.talos.iter().flat_map(|side| &side.hosts).chain(&self.asked.control_plane_nodes);
+        let hosts = self.talos.iter().flat_map(TalosSide::machines).chain(&self.asked.control_plane_nodes);
         hosts.filter(|host| host.parse::<IpAddr>().is_ok()).take(EXPECTED).map(String::as_str)
     }
 
@@ -176,7 +176,9 @@ impl Observer<'_> {
     /// Addresses of etcd members, as listed by machines whose addresses the user named. Each is asked directly, since a machine that
     /// forwards could answer in another's name.
     async fn members_by_named_machines(&self, known: &Endpoints, until: Instant) -> Vec<String> {
-        let Some(TalosSide { client: Some(client), hosts, .. }) = &self.talos else { return Vec::new() };
+        let Some(TalosSide { client: Some(client), through_omni: false, hosts, .. }) = &self.talos else {
+            return Vec::new();
+        };
         let is_worker = |host: &String| self.asked.worker_nodes.contains(host);
         let named = known.forwarding().into_iter().filter(|index| !hosts.get(*index).is_none_or(is_worker));
         let lists = join_all(named.map(|index| client.members_listed_by(index, until))).await;

@@ -108,7 +108,7 @@ fn gap(error: &ConfigError) -> Gap {
 
 fn talos_access(options: &TalosOptions, environment: &Environment) -> Result<TalosAccess, ConfigError> {
     let found = talosconfig::find(options.talosconfig.as_deref(), environment)?;
-    let config = talosconfig::load(&found, &options.overrides)?;
+    let config = talosconfig::load(&found, &options.overrides, environment)?;
     let endpoints = config
         .endpoints
         .iter()
@@ -128,8 +128,9 @@ impl TalosAccess {
     pub(super) fn into_client_config(self, timeout: Duration) -> talos::Config {
         talos::Config {
             endpoints: self.endpoints,
-            ca: self.config.ca,
+            roots: self.config.roots,
             client: self.config.identity,
+            account: self.config.account,
             cluster: self.config.cluster,
             timeout,
         }
@@ -318,8 +319,8 @@ impl KubernetesSide {
     }
 
     async fn open(&mut self, access: KubeAccess) -> Result<(), Gap> {
-        let KubeAccess { credentials, config, routes, .. } = access.clone();
-        let client = KubeClient::new(config, routes, credentials, self.call_timeout).await?;
+        let KubeAccess { credentials, config, routes, roots, .. } = access.clone();
+        let client = KubeClient::new(config, routes, &roots, credentials, self.call_timeout).await?;
         self.client = Some((client.within(&self.budget), access));
         Ok(())
     }

@@ -25,6 +25,8 @@ pub(super) struct TalosSide {
     pub(super) client: Option<Arc<TalosClient>>,
     /// In the order of the client's endpoints.
     pub(super) hosts: Vec<String>,
+    /// The endpoints are Omni's, and no machines.
+    pub(super) through_omni: bool,
     pub(super) context_nodes: Vec<String>,
 }
 
@@ -33,6 +35,8 @@ pub(super) struct TalosSide {
 pub(super) struct Endpoints {
     /// In the order of the configuration; `None`: no answer yet.
     pub(super) answers: Vec<Option<EndpointAnswer>>,
+    /// See [`TalosSide`].
+    pub(super) through_omni: bool,
 }
 
 /// What the first endpoints made known: enough to ask the nodes and their API servers, for all sides of a round.
@@ -45,8 +49,8 @@ pub(super) struct Sighting {
 pub(super) type AskedEndpoint<'a> = Shared<LocalBoxFuture<'a, EndpointAnswer>>;
 
 /// The answers by the time that the nodes can be asked: not later than a moment after the first endpoint that works.
-pub(super) async fn first_endpoints(asking: Vec<AskedEndpoint<'_>>, until: Instant) -> Endpoints {
-    let mut known = Endpoints { answers: vec![None; asking.len()] };
+pub(super) async fn first_endpoints(asking: Vec<AskedEndpoint<'_>>, through_omni: bool, until: Instant) -> Endpoints {
+    let mut known = Endpoints { answers: vec![None; asking.len()], through_omni };
     let mut asking: FuturesUnordered<_> =
         asking.into_iter().enumerate().map(|(index, asked)| asked.map(move |answer| (index, answer))).collect();
     let mut limit = until;
@@ -82,7 +86,7 @@ impl Observer<'_> {
         population: &[Candidate],
         server: Observed<ServerCheck>,
     ) -> Talos {
-        let vip = population::endpoint_vip(self.kubernetes_host.as_deref(), population);
+        let vip = population::endpoint_vip(self.kubernetes_host.as_deref(), population).filter(|_| !side.through_omni);
         let endpoints = side
             .hosts
             .iter()
@@ -109,23 +113,30 @@ impl Observer<'_> {
 }
 
 impl TalosSide {
+    /// Hosts of the endpoints, as far as they are machines: by those, the user has named them.
+    pub(super) fn machines(&self) -> &[String] {
+        if self.through_omni { &[] } else { &self.hosts }
+    }
+
     pub(super) fn unusable(gap: Gap) -> Self {
-        Self { credentials: Err(gap), client: None, hosts: Vec::new(), context_nodes: Vec::new() }
+        let (hosts, context_nodes) = (Vec::new(), Vec::new());
+        Self { credentials: Err(gap), client: None, hosts, through_omni: false, context_nodes }
     }
 
     pub(super) fn new(access: credentials::TalosAccess, call_timeout: Duration, budget: &Arc<Budget>) -> Self {
         let credentials = access.credentials.clone();
         let hosts = access.endpoints.iter().map(|endpoint| endpoint.host.clone()).collect();
         let context_nodes = access.nodes.clone();
+        let through_omni = credentials.account.is_some();
         match TalosClient::new(access.into_client_config(call_timeout)) {
             Ok(client) => {
                 let client = Some(Arc::new(client.within(budget)));
-                Self { credentials: Ok(credentials), client, hosts, context_nodes }
+                Self { credentials: Ok(credentials), client, hosts, through_omni, context_nodes }
             }
             Err(error) if credentials.certificate.as_ref().is_some_and(|found| !found.matches_key) => {
                 // The check says it better, from the facts.
                 drop(error);
-                Self { credentials: Ok(credentials), client: None, hosts: Vec::new(), context_nodes }
+                Self { credentials: Ok(credentials), client: None, hosts: Vec::new(), through_omni, context_nodes }
             }
             Err(error) => Self::unusable(Gap::new(GapKind::Malformed, format!("{error:#}"))),
         }
@@ -133,11 +144,13 @@ impl TalosSide {
 }
 
 impl Endpoints {
-    /// Without a registry each machine goes on listing itself, which says nothing of the cluster.
+    /// Without a registry each machine goes on listing itself, which says nothing of the cluster. Who answers through Omni does not say
+    /// what it is called: there, one that is listed alone is taken for itself.
     pub(super) fn discovery_tells_of_others(&self) -> bool {
         self.answers.iter().flatten().any(|answer| {
             let own_name = answer.endpoint.nodename.as_ref().ok().and_then(Option::as_ref);
-            answer.members.iter().flatten().any(|member| own_name != Some(&member.name))
+            let mut members = answer.members.iter().flatten();
+            if self.through_omni { members.count() > 1 } else { members.any(|member| own_name != Some(&member.name)) }
         })
     }
 
@@ -197,7 +210,8 @@ mod tests {
     #[test]
     fn discovery_is_a_source_once_one_machine_lists_another() {
         let tells = |answers: &[EndpointAnswer]| {
-            Endpoints { answers: answers.iter().cloned().map(Some).chain([None]).collect() }.discovery_tells_of_others()
+            let answers = answers.iter().cloned().map(Some).chain([None]).collect();
+            Endpoints { answers, through_omni: false }.discovery_tells_of_others()
         };
         let own = |name| answer(Ok(Some(name)), Ok(&[name]));
         assert!(!tells(&[]));

@@ -185,7 +185,7 @@ impl Observer<'_> {
             // The late ones go on beside the nodes: their own word is wanted, too, but nobody waits for it.
             let nodes = self.ask_nodes_and_members(&seen, until);
             let (nodes, answers) = tokio::join!(nodes, join_all(asking));
-            (Endpoints { answers: answers.into_iter().map(Some).collect() }, nodes)
+            (Endpoints { answers: answers.into_iter().map(Some).collect(), through_omni: self.through_omni() }, nodes)
         };
         let kubernetes = async {
             match &mut *side {
@@ -248,6 +248,10 @@ impl Observer<'_> {
         Seen { known, all, nodes, kubernetes, external_etcd }
     }
 
+    fn through_omni(&self) -> bool {
+        self.talos.as_ref().is_some_and(|side| side.through_omni)
+    }
+
     async fn observe(&mut self, memory: &Memory) -> Snapshot {
         #[cfg(feature = "record")]
         self.recording.round();
@@ -259,7 +263,7 @@ impl Observer<'_> {
         let taken = clock::now();
         self.kubernetes_host = self.kubernetes.get_mut().as_ref().and_then(KubernetesSide::host);
         let asking = self.ask_endpoints(until);
-        let first_answers = first_endpoints(asking.clone(), until);
+        let first_answers = first_endpoints(asking.clone(), self.through_omni(), until);
         let first = async {
             let endpoints = first_answers.await;
             let population = self.population(&endpoints, &[]);

@@ -76,7 +76,7 @@ impl Observer<'_> {
                 members.push(member.clone());
             }
         }
-        let hosts = self.talos.iter().flat_map(|side| &side.hosts);
+        let hosts = self.talos.iter().flat_map(TalosSide::machines);
         let endpoints: Vec<KnownEndpoint> = hosts
             .zip(&known.answers)
             .filter_map(|(host, answer)| {

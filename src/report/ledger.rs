@@ -239,6 +239,7 @@ fn is_refusal(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::ClientCertificateRefused
+            | Reason::SignatureRefused
             | Reason::Unauthorized
             | Reason::Forbidden
             | Reason::ForbiddenOrStarting

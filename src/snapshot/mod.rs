@@ -39,10 +39,10 @@ pub(crate) use require::{
     RequiredObjects, Served,
 };
 pub(crate) use talos::{
-    Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS, LinkAddress,
-    MachineStatus, Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress, Service,
-    ServiceEvent, ServingCertificate, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode, TimeStatus,
-    UnmetCondition, UserPod, VOLUME_PHASES, Version, Volume, own_role,
+    Account, Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS,
+    LinkAddress, MachineStatus, Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress,
+    Service, ServiceEvent, ServingCertificate, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode,
+    TimeStatus, UnmetCondition, UserPod, VOLUME_PHASES, Version, Volume, own_role,
 };
 
 /// A fact that was asked for: the value, or why there is none.
@@ -73,8 +73,8 @@ impl Gap {
         self.kind == GapKind::ConnectionRefused || by_endpoint()
     }
 
-    /// How grpc-go and Go's resolver say that a name leads to no address.
-    pub(crate) const UNRESOLVED: [&str; 2] = ["name resolver error", "no such host"];
+    /// How grpc-go, Go's resolver, and Omni say that a name leads to no address.
+    pub(crate) const UNRESOLVED: [&str; 3] = ["name resolver error", "no such host", "resolve nodes"];
 
     /// Neither we nor the endpoint could resolve the name.
     pub(crate) fn is_unresolved_name(&self) -> bool {
@@ -114,8 +114,8 @@ pub(crate) enum GapKind {
     ClientCertificateRefused,
     /// The peer answered as a Talos node without a configuration (maintenance mode).
     Maintenance,
-    /// The peer has proved itself and was asked nothing: no source that a worker cannot forge has its address, and the question
-    /// takes credentials that the peer could use.
+    /// The peer was asked nothing: no source that a worker cannot forge has its address, and the question takes credentials that the
+    /// peer could use; or nobody vouches for it.
     Untrusted,
     /// A proxy on the way refused or failed.
     Proxy,
@@ -129,6 +129,8 @@ pub(crate) enum GapKind {
     Forbidden,
     /// The credentials were not accepted (Kubernetes 401, gRPC Unauthenticated).
     Unauthenticated,
+    /// Omni did not accept the signature of the service account.
+    SignatureRefused,
     /// This version of Talos knows neither the call nor the resource type.
     Unsupported,
     /// Kubernetes answered 429.

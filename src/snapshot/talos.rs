@@ -55,6 +55,19 @@ pub(crate) struct TalosCredentials {
     pub(crate) context: String,
     /// `None` where the configuration has no client certificate.
     pub(crate) certificate: Option<Certificate>,
+    /// The service account of Omni whose key signs in its place: the endpoints are Omni's, and no machines.
+    pub(crate) account: Option<Account>,
+}
+
+/// A service account of Omni, and for how long its key counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// Which variable the key is from.
+    pub(crate) variable: &'static str,
+    pub(crate) name: String,
+    pub(crate) not_before: Timestamp,
+    /// `None`: for ever.
+    pub(crate) not_after: Option<Timestamp>,
 }
 
 /// One endpoint of the talosconfig.

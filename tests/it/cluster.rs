@@ -16,6 +16,8 @@ pub(crate) struct Cluster {
     simulator: Simulator,
     pub(crate) talosconfig: String,
     kubeconfig: String,
+    /// The key of a service account, and the CA of Omni as a root of the system.
+    omni: Option<(String, String)>,
     /// Names of the machines by their addresses, which differ from test to test.
     names: BTreeMap<String, String>,
 }
@@ -51,10 +53,11 @@ impl Cluster {
         let mut names: BTreeMap<_, _> =
             world.machines.iter().map(|(at, machine)| (at.to_string(), machine.name.clone())).collect();
         names.insert(network.balancer().to_string(), "balancer".to_owned());
+        names.insert(network.omni().to_string(), "omni".to_owned());
         let simulator = Simulator::start(network, world).unwrap();
         let kubeconfig = simulator.kubeconfig("reader", Flaw::None).unwrap();
         let talosconfig = simulator.talosconfig("os:reader", Flaw::None).unwrap();
-        Self { simulator, talosconfig, kubeconfig, names }
+        Self { simulator, talosconfig, kubeconfig, omni: None, names }
     }
 
     /// The program has this role in Talos instead of `os:reader`.
@@ -66,6 +69,14 @@ impl Cluster {
     /// The program has this kubeconfig instead of the reader's.
     pub(crate) fn with_kubeconfig(self, kubeconfig: String) -> Self {
         Self { kubeconfig, ..self }
+    }
+
+    /// The program comes through Omni, with this key of a service account.
+    pub(crate) fn through_omni(mut self, key: String) -> Self {
+        self.talosconfig = self.simulator.omni_talosconfig();
+        self.kubeconfig = self.simulator.omni_kubeconfig().unwrap();
+        self.omni = Some((key, self.simulator.pki().public.pem().to_owned()));
+        self
     }
 
     /// The talosconfig names these endpoints instead of all control planes: machines or hosts.
@@ -136,7 +147,10 @@ impl Cluster {
 
     /// A run to be, with credentials for Talos and for Kubernetes where they are looked for.
     pub(crate) fn program(&self) -> Program {
-        program().talosconfig(&self.talosconfig).file(".kube/config", &self.kubeconfig)
+        let program = program().talosconfig(&self.talosconfig).file(".kube/config", &self.kubeconfig);
+        let Some((key, ca)) = &self.omni else { return program };
+        let roots = program.path("roots.pem");
+        program.file("roots.pem", ca).env("SSL_CERT_FILE", roots).env("SIDERO_SERVICE_ACCOUNT_KEY", key)
     }
 
     /// Runs to the end, and reads the report. Unless the arguments say otherwise, a call has half a minute: a busy machine is no

@@ -15,6 +15,7 @@ mod inputs;
 mod integrations;
 mod kubernetes;
 mod machine;
+mod omni;
 mod pki;
 mod plan;
 mod policy;

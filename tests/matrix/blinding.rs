@@ -71,7 +71,7 @@ impl Kind {
             Server::Apid(at) => Some((Self::Apid, *at)),
             Server::ApiServer(at) => Some((Self::ApiServer, *at)),
             Server::Etcd(at) => Some((Self::Etcd, *at)),
-            Server::Balancer | Server::Kubelet(_) => None,
+            Server::Balancer | Server::Kubelet(_) | Server::Omni => None,
         }
     }
 

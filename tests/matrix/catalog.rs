@@ -22,7 +22,7 @@ const FAILURES: [(&str, usize); 10] = [
 ];
 
 /// Clusters that are healthy, however unusual they look.
-const SHAPES: [&str; 33] = [
+const SHAPES: [&str; 34] = [
     "SHAPE-usual",
     "SHAPE-single-node",
     "SHAPE-control-planes-only",
@@ -43,6 +43,7 @@ const SHAPES: [&str; 33] = [
     "SHAPE-autoscaled",
     "SHAPE-without-kubernetes",
     "SHAPE-siderolink",
+    "SHAPE-omni",
     "SHAPE-kube-prism-off",
     "SHAPE-no-discovery",
     "SHAPE-one-control-plane-named",

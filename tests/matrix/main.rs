@@ -17,6 +17,7 @@ mod distributions;
 #[expect(dead_code, reason = "shared with the tests of single states, which ask more of it")]
 mod harness;
 mod namespace;
+mod omni;
 mod row;
 mod run;
 mod table;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
     trials.push(track::trial(&rows));
     trials.extend(blinding::trials(&rows));
     trials.extend(distributions::trials(&rows));
+    trials.extend(omni::trials(&rows));
     for row in &rows {
         let (row, judge, measured) = (Arc::clone(row), Arc::clone(&judge), Arc::clone(&measured));
         let without_network = row.ipv6 && !namespaces;

@@ -64,6 +64,9 @@ pub(crate) struct Credentials {
     pub(crate) talosconfig: Quality,
     #[serde(default)]
     pub(crate) kubeconfig: Quality,
+    /// Of Omni, if it is before the cluster.
+    #[serde(default)]
+    pub(crate) service_account: Quality,
     /// Endpoints of the talosconfig instead of all control planes: machines, or hosts.
     pub(crate) endpoints: Option<Vec<String>>,
     /// It names no nodes beside them, where it usually names all machines.
@@ -98,8 +101,10 @@ pub(crate) enum Quality {
     OfAnotherCluster,
     /// For a kubeconfig: the same server, the CA and the certificate of a cluster that is no more.
     OfAnEarlierCluster,
-    /// For a talosconfig: one that logs in through Omni.
-    OfOmni,
+    /// For a service account: Omni does not know its key any more.
+    Revoked,
+    /// For a service account: another name beside the key.
+    Misnamed,
 }
 
 #[derive(Clone, Default, Deserialize)]
@@ -200,7 +205,8 @@ impl Row {
             return Ok(self.scenario.clone());
         }
         let world = Scenario { steps: Vec::new(), ..self.scenario.clone() }.begin(network)?.0;
-        parse(&fill_in(&self.text, &world), &self.folder)
+        let scenario = parse(&fill_in(&self.text, &world), &self.folder)?;
+        Ok(Scenario { omni: self.scenario.omni, ..scenario })
     }
 
     /// What stands before its name in the output.
@@ -216,6 +222,7 @@ impl Row {
     pub(crate) fn ours_alone(&self) -> Option<&'static str> {
         let own_kubeconfig = [Quality::Good, Quality::Absent, Quality::ShortLived];
         match () {
+            () if self.scenario.omni => Some("the cluster is behind Omni"),
             () if self.ipv6 => Some("its cluster is in a network namespace of its own"),
             () if !own_kubeconfig.contains(&self.credentials.kubeconfig) => Some("it takes no kubeconfig"),
             () if self.is_of_trouble() && self.is_made_by_arguments() => Some("it has no such option"),
@@ -243,7 +250,7 @@ impl Row {
         let mut scenario = Scenario { steps: Vec::new(), ..self.scenario.clone() };
         scenario.recording = scenario.recording.map(|recording| recording.with_file_name("healthy.json"));
         if by_shape {
-            scenario.shape = Shape::default();
+            (scenario.shape, scenario.omni) = (Shape::default(), false);
         }
         // Where the role makes it, another one does not.
         let role = self.credentials.role.as_ref().map(|_| "os:admin".to_owned());

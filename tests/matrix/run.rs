@@ -63,7 +63,7 @@ impl Judge {
         }
         let healthy = row.healthy();
         let scenario = &healthy.scenario;
-        let key = format!("{:?} {:?} {:?}", scenario.shape, scenario.recording, healthy.arguments);
+        let key = format!("{:?} {:?} {} {:?}", scenario.shape, scenario.recording, scenario.omni, healthy.arguments);
         let cell = Arc::clone(self.healthy.lock().unwrap().entry(key).or_default());
         let seen = cell.get_or_init(|| run(&healthy)).as_ref().map_err(Clone::clone)?;
         match row.compare(seen) {
@@ -192,6 +192,10 @@ static OTHER: LazyLock<Cluster> = LazyLock::new(crate::cluster::cluster);
 impl Cluster {
     /// With these instead of its own, and this role in Talos.
     pub(crate) fn with_credentials(self, credentials: &Credentials, role: &str) -> anyhow::Result<Self> {
+        if self.simulator().has_omni() {
+            let key = self.service_account(credentials.service_account)?;
+            return Ok(self.through_omni(key));
+        }
         let talosconfig = match credentials.talosconfig {
             Quality::Absent => String::new(),
             Quality::OfAnotherCluster => {
@@ -203,13 +207,6 @@ impl Cluster {
             Quality::CaExpiresSoon | Quality::CaExpired => {
                 let own = self.simulator().talosconfig(role, Flaw::None)?;
                 with_ca(&own, "ca: ", &self.simulator().pki().talos, credentials.talosconfig)?
-            }
-            Quality::OfOmni => {
-                let own = self.simulator().talosconfig(role, Flaw::None)?;
-                let (before, _) = own.split_once("        crt: ").unwrap_or((&own, ""));
-                format!(
-                    "{before}        auth:\n            siderov1:\n                identity: somebody@example.org\n"
-                )
             }
             quality => self.simulator().talosconfig(role, quality.flaw()?)?,
         };
@@ -236,6 +233,28 @@ impl Cluster {
         Ok(match &credentials.endpoints {
             Some(endpoints) => cluster.endpoints(&endpoints.iter().map(String::as_str).collect::<Vec<_>>()),
             None => cluster,
+        })
+    }
+}
+
+impl Cluster {
+    /// The value of the variable with the key.
+    fn service_account(&self, quality: Quality) -> anyhow::Result<String> {
+        let omni = self.simulator();
+        Ok(match quality {
+            Quality::Absent => String::new(),
+            Quality::Revoked => {
+                let key = omni.service_account("ci", Flaw::None)?;
+                omni.change(|world| world.omni.get_or_insert_default().keys.clear());
+                key
+            }
+            Quality::Misnamed => {
+                let mut key: Value =
+                    serde_json::from_slice(&STANDARD.decode(omni.service_account("ci", Flaw::None)?)?)?;
+                key["name"] = "another".into();
+                STANDARD.encode(key.to_string())
+            }
+            quality => omni.service_account("ci", quality.flaw()?)?,
         })
     }
 }

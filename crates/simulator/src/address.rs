@@ -11,6 +11,9 @@ pub(crate) const API_SERVER: u16 = 6443;
 pub(crate) const ETCD: u16 = 2379;
 pub(crate) const KUBELET: u16 = 10_250;
 
+/// Omni; its own is below those that anybody may listen on.
+pub(crate) const OMNI: u16 = 8443;
+
 /// Nobody else's in a cluster.
 const CONTROL: u16 = 50_001;
 
@@ -84,6 +87,15 @@ impl Network {
         match self.part {
             Part::Loopback(part) => Ipv4Addr::new(127, part, 255, 1).into(),
             Part::Ipv6 => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0xff01).into(),
+        }
+    }
+
+    /// Omni, if there is one.
+    #[must_use]
+    pub fn omni(&self) -> IpAddr {
+        match self.part {
+            Part::Loopback(part) => Ipv4Addr::new(127, part, 255, 2).into(),
+            Part::Ipv6 => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0xff02).into(),
         }
     }
 

@@ -35,6 +35,25 @@ pub(crate) fn talosconfig(cluster: &str, ca: &str, leaf: &Leaf, endpoints: &[IpA
     )
 }
 
+/// A talosconfig as `omnictl` writes it.
+pub(crate) fn omni_talosconfig(cluster: &str, at: SocketAddr) -> String {
+    let cluster = scalar(cluster);
+    format!(
+        "context: {cluster}\ncontexts:\n    {cluster}:\n        endpoints:\n            - https://{at}\n        auth:\n            \
+         siderov1:\n                identity: somebody@example.org\n        cluster: {cluster}\n",
+    )
+}
+
+/// A kubeconfig of a service account as `omnictl` writes it: no CA, and a token.
+pub(crate) fn omni_kubeconfig(cluster: &str, at: SocketAddr, token: &str) -> String {
+    let cluster = scalar(cluster);
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: https://{at}\n  name: {cluster}\nusers:\n- name: \
+         {cluster}-ci\n  user:\n    token: {token}\ncontexts:\n- context:\n    cluster: {cluster}\n    namespace: default\n    \
+         user: {cluster}-ci\n  name: {cluster}\ncurrent-context: {cluster}\n",
+    )
+}
+
 /// A kubeconfig as Talos writes it.
 pub(crate) fn kubeconfig(cluster: &str, user: &str, at: SocketAddr, ca: &str, leaf: &Leaf) -> String {
     let context = scalar(&format!("{user}@{cluster}"));

@@ -33,6 +33,12 @@ impl Files {
         };
         let mut files = Self { written: Vec::new(), directory, made };
         let etcd = simulator.etcd_credentials(Flaw::None)?;
+        if simulator.has_omni() {
+            files.file("omni-talosconfig", &simulator.omni_talosconfig())?;
+            files.file("omni-kubeconfig", &simulator.omni_kubeconfig()?)?;
+            files.file("omni-ca.crt", simulator.pki().public.pem())?;
+            files.file("omni-key", &simulator.service_account("ci", Flaw::None)?)?;
+        }
         files.file("talosconfig", &simulator.talosconfig("os:reader", Flaw::None)?)?;
         files.file("talosconfig-admin", &simulator.talosconfig("os:admin", Flaw::None)?)?;
         files.file("kubeconfig", &simulator.kubeconfig("reader", Flaw::None)?)?;
@@ -54,15 +60,23 @@ impl Files {
     /// What tools read to find the cluster; the last says where it is controlled.
     pub(crate) fn environment(&self, simulator: &Simulator, control: SocketAddr) -> Vec<(&'static str, String)> {
         let path = |name: &str| self.directory.join(name).display().to_string();
-        vec![
-            ("TALOSCONFIG", path("talosconfig")),
-            ("KUBECONFIG", path("kubeconfig")),
+        let mut variables = Vec::new();
+        let has_omni = simulator.has_omni();
+        if has_omni {
+            let key = std::fs::read_to_string(path("omni-key")).unwrap_or_default();
+            variables.extend([("SSL_CERT_FILE", path("omni-ca.crt")), ("SIDERO_SERVICE_ACCOUNT_KEY", key)]);
+        }
+        let of = if has_omni { "omni-" } else { "" };
+        variables.extend([
+            ("TALOSCONFIG", path(&format!("{of}talosconfig"))),
+            ("KUBECONFIG", path(&format!("{of}kubeconfig"))),
             ("ETCDCTL_ENDPOINTS", simulator.etcd_endpoints().join(",")),
             ("ETCDCTL_CACERT", path("etcd-ca.crt")),
             ("ETCDCTL_CERT", path("etcd.crt")),
             ("ETCDCTL_KEY", path("etcd.key")),
             ("SIMULATOR_CONTROL", format!("http://{control}")),
-        ]
+        ]);
+        variables
     }
 }
 

@@ -19,7 +19,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | `address`, `version`, `cosi` | networks and ports; releases; Talos's resources and their types |
-//! | [`pki`], `credentials` | the authorities of the cluster, what they sign, and the files that carry it |
+//! | [`pki`], [`openpgp`], `credentials` | the authorities of the cluster, what they sign, keys for Omni, and the files that carry it |
 //! | [`world`] | what is true of the cluster, how a healthy one looks, and how it breaks |
 //! | `state` | the world of a running cluster, what it was asked, and who follows its changes |
 //! | `net` | listeners, TLS, transport faults, delay |
@@ -36,6 +36,7 @@ mod credentials;
 mod etcd;
 mod kubernetes;
 mod net;
+pub mod openpgp;
 pub mod pki;
 pub mod scenario;
 mod simulator;
@@ -46,5 +47,5 @@ mod version;
 pub mod world;
 
 pub use crate::address::Network;
-pub use crate::simulator::{EtcdCredentials, Simulator};
+pub use crate::simulator::{EtcdCredentials, Simulator, service_account};
 pub use crate::state::{Calls, Count};

@@ -23,6 +23,8 @@ pub struct Pki {
     pub foreign: Authority,
     /// Of machines without configuration, which have no other.
     pub maintenance: Authority,
+    /// As systems have them among their roots: of Omni.
+    pub public: Authority,
 }
 
 /// A certificate authority.
@@ -73,6 +75,7 @@ impl Pki {
             etcd: Authority::new(&PKCS_ECDSA_P256_SHA256, &[(DnType::OrganizationName, "etcd")])?,
             foreign: Authority::new(&PKCS_ED25519, &[(DnType::OrganizationName, "talos")])?,
             maintenance: Authority::new(&PKCS_ED25519, &[(DnType::CommonName, "maintenance-service.talos.dev")])?,
+            public: Authority::new(&PKCS_ECDSA_P256_SHA256, &[(DnType::CommonName, "public")])?,
         })
     }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::address::Network;
 use crate::timeline::{Step, When, from_toml};
 use crate::version::plain_version;
-use crate::world::{Role, Shape, World};
+use crate::world::{Omni, Role, Shape, World};
 
 /// Most machines of a cluster: beyond it, starting takes minutes.
 const MOST: usize = 20_000;
@@ -22,6 +22,8 @@ pub struct Scenario {
     pub shape: Shape,
     /// The recording of a real cluster that it begins with, instead of a healthy cluster of this shape.
     pub recording: Option<PathBuf>,
+    /// Its machines are reached through Omni, too.
+    pub omni: bool,
     pub steps: Vec<Step>,
 }
 
@@ -51,8 +53,10 @@ struct Cluster {
     api_port: Option<u16>,
     /// Pods of applications, on each worker.
     pods: Option<usize>,
-    /// Relative to the scenario. The recording says everything else.
+    /// Relative to the scenario. The recording says everything else, but for `omni`.
     recording: Option<PathBuf>,
+    #[serde(default)]
+    omni: bool,
 }
 
 /// A machine that is called so.
@@ -81,11 +85,11 @@ impl Scenario {
     /// If something in it cannot be; with line and key.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
-        let recording = file.cluster.recording.clone();
+        let (recording, omni) = (file.cluster.recording.clone(), file.cluster.omni);
         // It is shown as one comment of a shell.
         ensure!(!file.title.contains(char::is_control), "`title` is one line of text");
         let shape = file.cluster.shape().context("`[cluster]`")?;
-        Ok(Self { title: file.title, shape, recording, steps: from_toml(text, &file.change)? })
+        Ok(Self { title: file.title, shape, recording, omni, steps: from_toml(text, &file.change)? })
     }
 
     /// The world that it begins with, and the steps that come later.
@@ -102,6 +106,7 @@ impl Scenario {
             ensure!(self.shape.all_machines().iter().any(controls), "a cluster has at least one control plane");
             World::healthy(network, &self.shape)
         };
+        world.omni = self.omni.then(Omni::default);
         let mut later = Vec::new();
         for step in self.steps {
             if step.when == When::Now {
@@ -118,7 +123,7 @@ impl Scenario {
 impl Cluster {
     fn shape(self) -> anyhow::Result<Shape> {
         ensure!(
-            self.recording.is_none() || Self { recording: None, ..self.clone() } == Self::default(),
+            self.recording.is_none() || Self { recording: None, omni: false, ..self.clone() } == Self::default(),
             "a `recording` says all that is told beside it"
         );
         let mut shape = Shape::default();
@@ -195,7 +200,7 @@ mod tests {
             }
             found += 1;
         }
-        assert_eq!(found, 7);
+        assert_eq!(found, 8);
     }
 
     #[test]

@@ -1,20 +1,27 @@
 //! A cluster that runs.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::StatusCode;
+use jiff::Timestamp;
 use tokio::runtime::Runtime;
 use tonic::body::Body;
 
-use crate::address::{API_SERVER, APID, ETCD, KUBELET, Network, host};
-use crate::credentials::talosconfig;
+use crate::address::{API_SERVER, APID, ETCD, KUBELET, Network, OMNI, host};
+use crate::credentials::{omni_kubeconfig, omni_talosconfig, talosconfig};
 use crate::kubernetes::Kubernetes;
-use crate::net::{Handler, Ports, Service};
+use crate::net::{Answer, Handler, Ports, Service, backend};
+use crate::openpgp::PrivateKey;
 use crate::pki::{Flaw, Leaf, Pki};
 use crate::state::{Calls, ClusterState};
 use crate::talos::Talos;
 use crate::timeline::{Step, Timeline};
-use crate::world::{Role, Server, World};
+use crate::world::{Process, Role, Server, User, World};
 use crate::{control, etcd};
 
 /// A running cluster. It ends when this is dropped.
@@ -111,6 +118,58 @@ impl Simulator {
         Ok(talosconfig(&world.cluster, self.timeline.state.pki.talos.pem(), &leaf, &endpoints, &nodes))
     }
 
+    /// Where Omni is asked.
+    #[must_use]
+    pub fn omni(&self) -> SocketAddr {
+        SocketAddr::new(self.network.omni(), OMNI)
+    }
+
+    /// Whether there is one.
+    #[must_use]
+    pub fn has_omni(&self) -> bool {
+        self.timeline.state.world().omni.is_some()
+    }
+
+    /// A talosconfig that leads to Omni.
+    #[must_use]
+    pub fn omni_talosconfig(&self) -> String {
+        omni_talosconfig(&self.timeline.state.world().cluster, self.omni())
+    }
+
+    /// A kubeconfig that leads to Omni: for somebody with the reader's rights, and a token.
+    ///
+    /// # Errors
+    /// If the machine has no randomness.
+    pub fn omni_kubeconfig(&self) -> anyhow::Result<String> {
+        let token = PrivateKey::new("token", 0, None)?.public().fingerprint;
+        let user = User { name: "reader".to_owned(), groups: Vec::new() };
+        self.change(|world| world.kubernetes.tokens.insert(token.clone(), user));
+        Ok(omni_kubeconfig(&self.timeline.state.world().cluster, self.omni(), &token))
+    }
+
+    /// A service account that Omni knows, as `omnictl serviceaccount create` prints it.
+    ///
+    /// # Errors
+    /// If the machine has no randomness.
+    pub fn service_account(&self, name: &str, flaw: Flaw) -> anyhow::Result<String> {
+        const DAY: i64 = 24 * 60 * 60;
+        let now = Timestamp::now().as_second();
+        let (created, lasts) = match flaw {
+            Flaw::None | Flaw::WithoutClientAuth => (now - DAY, 365 * DAY),
+            Flaw::Expired => (now - 366 * DAY, 365 * DAY),
+            Flaw::ExpiresSoon => (now - 362 * DAY, 365 * DAY),
+            Flaw::NotYetValid => (now + DAY, 365 * DAY),
+            Flaw::ShortLived => (now - 1800, 3600),
+        };
+        let user = format!("{name} <{name}@serviceaccount.omni.sidero.dev>");
+        let key = PrivateKey::new(&user, created.try_into()?, Some(lasts.try_into()?))?;
+        let public = key.public();
+        self.change(|world| {
+            world.omni.get_or_insert_default().keys.insert(public.fingerprint.clone(), public);
+        });
+        Ok(service_account(name, &key))
+    }
+
     /// Where etcd's members are asked: `https://127.16.0.2:2379`.
     #[must_use]
     pub fn etcd_endpoints(&self) -> Vec<String> {
@@ -148,10 +207,38 @@ impl Drop for Simulator {
 
 /// Who comes without credentials is told nothing.
 fn nothing() -> Handler {
-    Arc::new(|_| {
-        let mut answer = http::Response::new(Body::empty());
-        *answer.status_mut() = http::StatusCode::UNAUTHORIZED;
-        Box::pin(async { answer })
+    Arc::new(|_| empty(StatusCode::UNAUTHORIZED))
+}
+
+fn empty(status: StatusCode) -> Answer {
+    let mut answer = http::Response::new(Body::empty());
+    *answer.status_mut() = status;
+    Box::pin(async { answer })
+}
+
+/// What `omnictl` prints of a service account, for [`SIDERO_SERVICE_ACCOUNT_KEY`](Simulator::service_account).
+#[must_use]
+pub fn service_account(name: &str, key: &PrivateKey) -> String {
+    STANDARD.encode(serde_json::json!({ "name": name, "pgp_key": key.armored() }).to_string())
+}
+
+/// One endpoint for both: what is asked by gRPC is for Talos, and everything else for the API servers, of which it takes one in turn.
+fn omni(state: &Arc<ClusterState>, talos: Handler, servers: BTreeMap<IpAddr, Handler>) -> Handler {
+    let (state, turn) = (Arc::clone(state), AtomicUsize::new(0));
+    Arc::new(move |request| {
+        let kind = request.headers().get(http::header::CONTENT_TYPE);
+        if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc")) {
+            return talos(request);
+        }
+        let (world, nobody) = (state.world(), StatusCode::BAD_GATEWAY);
+        let server = backend(&world, &turn).map(|at| at.ip());
+        let machine = server.and_then(|at| world.machines.get(&at)?.api_server.as_ref());
+        match (server.and_then(|at| servers.get(&at)), machine) {
+            (Some(handler), Some(machine)) if machine.process == Process::Running => handler(request),
+            // It takes connections, and says nothing.
+            (Some(_), _) => Box::pin(std::future::pending()),
+            (None, _) => empty(nobody),
+        }
     })
 }
 
@@ -181,6 +268,11 @@ fn services(state: &Arc<ClusterState>, network: &Network) -> Vec<Service> {
         services.push(Service::new(Server::Apid(at), &machine.name, apid, talos.handler(at)));
     }
     services.push(api_server(Server::Balancer, "balancer", network.balancer()));
+    if world.omni.is_some() {
+        let servers = world.control_planes().map(|at| (at, kubernetes.handler(Server::ApiServer(at)))).collect();
+        let handler = omni(state, talos.of_omni(network.omni()), servers);
+        services.push(Service::new(Server::Omni, "omni", SocketAddr::new(network.omni(), OMNI), handler));
+    }
     services
 }
 

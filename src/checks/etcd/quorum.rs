@@ -162,8 +162,11 @@ fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
         texts.into_iter().collect::<Vec<_>>().join("; ")
     };
     let is_refusal = |problem: &&&Problem| {
-        use Reason::{ClientCertificateRefused, EtcdAccessDenied, RoleTooLow, RoleTooLowForThisVersion};
-        matches!(problem.reason, ClientCertificateRefused | EtcdAccessDenied | RoleTooLow | RoleTooLowForThisVersion)
+        use Reason::{
+            ClientCertificateRefused, EtcdAccessDenied, RoleTooLow, RoleTooLowForThisVersion, SignatureRefused,
+        };
+        let of_login = matches!(problem.reason, ClientCertificateRefused | SignatureRefused);
+        of_login || matches!(problem.reason, EtcdAccessDenied | RoleTooLow | RoleTooLowForThisVersion)
     };
     let refusal = problems.iter().filter(is_refusal).min_by_key(|problem| problem.reason);
     let is_final =

@@ -1,6 +1,6 @@
 //! Stage 1: do the endpoints answer, and does each node behind them?
 
-use crate::assess::{Assessment, is_older, is_unusable};
+use crate::assess::{Assessment, is_older, lets_nobody_in};
 use crate::checks::Check;
 use crate::checks::gaps::{self, NO_TALOS, is_no_connection, says_nothing};
 use crate::checks::scope::each_node;
@@ -25,6 +25,8 @@ a name that does not resolve, a certificate from another CA (another cluster, or
 that is not valid for the address, or a refused client certificate.\n\n\
 The warning `endpoint-cut-off` means that an endpoint cannot reach a node that answers through another one: the network is \
 partitioned. Each node is queried through one endpoint, and through the next when that fails, so not every pair is tested.\n\n\
+The endpoint of a context of Omni is no machine: Omni passes on what the service account has signed. The error `signature-refused` \
+means that it does not accept the signature.\n\n\
 Endpoints must be control planes, because workers do not forward requests. The virtual IP of the Kubernetes API is a bad \
 endpoint: it disappears when etcd is down, exactly when Talos is needed. Correct the endpoints with `talosctl config \
 endpoint`.",
@@ -39,6 +41,7 @@ endpoint`.",
         Reason::NameNotInCertificate,
         Reason::ServerCertificateExpired,
         Reason::ClientCertificateRefused,
+        Reason::SignatureRefused,
         Reason::EndpointIsWorker,
         Reason::EndpointIsVip,
         Reason::EndpointCutOff,
@@ -177,6 +180,7 @@ fn dead_endpoint(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &G
         GapKind::Maintenance => problem.hint(Hint::run("talosctl -n {} get machinestatus --insecure", [host])),
         // Nobody was asked, so asking shows nothing of it.
         GapKind::NotAsked => problem,
+        _ if is_of_omni(talos) => problem.hint(Hint::run("omnictl get clusters", [])),
         _ => {
             let endpoint = if address.ends_with(":50000") { host } else { address };
             problem.hint(Hint::run("{talosctl} -e {} -n {} version", [endpoint, host]))
@@ -188,6 +192,10 @@ fn likely_cause(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &Ga
     let problem = gaps::talos(gap, "answers on the Talos API");
     let is_unknown_ca = |endpoint: &Endpoint| endpoint.version.as_ref().is_err_and(|it| it.kind == GapKind::UnknownCa);
     let everywhere = talos.endpoints.iter().all(is_unknown_ca);
+    if is_of_omni(talos) {
+        let likely = likely_at_omni(gap.kind, address);
+        return likely.into_iter().fold(problem, |problem, text| problem.hint(Hint::likely(text)));
+    }
     match gap.kind {
         GapKind::UnknownCa if everywhere && cluster.memory.unknown_ca_rounds >= 2 => problem.permanent().hint(
             Hint::likely("the talosconfig belongs to another cluster, or the cluster's secrets were regenerated"),
@@ -229,9 +237,32 @@ fn likely(kind: GapKind, address: &str) -> Option<String> {
     })
 }
 
+fn is_of_omni(talos: &Talos) -> bool {
+    talos.credentials.as_ref().is_ok_and(|credentials| credentials.account.is_some())
+}
+
 fn has_unusable_certificate(cluster: &Assessment<'_>, talos: &Talos) -> bool {
-    let certificate = talos.credentials.as_ref().ok().and_then(|credentials| credentials.certificate.as_ref());
-    certificate.is_none_or(|certificate| is_unusable(certificate, cluster.taken))
+    talos.credentials.as_ref().ok().is_none_or(|credentials| lets_nobody_in(credentials, cluster.taken))
+}
+
+/// What usually lies behind it that Omni does not answer as it should.
+fn likely_at_omni(kind: GapKind, address: &str) -> Option<String> {
+    let host = host(address);
+    Some(match kind {
+        GapKind::SignatureRefused => {
+            "the key was revoked or renewed, a clock is wrong, or this is another Omni instance".to_owned()
+        }
+        GapKind::UnknownCa => format!(
+            "the CA of `{host}` is not among the roots of this system (`SSL_CERT_FILE`), or a proxy is in between"
+        ),
+        GapKind::NameNotInCertificate => format!("something other than Omni answers for `{host}`"),
+        GapKind::Broken => {
+            "something other than Omni answers there, or a proxy that speaks no HTTP/2 is in between".to_owned()
+        }
+        GapKind::TimedOut => "it accepts connections and does not answer".to_owned(),
+        GapKind::Maintenance => return None,
+        kind => return likely(kind, address),
+    })
 }
 
 fn reachable(cluster: &Assessment<'_>) -> Verdict {

@@ -1,10 +1,10 @@
-//! The talosconfig's client certificate, judged without asking anybody.
+//! The talosconfig's client certificate, or the key that signs in its place, judged without asking anybody.
 
 use crate::assess::Assessment;
 use crate::checks::Check;
-use crate::checks::gaps::{self, NO_TALOS, ca_problem, certificate_problems};
+use crate::checks::gaps::{self, NO_TALOS, account_problem, ca_problem, certificate_problems};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::GapKind;
+use crate::snapshot::{Account, GapKind};
 
 pub(in crate::checks) const CREDENTIALS: Check = Check {
     id: CheckId::TalosCredentials,
@@ -19,7 +19,11 @@ runner is wrong.\n\n\
 The CA that verifies the servers has to be valid for as long: talosctl accepts no other. It warns when the certificate, or that \
 CA, expires within 30 days or a tenth of its lifetime, whichever is shorter. To make a new talosconfig as an administrator: `talosctl config new --roles os:reader --crt-ttl 8760h \
 ci.yaml`. Without an administrator's talosconfig, from the secrets of the cluster: `talosctl gen config --with-secrets \
-secrets.yaml --output-types talosconfig`.",
+secrets.yaml --output-types talosconfig`.\n\n\
+A context of Omni (`auth.siderov1`) has no client certificate. The key of a service account signs every call: \
+`SIDERO_SERVICE_ACCOUNT_KEY` or, if that is not set, `OMNI_SERVICE_ACCOUNT_KEY`. It has to be a private Ed25519 key without a passphrase that has not \
+expired by its own signature, and the same threshold applies. Whether Omni still knows it, only Omni can tell: it answers \
+`invalid signature` if not, which `talos.endpoints` reports. `omnictl serviceaccount renew NAME` makes a new one.",
     severity: Severity::Fail,
     finds: &[
         Reason::CertificateExpired,
@@ -27,6 +31,9 @@ secrets.yaml --output-types talosconfig`.",
         Reason::CertificateNotYetValid,
         Reason::ClientAuthMissing,
         Reason::KeyMismatch,
+        Reason::ServiceKeyExpired,
+        Reason::ServiceKeyExpiresSoon,
+        Reason::ServiceKeyNotYetValid,
         Reason::ConfigUnreadable,
         Reason::ContextUnknown,
     ],
@@ -52,12 +59,15 @@ fn credentials(cluster: &Assessment<'_>) -> Verdict {
         }
     };
     let target = Target::new(Kind::Credentials, credentials.source.as_str()).with_id(credentials.context.as_str());
+    let of_ca = credentials.ca.as_ref().and_then(|ca| ca_problem(cluster, ca));
+    if let Some(account) = &credentials.account {
+        return of_account(cluster, account, of_ca);
+    }
     let Some(certificate) = &credentials.certificate else {
         let observed = format!("context `{}` has no client certificate", credentials.context);
         return one(target, Problem::fail(Reason::ConfigUnreadable, "a client certificate", observed).permanent());
     };
     let problems = certificate_problems(cluster, certificate);
-    let of_ca = credentials.ca.as_ref().and_then(|ca| ca_problem(cluster, ca));
     // Whoever accepts this certificate can make another.
     let by = cluster.control_planes().find(|node| node.talos.contact.is_ok()).map(|node| node.address.as_str());
     let mut verdict = Verdict::default();
@@ -72,6 +82,21 @@ fn credentials(cluster: &Assessment<'_>) -> Verdict {
         let command = "{talosctl} -n {} config new --roles os:reader --crt-ttl 8760h {}";
         let renew = by.map(|address| Hint::remedy(command, [address, "ci.yaml"]));
         verdict.problem(target.clone(), with(problem, renew));
+    }
+    verdict
+}
+
+/// The key that signs for Omni, and the CA of Omni if the context has one.
+fn of_account(cluster: &Assessment<'_>, account: &Account, of_ca: Option<Problem>) -> Verdict {
+    let target = Target::new(Kind::Credentials, account.variable).with_id(account.name.as_str());
+    let renew = || Hint::remedy("omnictl serviceaccount renew {}", [account.name.as_str()]);
+    let of_key = account_problem(cluster, account).map(|problem| problem.hint(renew()));
+    let mut verdict = Verdict::default();
+    if of_key.is_none() && of_ca.is_none() {
+        verdict.ok(target.clone());
+    }
+    for problem in of_key.into_iter().chain(of_ca) {
+        verdict.problem(target.clone(), problem);
     }
     verdict
 }

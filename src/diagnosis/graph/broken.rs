@@ -27,6 +27,9 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::NameNotInCertificate
         | R::ServerCertificateExpired
         | R::ClientCertificateRefused
+        | R::SignatureRefused
+        | R::ServiceKeyExpired
+        | R::ServiceKeyNotYetValid
         | R::ProxyRefused
         | R::MaintenanceMode
         | R::EndpointUnreachable
@@ -103,6 +106,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::StaticPodFailed
         | R::StatusStale => true,
         R::CertificateExpiresSoon
+        | R::ServiceKeyExpiresSoon
         | R::EndpointIsWorker
         | R::EndpointIsVip
         | R::EndpointCutOff

@@ -112,6 +112,10 @@ impl Reason {
             | Self::NameNotInCertificate
             | Self::ServerCertificateExpired
             | Self::ClientCertificateRefused
+            | Self::SignatureRefused
+            | Self::ServiceKeyExpired
+            | Self::ServiceKeyExpiresSoon
+            | Self::ServiceKeyNotYetValid
             | Self::EndpointUnreachable
             | Self::ProxyRefused
             | Self::MaintenanceMode

@@ -3,8 +3,9 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    KUBERNETES_AUTHENTICATION, KUBERNETES_KUBECONFIG, TALOS_CLIENT, TALOS_CONNECTIVITY, TALOS_ENDPOINTS,
-    TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_API, TALOS_VIP,
+    KUBERNETES_AUTHENTICATION, KUBERNETES_KUBECONFIG, OMNI_SERVICE_ACCOUNTS, TALOS_CLIENT, TALOS_CONNECTIVITY,
+    TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC, TALOS_TROUBLESHOOTING, TALOS_TROUBLESHOOTING_API,
+    TALOS_VIP,
 };
 use super::steps::{NEW_TALOSCONFIG, NODE_VERSION};
 
@@ -209,13 +210,53 @@ pub(super) const SERVER_CERTIFICATE_EXPIRED: Text = Text {
 };
 
 pub(super) const CLIENT_CERTIFICATE_REFUSED: Text = Text {
-    explanation: "The server was reached but does not accept the client certificate: it is signed by another CA, has expired by the server's clock, or lacks the usage for client authentication. For Omni, the signature or the service account key may have expired.",
+    explanation: "The server was reached but does not accept the client certificate: it is signed by another CA, has expired by the server's clock, or lacks the usage for client authentication.",
     source: TALOS_PKI,
     remedy: &[
         Look("talosctl config info"),
         Do("Check that the context is this cluster's and that the clocks agree; then make a new talosconfig:"),
         NEW_TALOSCONFIG,
     ],
+};
+
+pub(super) const SIGNATURE_REFUSED: Text = Text {
+    explanation: "Omni was reached, and does not accept the signature of the service account. It gives the same answer for a key that it does not know, that has expired, or that was revoked or renewed, and for a signature with a time that is more than five minutes from its own. An expired key is found without Omni, and a different clock is reported if the answer has a date; so it is usually one of the others.",
+    source: OMNI_SERVICE_ACCOUNTS,
+    remedy: &[
+        Do("With your own login in Omni: is the account there, and until when does its key count?"),
+        Look("omnictl serviceaccount list"),
+        Do(
+            "If the key was renewed or the account was made again, put the new key into the variable. If the endpoint is another Omni's, use the talosconfig of this one. Compare the clock of this runner with a reference.",
+        ),
+        Change("omnictl serviceaccount renew NAME"),
+    ],
+};
+
+pub(super) const SERVICE_KEY_EXPIRED: Text = Text {
+    explanation: "The key of the service account has expired by the clock of this runner. Omni would refuse everything that it signs, so nothing was queried. Keys of service accounts are valid for a year unless another lifetime was requested, and nothing renews them.",
+    source: OMNI_SERVICE_ACCOUNTS,
+    remedy: &[
+        Do("Check the date of this runner first: a wrong clock looks the same."),
+        Do("With your own login in Omni, make a new key and put it into the variable:"),
+        Look("omnictl serviceaccount list"),
+        Change("omnictl serviceaccount renew NAME"),
+    ],
+};
+
+pub(super) const SERVICE_KEY_EXPIRES_SOON: Text = Text {
+    explanation: "The key of the service account still counts, but not for long: less than 30 days, or less than a tenth of its lifetime if that is shorter. When it expires, everything that uses it stops working at once.",
+    source: OMNI_SERVICE_ACCOUNTS,
+    remedy: &[
+        Look("omnictl serviceaccount list"),
+        Do("Renew it now, and put the new key into the variable:"),
+        Change("omnictl serviceaccount renew NAME"),
+    ],
+};
+
+pub(super) const SERVICE_KEY_NOT_YET_VALID: Text = Text {
+    explanation: "By the clock of this runner, the key of the service account has not been made yet. So a clock is wrong: that of this runner, or that of the machine on which the key was made.",
+    source: OMNI_SERVICE_ACCOUNTS,
+    remedy: &[Do("Compare the clock of this runner with a reference."), Look("omnictl serviceaccount list")],
 };
 
 pub(super) const ENDPOINT_IS_WORKER: Text = Text {

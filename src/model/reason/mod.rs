@@ -95,6 +95,10 @@ reasons! {
     NameNotInCertificate "name-not-in-certificate" "the server's certificate is not valid for this address" access::NAME_NOT_IN_CERTIFICATE;
     ServerCertificateExpired "server-certificate-expired" "the server's certificate is expired or not valid yet" access::SERVER_CERTIFICATE_EXPIRED;
     ClientCertificateRefused "client-certificate-refused" "the server refused the client certificate" access::CLIENT_CERTIFICATE_REFUSED;
+    SignatureRefused "signature-refused" "Omni refused the signature of the service account" access::SIGNATURE_REFUSED;
+    ServiceKeyExpired "service-account-key-expired" "the key of Omni's service account has expired" access::SERVICE_KEY_EXPIRED;
+    ServiceKeyExpiresSoon "service-account-key-expires-soon" "the key of Omni's service account expires soon" access::SERVICE_KEY_EXPIRES_SOON;
+    ServiceKeyNotYetValid "service-account-key-not-yet-valid" "the key of Omni's service account is from the future" access::SERVICE_KEY_NOT_YET_VALID;
     EndpointIsWorker "endpoint-is-worker" "the endpoint is a worker, which cannot forward requests" access::ENDPOINT_IS_WORKER;
     EndpointIsVip "endpoint-is-vip" "the endpoint is the virtual IP of the Kubernetes API" access::ENDPOINT_IS_VIP;
     EndpointCutOff "endpoint-cut-off" "the endpoint cannot reach a node that another endpoint reaches" access::ENDPOINT_CUT_OFF;

@@ -77,6 +77,10 @@ pub(crate) const TALOS_REQUIREMENTS: Source = Source {
     title: "Talos documentation, `System Requirements`",
     address: "https://docs.siderolabs.com/talos/v1.13/getting-started/system-requirements",
 };
+pub(crate) const OMNI_SERVICE_ACCOUNTS: Source = Source {
+    title: "Omni documentation, `Create a Service Account`",
+    address: "https://docs.siderolabs.com/omni/security-and-authentication/create-a-service-account",
+};
 pub(crate) const TALOS_VOLUMES: Source = Source {
     title: "Talos documentation, `System Volumes`",
     address: "https://docs.siderolabs.com/talos/v1.13/configure-your-talos-cluster/storage-and-disk-management/disk-management/system",

@@ -17,19 +17,23 @@ use http_body_util::combinators::MapFrame;
 use hyper::body::Frame;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use jiff::{SignedDuration, Timestamp};
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Mutex;
 use tonic::body::Body;
 use tower::Service;
 
-use super::cause;
+use super::tls::Verified;
+use super::{cause, date};
 use crate::config::endpoint;
+use crate::config::omni::ServiceAccount;
 use crate::config::proxy::Proxy;
 #[cfg(feature = "record")]
 use crate::observe::record::talos::{Heard, Reel};
 use crate::observe::trace::Bytes;
 use crate::snapshot::{Gap, GapKind};
+use crate::text::clock::now;
 
 /// The body of an answer.
 #[cfg(not(feature = "record"))]
@@ -68,6 +72,11 @@ pub(in crate::observe) enum Security {
         config: Arc<ClientConfig>,
         /// A server that does not agree on HTTP/2 in the handshake is refused.
         demands_h2: bool,
+    },
+    /// To Omni: each call is signed, which takes a server that has proved itself.
+    Signed {
+        config: Verified,
+        account: Arc<ServiceAccount>,
     },
 }
 
@@ -121,12 +130,19 @@ impl Link {
         self.connected.store(false, Ordering::Relaxed);
         let stream = super::connect(via, host, *port).await?;
         self.connected.store(true, Ordering::Relaxed);
-        let (scheme, wire) = match &self.security {
-            Security::PlainText => ("http", Watched::new(stream)),
-            Security::Tls { config, demands_h2 } => {
+        let (tls, account) = match &self.security {
+            Security::PlainText => (None, None),
+            Security::Tls { config, demands_h2 } => (Some((Arc::clone(config), *demands_h2)), None),
+            Security::Signed { config, account } => {
+                (Some((config.clone().into_inner(), true)), Some(Arc::clone(account)))
+            }
+        };
+        let (scheme, wire) = match tls {
+            None => ("http", Watched::new(stream)),
+            Some((config, demands_h2)) => {
                 let name = super::server_name(host)?;
-                let stream = super::secure(Arc::clone(config), name, stream).await?;
-                if *demands_h2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+                let stream = super::secure(config, name, stream).await?;
+                if demands_h2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
                     return Err(Gap::new(GapKind::Broken, "the server does not offer HTTP/2"));
                 }
                 ("https", Watched::new(stream))
@@ -151,6 +167,8 @@ impl Link {
             sender,
             origin,
             fault,
+            account,
+            clock: Arc::default(),
             answers: Arc::new(AtomicU64::new(0)),
             bytes: Bytes::default(),
             #[cfg(feature = "record")]
@@ -165,6 +183,10 @@ pub(in crate::observe) struct Http2 {
     sender: SendRequest<Body>,
     origin: http::Uri,
     fault: Arc<OnceLock<Gap>>,
+    /// Signs each call.
+    account: Option<Arc<ServiceAccount>>,
+    /// What the server's clock said in its first answer that says so, and what ours said then.
+    clock: Arc<OnceLock<(Timestamp, Timestamp)>>,
     answers: Arc<AtomicU64>,
     bytes: Bytes,
     #[cfg(feature = "record")]
@@ -193,6 +215,16 @@ impl Http2 {
         self.fault.get()
     }
 
+    /// Each call on it is signed.
+    pub(in crate::observe) fn is_signed(&self) -> bool {
+        self.account.is_some()
+    }
+
+    /// By how much the server's clock is ahead of ours, if it has told.
+    pub(in crate::observe) fn ahead(&self) -> Option<SignedDuration> {
+        self.clock.get().map(|(theirs, ours)| theirs.duration_since(*ours))
+    }
+
     /// How many calls have been answered on it, with whatever answer.
     pub(in crate::observe) fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
@@ -212,10 +244,15 @@ impl Service<http::Request<Body>> for Http2 {
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
         let agent = HeaderValue::from_static(concat!("cluster-health/", env!("CARGO_PKG_VERSION")));
         request.headers_mut().insert(USER_AGENT, agent);
+        if let Some(account) = &self.account {
+            let method = request.uri().path().to_owned();
+            account.sign(request.headers_mut(), &method);
+        }
         #[cfg(feature = "record")]
         let reel = self.reel.clone().inspect(|reel| reel.sent(request.uri().path()));
         let answer = self.sender.send_request(request);
         let answers = Arc::clone(&self.answers);
+        let clock = Arc::clone(&self.clock);
         let bytes = self.bytes.clone();
         let count: Count = Box::new(move |frame| {
             bytes.came(frame.data_ref().map_or(0, hyper::body::Bytes::len));
@@ -224,6 +261,9 @@ impl Service<http::Request<Body>> for Http2 {
         Box::pin(async move {
             let answer = answer.await?;
             answers.fetch_add(1, Ordering::Relaxed);
+            if let Some(theirs) = date(answer.headers()) {
+                let _ = clock.set((theirs, now()));
+            }
             #[cfg(feature = "record")]
             let answer = Reel::listen(reel, answer);
             Ok(answer.map(|body| body.map_frame(count)))

@@ -13,6 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use http::HeaderMap;
+use http::header::DATE;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -113,8 +117,15 @@ pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, Gap> {
     ServerName::try_from(host.to_owned()).map_err(|_| cause::no_name(host))
 }
 
+/// What the server's clock says in an answer.
+pub(super) fn date(headers: &HeaderMap) -> Option<Timestamp> {
+    let date = headers.get(DATE)?.to_str().ok()?;
+    rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
+}
+
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
     use tokio::net::TcpListener;
 
     use super::*;
@@ -128,5 +139,15 @@ mod tests {
         let tried = take_connections(vec![alive, dead]).await;
         assert_eq!(tried, [(alive, Ok(())), (dead, Err(refused))]);
         assert_eq!(each_address("127.0.0.1", alive.port()).await, [], "an address is no name");
+    }
+
+    #[test]
+    fn date_is_the_servers_clock() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(date(&headers), None);
+        headers.insert(DATE, HeaderValue::from_static("Sat, 21 Nov 2026 13:52:13 GMT"));
+        assert_eq!(date(&headers), Some("2026-11-21T13:52:13Z".parse().unwrap()));
+        headers.insert(DATE, HeaderValue::from_static("yesterday"));
+        assert_eq!(date(&headers), None);
     }
 }

@@ -11,11 +11,21 @@ use super::unverified::AcceptAny;
 use crate::config::certificate::{Identity, is_current};
 use crate::config::crypto;
 
+/// TLS that verifies the server: what must not reach a stranger is sent on connections of this kind alone.
+#[derive(Clone)]
+pub(in crate::observe) struct Verified(Arc<ClientConfig>);
+
+impl Verified {
+    pub(in crate::observe) fn into_inner(self) -> Arc<ClientConfig> {
+        self.0
+    }
+}
+
 /// Full verification against `ca`, and our certificate if there is one. Without a CA nobody is believed.
 pub(in crate::observe) fn verifying(
     ca: &[CertificateDer<'static>],
     client: Option<&Identity>,
-) -> anyhow::Result<Arc<ClientConfig>> {
+) -> anyhow::Result<Verified> {
     let mut roots = RootCertStore::empty();
     for certificate in ca.iter().filter(|ca| is_current(ca)) {
         roots.add(certificate.clone()).context("cannot use the CA certificate")?;
@@ -27,7 +37,7 @@ pub(in crate::observe) fn verifying(
             builder.with_client_cert_resolver(identity.resolver().context("cannot use the client certificate and key")?)
         }
     };
-    Ok(common(config))
+    Ok(Verified(common(config)))
 }
 
 /// No verification and no certificate of ours: see [`AcceptAny`] for what it is good for.

@@ -42,6 +42,7 @@ impl EtcdClients {
     /// `call_timeout` bounds all that is done with one of them.
     pub(crate) fn new(access: EtcdAccess, call_timeout: Duration) -> Self {
         let tls = tls::verifying(&access.ca, access.client.as_ref())
+            .map(tls::Verified::into_inner)
             .map_err(|error| Gap::new(GapKind::Malformed, short(&format!("{error:#}"))));
         Self { endpoints: access.endpoints, tls, login: access.user.map(Login::new), timeout: call_timeout }
     }

@@ -7,20 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use http::header::{ACCEPT, AGE, AUTHORIZATION, DATE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, AGE, AUTHORIZATION, RETRY_AFTER, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use hyper_util::client::legacy::Builder;
 use hyper_util::rt::TokioExecutor;
 use jiff::Timestamp;
-use jiff::fmt::rfc2822;
 use kube::Config;
 use kube::client::middleware::BaseUriLayer;
 use kube::client::{Body, Client, ClientBuilder, ConfigExt as _};
 use memchr::memmem;
 use rustls::client::Resumption;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer as _, ServiceExt as _};
@@ -32,9 +31,10 @@ use super::intake::{Intake, Keep};
 use super::peer::{Peer, PeerVerifier};
 use super::whom::{Place, Target, Trusted};
 use crate::config::proxy::{Proxy, Routes};
+use crate::config::roots::Roots;
 use crate::config::{certificate, kubeconfig};
 use crate::observe::budget::Budget;
-use crate::observe::dial::{cause, each_address, server_name};
+use crate::observe::dial::{cause, date, each_address, server_name};
 #[cfg(feature = "record")]
 use crate::observe::record::kubernetes as record;
 use crate::observe::trace::{Bytes, Span};
@@ -107,7 +107,7 @@ pub(super) struct Transport {
 impl Transport {
     /// Reads what the kubeconfig says about TLS and credentials. An exec plugin runs here for the first time, within
     /// `timeout`.
-    pub(super) async fn new(config: &Config, routes: Routes, timeout: Duration) -> Observed<Self> {
+    pub(super) async fn new(config: &Config, routes: Routes, roots: &Roots, timeout: Duration) -> Observed<Self> {
         if config.accept_invalid_certs {
             return Err(Gap::new(GapKind::Malformed, "the kubeconfig disables TLS verification"));
         }
@@ -127,11 +127,17 @@ impl Transport {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/plain;q=0.9, */*;q=0.8"));
         let mut config = config.clone();
         let auth = Auth::new(&mut config.auth_info, timeout).await?;
-        if let Some(roots) = &mut config.root_cert {
-            roots.retain(|ca| certificate::is_current(ca));
-        }
-        let machines = PeerVerifier::new(Peer::Machine, config.root_cert.as_deref().unwrap_or_default());
-        let endpoint = config.root_cert.as_deref().map(|trusted| PeerVerifier::new(Peer::Endpoint, trusted));
+        // The endpoint alone is public.
+        let current = |roots: &[CertificateDer<'static>]| -> Vec<Vec<u8>> {
+            roots.iter().filter(|ca| certificate::is_current(ca)).map(|ca| ca.to_vec()).collect()
+        };
+        let machines = match roots {
+            Roots::Own(own) => PeerVerifier::new(Peer::Machine, &current(own)),
+            Roots::OfSystem(_) => Err(gaps::without_ca()),
+        };
+        let trusted = current(roots.all());
+        let endpoint = PeerVerifier::new(Peer::Endpoint, &trusted)?;
+        config.root_cert = Some(trusted);
         let identity = kubeconfig::identity(&mut config.auth_info).map_err(|it| Gap::new(GapKind::Malformed, it))?;
         let prepare = move || config.rustls_client_config();
         let mut tls = blocking(timeout, prepare).await?.map_err(|error: kube::Error| match error {
@@ -143,9 +149,7 @@ impl Transport {
             let mismatch = |_| Gap::new(GapKind::Malformed, "the client key is not that of the client certificate");
             tls.client_auth_cert_resolver = identity.resolver().map_err(mismatch)?;
         }
-        if let Some(endpoint) = endpoint {
-            tls.dangerous().set_certificate_verifier(endpoint?);
-        }
+        tls.dangerous().set_certificate_verifier(endpoint);
         tls.alpn_protocols = [dial::HTTP2, b"http/1.1"].map(<[u8]>::to_vec).into();
         // Every connection proves anew that both certificates are accepted.
         tls.resumption = Resumption::disabled();
@@ -411,11 +415,6 @@ fn concealed(mut answer: Answer, authorization: Option<&HeaderValue>) -> Answer 
     answer
 }
 
-fn date(headers: &HeaderMap) -> Option<Timestamp> {
-    let date = headers.get(DATE)?.to_str().ok()?;
-    rfc2822::DateTimeParser::new().parse_timestamp(date).ok()
-}
-
 /// An API server that is asked too much at once says when it may be asked again.
 fn later(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER).filter(|_| status == StatusCode::TOO_MANY_REQUESTS)?.to_str().ok()?;
@@ -437,20 +436,5 @@ async fn blocking<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T +
         Ok(Ok(value)) => Ok(value),
         Ok(Err(_)) => Err(unusable()),
         Err(_) => Err(Gap::new(GapKind::Unauthenticated, format!("no credentials within {limit:?}"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn date_is_the_servers_clock() {
-        let mut headers = HeaderMap::new();
-        assert_eq!(date(&headers), None);
-        headers.insert(DATE, HeaderValue::from_static("Sat, 21 Nov 2026 13:52:13 GMT"));
-        assert_eq!(date(&headers), Some("2026-11-21T13:52:13Z".parse().unwrap()));
-        headers.insert(DATE, HeaderValue::from_static("yesterday"));
-        assert_eq!(date(&headers), None);
     }
 }

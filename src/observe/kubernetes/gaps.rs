@@ -54,6 +54,11 @@ pub(super) fn untrusted(place: &Place) -> Gap {
     Gap::new(GapKind::Untrusted, text)
 }
 
+/// Of the servers that a kubeconfig does not name, if it has no CA: the roots of the system vouch for none of them.
+pub(super) fn without_ca() -> Gap {
+    Gap::new(GapKind::Untrusted, "not queried: the kubeconfig has no CA certificate to verify it with")
+}
+
 /// Of a server that proves to be a machine's API server by its name alone, and does not answer without credentials.
 pub(super) fn unproven(place: &Place) -> Gap {
     let at = endpoint(&place.server).shown;

@@ -38,6 +38,7 @@ use tokio::time::Instant;
 
 use crate::config::endpoint::{self, Endpoint};
 use crate::config::proxy::Routes;
+use crate::config::roots::Roots;
 use crate::model::Fact;
 use crate::observe::budget::Budget;
 use crate::observe::dial::cause;
@@ -170,10 +171,11 @@ impl KubeClient {
     pub(crate) async fn new(
         config: Config,
         routes: Routes,
+        roots: &Roots,
         credentials: KubernetesCredentials,
         call_timeout: Duration,
     ) -> Observed<Self> {
-        let transport = Transport::new(&config, routes, call_timeout).await?;
+        let transport = Transport::new(&config, routes, roots, call_timeout).await?;
         // `--k8s-endpoint` or the kubeconfig's server, possibly with a path.
         let lists = Trusted::named(config.cluster_url);
         Ok(Self {

@@ -45,7 +45,7 @@ impl PeerVerifier {
     pub(super) fn new(peer: Peer, trusted: &[Vec<u8>]) -> Observed<Arc<Self>> {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(trusted.iter().map(|der| CertificateDer::from(der.as_slice())));
-        let unverifiable = |_| Gap::new(GapKind::UnknownCa, "the kubeconfig has no CA certificate to verify it with");
+        let unverifiable = |_| Gap::new(GapKind::UnknownCa, "no CA certificate of the kubeconfig is valid now");
         let webpki = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crypto::provider()).build();
         Ok(Arc::new(Self { peer, trusted: trusted.to_vec(), webpki: webpki.map_err(unverifiable)? }))
     }

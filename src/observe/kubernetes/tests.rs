@@ -12,6 +12,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kube::Config;
+use rustls::pki_types::CertificateDer;
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
 
@@ -31,8 +32,21 @@ const SHORT: Duration = Duration::from_millis(400);
 const READY: &str = "[+]ping ok\n[+]etcd ok\nreadyz check passed\n";
 
 async fn client(config: Config, call_timeout: Duration) -> KubeClient {
+    opened(config, direct(), call_timeout).await.unwrap()
+}
+
+async fn opened(config: Config, routes: Routes, call_timeout: Duration) -> Observed<KubeClient> {
     let server = config.cluster_url.to_string();
-    KubeClient::new(config, direct(), credentials(&server), call_timeout).await.unwrap()
+    KubeClient::new(config.clone(), routes, &roots(&config), credentials(&server), call_timeout).await
+}
+
+/// Those of the configuration; a system has others.
+fn roots(config: &Config) -> Roots {
+    let of = |der: &Vec<u8>| CertificateDer::from(der.clone());
+    match &config.root_cert {
+        Some(own) => Roots::Own(own.iter().map(of).collect()),
+        None => Roots::OfSystem(vec![of(&Pki::new().ca_der())]),
+    }
 }
 
 fn direct() -> Routes {
@@ -451,7 +465,7 @@ async fn a_proxy_is_used_and_its_failures_are_its_own() {
         let url = format!("http://{proxy}");
         for routes in [fixed(&url), through(&[("HTTPS_PROXY", &url)])] {
             let config = pki.config("https://k8s.example:6443");
-            let client = KubeClient::new(config, routes, credentials("x"), CALL).await.unwrap();
+            let client = opened(config, routes, CALL).await.unwrap();
             let facts = BTreeSet::from([Fact::EndpointReadyz, Fact::KubeNodes]);
             let seen = client.observe(&facts, &KnownLeases::default(), true).await;
             let server = client.server("k8s.example", 6443).await;
@@ -477,7 +491,7 @@ async fn each_server_has_a_way_of_its_own() {
     let variables = [("HTTPS_PROXY", format!("http://127.0.0.1:{port}")), ("NO_PROXY", "10.0.0.0/8".to_owned())];
     let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
     let config = pki.config("https://k8s.example:6443");
-    let client = KubeClient::new(config, through(&variables), credentials("x"), CALL).await.unwrap();
+    let client = opened(config, through(&variables), CALL).await.unwrap();
     assert_eq!(client.server("127.0.0.1", server.port).await.unwrap().status, 200, "loopback is exempt");
     let gap = client.server("192.0.2.1", 6443).await.unwrap_err();
     assert_eq!(gap, Gap::new(GapKind::Proxy, format!("proxy 127.0.0.1:{port}: connection refused")));
@@ -490,7 +504,7 @@ async fn configurations_that_give_up_verification_are_refused() {
     insecure.accept_invalid_certs = true;
     let plain = pki.config("http://127.0.0.1:1");
     for config in [insecure, plain] {
-        let gap = KubeClient::new(config, direct(), credentials("x"), CALL).await.err().unwrap();
+        let gap = opened(config, direct(), CALL).await.err().unwrap();
         assert_eq!(gap.kind, GapKind::Malformed);
     }
 }
@@ -509,25 +523,17 @@ async fn an_exec_plugin_is_bounded_and_its_output_stays_private() {
         );
         config
     };
-    let fails = KubeClient::new(
-        exec("echo s3cret; echo log in again, >&2; echo me@k8s.example >&2; exit 3"),
-        direct(),
-        credentials("x"),
-        CALL,
-    )
-    .await
-    .err()
-    .unwrap();
-    let text = "the exec plugin `sh` failed: exit status: 3: log in again, me@k8s.example";
-    assert_eq!(fails, Gap::new(GapKind::PluginFailed, text));
-    let hangs = KubeClient::new(exec("exec sleep 2"), direct(), credentials("x"), Duration::from_millis(100))
+    let fails = opened(exec("echo s3cret; echo log in again, >&2; echo me@k8s.example >&2; exit 3"), direct(), CALL)
         .await
         .err()
         .unwrap();
+    let text = "the exec plugin `sh` failed: exit status: 3: log in again, me@k8s.example";
+    assert_eq!(fails, Gap::new(GapKind::PluginFailed, text));
+    let hangs = opened(exec("exec sleep 2"), direct(), Duration::from_millis(100)).await.err().unwrap();
     let text = "the exec plugin `sh` did not finish within 100ms, and wrote nothing to stderr";
     assert_eq!(hangs, Gap::new(GapKind::PluginFailed, text));
     let words = "for n in $(seq 9999); do echo word >&2; done; echo password=s3cret$(printf '\\033')[31m >&2; exit 1";
-    let endless = KubeClient::new(exec(words), direct(), credentials("x"), CALL).await.err().unwrap();
+    let endless = opened(exec(words), direct(), CALL).await.err().unwrap();
     assert!(endless.text.contains(": …") && endless.text.len() < 400, "{}", endless.text);
     assert!(!endless.text.contains("s3cret") && !endless.text.contains('\u{1b}'), "{}", endless.text);
 }
@@ -560,7 +566,7 @@ async fn a_plugin_runs_again_when_its_token_ends_and_once_for_all_who_wait() {
         let mut config = pki.config(&format!("https://127.0.0.1:{}", server.port));
         let answer = exec_credential(&serde_json::json!({"token": "abc", "expirationTimestamp": expires}));
         let folder = plugin(&mut config, &format!("echo '{answer}'"));
-        let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
+        let client = opened(config, direct(), CALL).await.unwrap();
         let facts = BTreeSet::from([Fact::EndpointReadyz]);
         let known = KnownLeases::default();
         let (first, second) = tokio::join!(client.observe(&facts, &known, true), client.observe(&facts, &known, true));
@@ -582,7 +588,7 @@ async fn who_is_refused_has_a_plugin_asked_for_other_credentials() {
             let answer = exec_credential(&serde_json::json!({"token": "abc"}));
             plugin(&mut config, &format!("echo '{answer}'"))
         });
-        let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
+        let client = opened(config, direct(), CALL).await.unwrap();
         assert!(!client.is_outdated());
         client.observe(&BTreeSet::from([Fact::EndpointReadyz]), &KnownLeases::default(), true).await;
         assert_eq!(client.is_outdated(), expected, "{answer} {by_plugin}");
@@ -601,7 +607,7 @@ async fn a_plugin_may_answer_a_client_certificate() {
     let answer = exec_credential(&serde_json::json!({"clientCertificateData": certificate, "clientKeyData": key}));
     let mut config = pki.config(&format!("https://127.0.0.1:{}", server.port));
     let _folder = plugin(&mut config, &format!("cat <<'END'\n{answer}\nEND"));
-    let client = KubeClient::new(config, direct(), credentials("x"), CALL).await.unwrap();
+    let client = opened(config, direct(), CALL).await.unwrap();
     let seen = client.observe(&BTreeSet::from([Fact::EndpointReadyz]), &KnownLeases::default(), true).await;
     assert_eq!(seen.endpoint.unwrap().status, 200);
 }

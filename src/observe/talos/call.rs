@@ -241,7 +241,8 @@ impl Caller {
                 Ok(Err(Failure::Status(status))) => {
                     let stale = reused && refusal::is_local(&status) && live.answers() == answers;
                     if !(stale && std::mem::take(&mut again)) {
-                        return Err(refusal::gap(&status, to.node.is_some(), live.fault()));
+                        let gap = refusal::gap(&status, to.node.is_some(), live.fault());
+                        return Err(if live.is_signed() { refusal::of_omni(gap, live.ahead()) } else { gap });
                     }
                     // A dead connection knows it by now; if not, it must not be taken again.
                     to.link.doubt(&live, answers).await;

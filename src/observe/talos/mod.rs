@@ -27,7 +27,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use rustls::ClientConfig;
-use rustls::pki_types::CertificateDer;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -36,6 +35,8 @@ use super::budget::Budget;
 use super::dial::http2::{Link, Security};
 use super::dial::tls;
 use crate::config::certificate::Identity;
+use crate::config::omni::ServiceAccount;
+use crate::config::roots::Roots;
 use crate::model::Role;
 use crate::snapshot::{Gap, GapKind, Observed};
 
@@ -55,9 +56,10 @@ const APID: u16 = 50000;
 #[derive(Clone)]
 pub(crate) struct Config {
     pub(crate) endpoints: Vec<EndpointAddress>,
-    /// Several while the CA is rotated.
-    pub(crate) ca: Vec<CertificateDer<'static>>,
+    pub(crate) roots: Roots,
     pub(crate) client: Option<Identity>,
+    /// The endpoints are Omni's, and this account signs every call.
+    pub(crate) account: Option<Arc<ServiceAccount>>,
     /// Sent as metadata `context`.
     pub(crate) cluster: Option<String>,
     /// For one call, connecting included.
@@ -93,6 +95,8 @@ impl Member {
 pub(crate) struct TalosClient {
     /// In the order of the configuration.
     links: Vec<Link>,
+    /// The endpoints are no machines: what is not meant for one of them, any control plane answers.
+    through_omni: bool,
     caller: Caller,
     budget: Arc<Budget>,
     unverified: Arc<ClientConfig>,
@@ -101,18 +105,24 @@ pub(crate) struct TalosClient {
 }
 
 /// apid of Talos 1.7.0 to 1.8.1 does not agree on HTTP/2, and speaks it all the same.
-fn link(address: EndpointAddress, tls: &Arc<ClientConfig>) -> Link {
-    Link::new(address, Security::Tls { config: Arc::clone(tls), demands_h2: false })
+fn unproven(config: Arc<ClientConfig>) -> Security {
+    Security::Tls { config, demands_h2: false }
 }
 
 impl TalosClient {
     /// Fails if the credentials cannot be used. Talks to nobody.
     pub(crate) fn new(config: Config) -> anyhow::Result<Self> {
-        let tls = tls::verifying(&config.ca, config.client.as_ref())?;
+        let tls = tls::verifying(config.roots.all(), config.client.as_ref())?;
+        let through_omni = config.account.is_some();
+        let security = match config.account {
+            Some(account) => Security::Signed { config: tls, account },
+            None => unproven(tls.into_inner()),
+        };
         let cluster =
             config.cluster.map(|cluster| cluster.parse()).transpose().context("cannot send the cluster name")?;
         Ok(Self {
-            links: config.endpoints.into_iter().map(|address| link(address, &tls)).collect(),
+            links: config.endpoints.into_iter().map(|address| Link::new(address, security.clone())).collect(),
+            through_omni,
             caller: Caller::new(config.timeout, cluster),
             budget: Arc::default(),
             unverified: tls::accepting_any()?,

@@ -2,10 +2,15 @@
 
 use std::error::Error as _;
 
+use jiff::SignedDuration;
 use tonic::{Code, Status};
 
 use crate::observe::dial::cause::{clean, innermost, of_loss};
 use crate::snapshot::{Gap, GapKind};
+use crate::text::duration::human;
+
+/// For how long a signature counts, before and after it was made.
+const ALLOWED_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 /// The failure arose on our side of the wire: no server has said it.
 pub(super) fn is_local(status: &Status) -> bool {
@@ -29,6 +34,8 @@ fn kind(code: Code, message: &str, forwarded: bool) -> GapKind {
     let says = |part: &str| message.contains(part);
     match code {
         Code::Unavailable if forwarded && unreachable(message) => GapKind::NodeUnreachable,
+        // Omni's words for a machine that it does not know.
+        Code::NotFound | Code::InvalidArgument if forwarded && says("resolve nodes") => GapKind::NodeUnreachable,
         // What grpc-go says when its deadline passes while it is still dialing.
         Code::DeadlineExceeded if forwarded && (says("connections to become ready") || unreachable(message)) => {
             GapKind::NodeUnreachable
@@ -49,6 +56,22 @@ fn kind(code: Code, message: &str, forwarded: bool) -> GapKind {
         _ if says("grpc-status header missing") => GapKind::Malformed,
         _ => GapKind::ServerError,
     }
+}
+
+/// What Omni answers in one word to an unknown, expired or revoked key, to clocks that differ, and to a bad signature. Clocks are all
+/// that can be told apart from here.
+pub(super) fn of_omni(gap: Gap, ahead: Option<SignedDuration>) -> Gap {
+    if gap.kind != GapKind::Unauthenticated {
+        return gap;
+    }
+    let text = match ahead {
+        Some(ahead) if ahead.abs() > ALLOWED_SKEW => {
+            let (by, side) = (human(ahead.unsigned_abs()), if ahead.is_positive() { "behind" } else { "ahead of" });
+            format!("{}: the clock of this runner is {by} {side} that of Omni, which accepts five minutes", gap.text)
+        }
+        _ => gap.text.into_owned(),
+    };
+    Gap::new(GapKind::SignatureRefused, text)
 }
 
 /// Has a question been refused that the server asked with our role, as its health check tells it in a line of progress?
@@ -94,7 +117,7 @@ fn text(code: Code, message: &str) -> String {
 pub(super) fn weight(gap: &Gap) -> u8 {
     match gap.kind {
         GapKind::Maintenance => 7,
-        GapKind::Forbidden | GapKind::Unauthenticated => 6,
+        GapKind::Forbidden | GapKind::Unauthenticated | GapKind::SignatureRefused => 6,
         GapKind::NodeUnreachable => 5,
         GapKind::ServerError | GapKind::Malformed | GapKind::TooLarge | GapKind::Unsupported => 4,
         GapKind::TimedOut => 3,
@@ -150,6 +173,22 @@ mod tests {
             let text = format!("connection error: desc = \"transport: Error while dialing: {inner}\"");
             assert_eq!(told(Code::Unavailable, &text, true).0, GapKind::ServerError, "{text}");
         }
+    }
+
+    #[test]
+    fn what_omni_refuses_is_a_signature_and_clocks_that_differ_are_told() {
+        let refused = || Gap::new(GapKind::Unauthenticated, "invalid signature");
+        let text = |ahead: Option<i64>| of_omni(refused(), ahead.map(SignedDuration::from_secs)).text.into_owned();
+        assert_eq!(of_omni(refused(), None).kind, GapKind::SignatureRefused);
+        assert_eq!(text(None), "invalid signature");
+        assert_eq!(text(Some(300)), "invalid signature");
+        let far = "invalid signature: the clock of this runner is 10m00s";
+        assert_eq!(text(Some(600)), format!("{far} behind that of Omni, which accepts five minutes"));
+        assert_eq!(text(Some(-600)), format!("{far} ahead of that of Omni, which accepts five minutes"));
+        let other = Gap::new(GapKind::Forbidden, "not authorized");
+        assert_eq!(of_omni(other.clone(), Some(SignedDuration::from_hours(1))), other);
+        let unknown = "resolve nodes: \"10.0.0.9\" is not found";
+        assert_eq!(told(Code::NotFound, unknown, true), (GapKind::NodeUnreachable, unknown.to_owned()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The client against servers in this process: real TCP, TLS and HTTP/2 on loopback.
 
 mod fake;
+mod omni;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use self::fake::{Authority, Fake, Machine, address, garbage, tls};
 use super::{Config, EndpointAddress, Lane, NodeAsk, TalosClient};
 use crate::config::certificate::Identity;
 use crate::config::proxy::Proxy;
+use crate::config::roots::Roots;
 use crate::model::Fact;
 use crate::model::{MachineType, Role};
 use crate::observe::testing::{refusing, unanswered};
@@ -32,7 +34,8 @@ fn client_as(
     timeout: Duration,
 ) -> TalosClient {
     let cluster = Some("prod".to_owned());
-    TalosClient::new(Config { endpoints, ca: vec![authority.certificate()], client, cluster, timeout }).unwrap()
+    let roots = Roots::Own(vec![authority.certificate()]);
+    TalosClient::new(Config { endpoints, roots, client, account: None, cluster, timeout }).unwrap()
 }
 
 fn client(authority: &Authority, endpoints: Vec<EndpointAddress>, timeout: Duration) -> TalosClient {
@@ -460,8 +463,14 @@ async fn futures_are_small_and_can_be_spawned() {
 #[test]
 fn credentials_that_cannot_be_used() {
     let authority = Authority::new();
-    let config =
-        |client| Config { endpoints: vec![], ca: vec![authority.certificate()], client, cluster: None, timeout: SHORT };
+    let config = |client| Config {
+        endpoints: vec![],
+        roots: Roots::Own(vec![authority.certificate()]),
+        client,
+        account: None,
+        cluster: None,
+        timeout: SHORT,
+    };
     let error = |config| TalosClient::new(config).err().map(|error| error.to_string()).unwrap();
     let mut mismatch = authority.client();
     mismatch.key = Authority::new().client().key.clone_key();

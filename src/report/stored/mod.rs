@@ -78,7 +78,7 @@ fn agrees(report: &Report) -> Result<(), String> {
     }
     let is_of_upgrade = |entry: &CheckReport| entry.check.stage == Stage::Upgrade;
     if report.asked != Upgrade::default() && !report.checks.iter().any(is_of_upgrade) {
-        return Err("it was asked about an upgrade or a drain, and has no check of that".to_owned());
+        return Err("it is about an upgrade or a drain, and has no check of that".to_owned());
     }
     if let Some(check) = left_out(report, &Tool::OWN) {
         return Err(format!("{} is not in it, and every run of this version has it", check.id));

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use crate::model::Fact;
 use crate::model::{MachineType, Role};
 use crate::snapshot::{
-    Adjtime, AlarmKind, BootstrapManifests, Certificate, Contact, Diagnostic, Endpoint, EtcdAlarm, GapKind,
+    Account, Adjtime, AlarmKind, BootstrapManifests, Certificate, Contact, Diagnostic, Endpoint, EtcdAlarm, GapKind,
     LinkAddress, MachineStatus, Mount, NetworkStatus, Node, Peer, ReadyResource, ServerCheck, ServerProgress, Service,
     Snapshot, Sources, Talos, TalosCredentials, TalosNode, TimeStatus, UnmetCondition, UserPod, Version, Volume,
 };
@@ -154,7 +154,23 @@ fn talos_credentials() -> Table<TalosCredentials> {
         source: [harmless(SHOWN, |it| it.source.clear())],
         context: [harmless(SHOWN, |it| it.context.clear())],
         certificate: [bad(|it| it.certificate = None)],
+        account: [
+            harmless("a key that is right, in place of the certificate", |it| it.account = Some(account(400))),
+            warns(|it| it.account = Some(account(1))),
+            bad(|it| it.account = Some(account(0))),
+        ],
     })
+}
+
+/// A service account of Omni whose key counts for so many days.
+fn account(days: i64) -> Account {
+    let day = |days: i64| now() + SignedDuration::from_hours(24 * days);
+    Account {
+        variable: "SIDERO_SERVICE_ACCOUNT_KEY",
+        name: "ci".to_owned(),
+        not_before: day(-365),
+        not_after: Some(day(days)),
+    }
 }
 
 pub(super) fn certificate() -> Table<Certificate> {

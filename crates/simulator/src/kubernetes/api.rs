@@ -182,7 +182,7 @@ impl Api {
     fn machine(&self, world: &World) -> Option<IpAddr> {
         match self.server {
             Server::ApiServer(at) | Server::Apid(at) | Server::Etcd(at) | Server::Kubelet(at) => Some(at),
-            Server::Balancer => world.control_planes().find(|at| {
+            Server::Balancer | Server::Omni => world.control_planes().find(|at| {
                 let machine = &world.machines[at];
                 let runs = machine.api_server.as_ref().is_some_and(|server| server.process == Process::Running);
                 machine.power == Power::On && runs

@@ -11,7 +11,7 @@ use super::line::Line;
 use crate::world::{Server, World};
 
 /// The next in turn of the API servers that take connections. One that is frozen does: its kernel takes them.
-pub(super) fn backend(world: &World, turn: &AtomicUsize) -> Option<SocketAddr> {
+pub(crate) fn backend(world: &World, turn: &AtomicUsize) -> Option<SocketAddr> {
     let accepts = |at: &IpAddr| Conduct::of(&Server::ApiServer(*at), world).accepts();
     let backends: Vec<_> = world.control_planes().filter(accepts).collect();
     let turn = turn.fetch_add(1, Ordering::Relaxed).checked_rem(backends.len())?;

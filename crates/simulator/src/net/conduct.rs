@@ -114,7 +114,7 @@ fn alive(server: &Server, world: &World) -> (Power, Process) {
             (!member.name.is_empty()).then_some(member.process)
         }),
         Server::Kubelet(at) => on(at, &|machine| world.kubelet_runs(machine).then_some(Process::Running)),
-        Server::Balancer => (Power::On, Process::Running),
+        Server::Balancer | Server::Omni => (Power::On, Process::Running),
     }
 }
 

@@ -29,6 +29,7 @@ use hyper::body::Incoming;
 use rustls::pki_types::CertificateDer;
 use tonic::body::Body;
 
+pub(crate) use self::balancer::backend;
 pub(crate) use self::mangle::Mangle;
 pub(crate) use self::ports::Ports;
 use crate::address::localhost;
@@ -63,7 +64,7 @@ impl Service {
     /// `host` is the name of its machine.
     pub(crate) fn new(server: Server, host: &str, at: SocketAddr, handler: Handler) -> Self {
         let in_cluster: &[&str] = match server {
-            Server::Apid(_) | Server::Etcd(_) | Server::Kubelet(_) => &[],
+            Server::Apid(_) | Server::Etcd(_) | Server::Kubelet(_) | Server::Omni => &[],
             Server::ApiServer(_) | Server::Balancer => {
                 &["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
             }

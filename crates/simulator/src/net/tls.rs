@@ -55,6 +55,7 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
         Server::Apid(_) => (&pki.talos, DAY),
         Server::Etcd(_) => (&pki.etcd, YEAR),
         Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => (&pki.kubernetes, YEAR),
+        Server::Omni => (&pki.public, YEAR),
     };
     let signer = match tls.certificate {
         Certificate::Foreign => &pki.foreign,
@@ -70,7 +71,7 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
         // Again whenever the clock is turned, and not just now: nobody notices a clock that is a little ahead.
         Server::Apid(_) => now + clock.ahead - HALF_AN_HOUR,
         // When the cluster was made.
-        Server::Etcd(_) | Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => now - DAY,
+        Server::Etcd(_) | Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer | Server::Omni => now - DAY,
     };
     let from = match tls.certificate {
         Certificate::Expired => issued - 2 * lifetime,
@@ -94,14 +95,16 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
     config.alpn_protocols = match service.server {
         _ if tls.without_alpn => Vec::new(),
         Server::Apid(_) | Server::Etcd(_) => vec![b"h2".to_vec()],
-        Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer | Server::Omni => {
+            vec![b"h2".to_vec(), b"http/1.1".to_vec()]
+        }
     };
     Ok(config)
 }
 
 /// apid and etcd demand a good client certificate; an API server takes any and none, and decides later.
 fn verifier(service: &Service, tls: &Tls, authority: &Authority) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
-    if tls.certificate == Certificate::Maintenance {
+    if tls.certificate == Certificate::Maintenance || service.server == Server::Omni {
         return Ok(Arc::new(NoClientAuth));
     }
     let mut roots = RootCertStore::empty();
@@ -109,7 +112,7 @@ fn verifier(service: &Service, tls: &Tls, authority: &Authority) -> anyhow::Resu
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build()?;
     Ok(match service.server {
         Server::Apid(_) | Server::Etcd(_) => verifier,
-        Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => Arc::new(Anybody(verifier)),
+        Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer | Server::Omni => Arc::new(Anybody(verifier)),
     })
 }
 

@@ -21,6 +21,7 @@ mod kubeconfig;
 mod logs;
 mod machine;
 mod machined;
+mod omni;
 mod query;
 mod route;
 mod rpc;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 use self::access::Roles;
 use self::apid::Apid;
 use self::machined::Machined;
+use self::omni::Front;
 use crate::net::Handler;
 use crate::state::ClusterState;
 
@@ -45,6 +47,12 @@ pub(crate) struct Talos {
 impl Talos {
     pub(crate) fn new(state: &Arc<ClusterState>) -> Self {
         Self { state: Arc::clone(state), machined: Arc::new(Machined::new(state)) }
+    }
+
+    /// What Omni answers of Talos, from this address.
+    pub(crate) fn of_omni(&self, at: IpAddr) -> Handler {
+        let front = Arc::new(Front::new(&self.state, &self.machined, at));
+        Arc::new(move |request| Box::pin(Arc::clone(&front).answer(request)))
     }
 
     /// What listens at one address.

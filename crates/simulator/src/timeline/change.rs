@@ -206,6 +206,10 @@ pub enum Edit {
     Clock {
         ahead: SignedDuration,
     },
+    /// The same of Omni's alone.
+    OmniClock {
+        ahead: SignedDuration,
+    },
 }
 
 impl Change {
@@ -371,6 +375,7 @@ impl Edit {
             }
             Self::HealCalls {} => world.call_faults.clear(),
             Self::Clock { ahead } => world.clock_ahead = ahead.as_secs(),
+            Self::OmniClock { ahead } => world.omni.get_or_insert_default().clock_ahead = ahead.as_secs(),
         }
     }
 }

@@ -89,7 +89,7 @@ impl Edit {
                 ensure!(!remove.iter().any(|pointer| IDENTITY.contains(&pointer.as_str())), "an object keeps its name");
             }
             Self::RemoveObject { resource, namespace, .. } => check_resource(resource, namespace.as_deref())?,
-            Self::Clock { ahead } => {
+            Self::Clock { ahead } | Self::OmniClock { ahead } => {
                 ensure!(ahead.abs() <= FARTHEST, "`ahead` is at most ten years, ahead or behind");
             }
             Self::EtcdStorage { version } => {

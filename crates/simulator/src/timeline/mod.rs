@@ -61,7 +61,7 @@ const fn once() -> u64 {
     1
 }
 
-/// A server of a machine, or the balancer.
+/// A server of a machine, the balancer, or Omni.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -70,6 +70,7 @@ pub enum Kind {
     Balancer,
     Etcd,
     Kubelet,
+    Omni,
 }
 
 impl Step {
@@ -107,6 +108,7 @@ impl Kind {
             Server::Balancer => (Self::Balancer, None),
             Server::Etcd(at) => (Self::Etcd, Some(*at)),
             Server::Kubelet(at) => (Self::Kubelet, Some(*at)),
+            Server::Omni => (Self::Omni, None),
         }
     }
 
@@ -114,6 +116,7 @@ impl Kind {
     fn servers(self, world: &World, node: Option<&str>) -> Vec<Server> {
         let server: fn(IpAddr) -> Server = match self {
             Self::Balancer => return vec![Server::Balancer],
+            Self::Omni => return vec![Server::Omni],
             Self::Apid => Server::Apid,
             Self::ApiServer => Server::ApiServer,
             Self::Etcd => Server::Etcd,

@@ -8,6 +8,7 @@ mod faults;
 mod healthy;
 mod kubernetes;
 mod machine;
+mod omni;
 mod recorded;
 mod services;
 mod states;
@@ -27,6 +28,7 @@ pub use self::faults::{CallFault, Misbehavior, Transport};
 pub use self::kubernetes::{Kubernetes, Rule, User};
 pub(crate) use self::kubernetes::{hash, letters, merge, revision, seconds, static_uid, suffix, uid};
 pub use self::machine::{ApiServer, Machine, Power, Process, RequestedApi, Role};
+pub use self::omni::Omni;
 pub(crate) use self::services::{UNKNOWN, add_event};
 use crate::address::API_SERVER;
 use crate::cosi::OfKind;
@@ -53,6 +55,8 @@ pub struct World {
     /// The control plane that holds the Kubernetes endpoint as a virtual IP, at which its apid is reached, too; none: it is a
     /// balancer's.
     pub virtual_ip: Option<IpAddr>,
+    /// Omni before the machines; none: they are asked themselves.
+    pub omni: Option<Omni>,
     /// The machine whose own API server kubeconfigs lead to; none: they lead to the Kubernetes endpoint.
     pub kubeconfig_server: Option<IpAddr>,
     /// Calls that misbehave; the first that fits counts.
@@ -132,6 +136,8 @@ pub enum Server {
     Etcd(IpAddr),
     /// Shows its certificate, and answers nothing.
     Kubelet(IpAddr),
+    /// Forwards what is signed to the machines, and the rest to an API server.
+    Omni,
 }
 
 impl World {

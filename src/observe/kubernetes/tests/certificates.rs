@@ -21,8 +21,24 @@ async fn without_a_ca_no_machine_is_trusted() {
     let server = good(&pki, |_| http("200 OK", "", READY)).await;
     let mut config = pki.config(&server.url());
     config.root_cert = None;
-    let gap = client(config, CALL).await.server("127.0.0.1", server.port).await.unwrap_err();
-    assert_eq!((gap.kind, server.connections()), (GapKind::UnknownCa, 0));
+    // The system's roots vouch for the server of the kubeconfig, and for no other.
+    let system = Roots::OfSystem(vec![CertificateDer::from(pki.ca_der())]);
+    let client = KubeClient::new(config, direct(), &system, credentials(&server.url()), CALL).await.unwrap();
+    let gap = client.server("127.0.0.1", server.port).await.unwrap_err();
+    assert_eq!((gap.kind, server.connections()), (GapKind::Untrusted, 0));
+    let facts = BTreeSet::from([Fact::EndpointReadyz]);
+    let seen = client.observe(&facts, &KnownLeases::default(), true).await;
+    assert_eq!(seen.endpoint.map(|readyz| readyz.status), Ok(200));
+}
+
+/// A public authority vouches for no server of a kubeconfig that names a CA.
+#[tokio::test]
+async fn with_a_ca_the_roots_of_the_system_do_not_count() {
+    let (pki, public) = (Pki::new(), Pki::new());
+    let leaf = public.issue(&["127.0.0.1", SERVICE], |_| {});
+    let server = serve(public.tls(&leaf, Clients::Optional, &[]), |_| http("200 OK", "", READY)).await;
+    assert_eq!(both(pki.config(&server.url()), CALL).await, GapKind::UnknownCa);
+    assert!(server.heads().is_empty());
 }
 
 #[tokio::test]
@@ -114,7 +130,7 @@ async fn a_ca_that_has_ended_vouches_for_nobody() {
     let leaf = ended.issue(&["127.0.0.1", SERVICE], |_| {});
     let server = serve(ended.tls(&leaf, Clients::Optional, &[]), |_| http("200 OK", "", READY)).await;
     let mut config = ended.config(&server.url());
-    let alone = KubeClient::new(config.clone(), direct(), credentials(&server.url()), CALL).await;
+    let alone = opened(config.clone(), direct(), CALL).await;
     assert_eq!(alone.err().map(|gap| gap.kind), Some(GapKind::UnknownCa));
     config.root_cert.as_mut().unwrap().push(Pki::new().ca_der());
     assert_eq!(both(config, CALL).await, GapKind::UnknownCa, "beside one that counts");

@@ -94,7 +94,7 @@ async fn the_names_of_the_certificate_count_on_every_way() {
     let proxy = proxy(&format!("127.0.0.1:{}", server.port), server.port, false).await;
     for routes in [direct(), fixed(&format!("http://{proxy}"))] {
         let config = pki.config_with_certificate(&server.url());
-        let client = KubeClient::new(config, routes, credentials(&server.url()), CALL).await.unwrap();
+        let client = opened(config, routes, CALL).await.unwrap();
         let gap = client.server("127.0.0.1", server.port).await.unwrap_err();
         assert_eq!(gap.kind, GapKind::NameNotInCertificate, "{}", gap.text);
         assert!(gap.text.contains(SERVICE), "{}", gap.text);

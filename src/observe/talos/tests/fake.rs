@@ -125,13 +125,15 @@ pub(super) struct Fake {
     pub(super) machines: Arc<Mutex<HashMap<String, Machine>>>,
     /// `method node` of every call.
     pub(super) seen: Arc<Mutex<Vec<String>>>,
+    /// Whether each of them was signed.
+    pub(super) signed: Arc<Mutex<Vec<bool>>>,
     pub(super) etcd: &'static str,
 }
 
 impl Fake {
     pub(super) fn new(machines: &[(&str, Machine)]) -> Self {
         let machines = machines.iter().map(|(address, machine)| ((*address).to_owned(), machine.clone())).collect();
-        Self { machines: Arc::new(Mutex::new(machines)), seen: Arc::default(), etcd: "Running" }
+        Self { machines: Arc::new(Mutex::new(machines)), seen: Arc::default(), signed: Arc::default(), etcd: "Running" }
     }
 
     async fn machine<T>(&self, method: &str, request: &Request<T>) -> Result<Machine, Status> {
@@ -141,6 +143,8 @@ impl Fake {
         let node = metadata.get("node").map_or("", |node| node.to_str().unwrap()).to_owned();
         let cluster = metadata.get("context").map_or("-", |name| name.to_str().unwrap());
         self.seen.lock().unwrap().push(format!("{method} {node} {cluster}"));
+        let signed = ["x-sidero-timestamp", "x-sidero-payload", "x-sidero-signature"];
+        self.signed.lock().unwrap().push(signed.iter().any(|name| metadata.contains_key(*name)));
         let machine = self.machines.lock().unwrap().get(&node).cloned().unwrap_or_default();
         match machine {
             Machine::Hangs => std::future::pending().await,
@@ -190,6 +194,32 @@ pub(super) async fn garbage(tls: Arc<ServerConfig>) -> EndpointAddress {
         let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
             .serve_connection(TokioIo::new(stream), answer)
             .await;
+    });
+    at
+}
+
+/// A server that answers every call with this head, and nothing after it.
+pub(super) async fn answering(
+    tls: Arc<ServerConfig>,
+    head: impl Fn() -> http::response::Builder + Clone + Send + Sync + 'static,
+) -> EndpointAddress {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = address(listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (acceptor, head) = (TlsAcceptor::from(Arc::clone(&tls)), head.clone());
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let answer = hyper::service::service_fn(move |_: http::Request<Incoming>| {
+                    let answer = head().body(http_body_util::Empty::<hyper::body::Bytes>::new()).unwrap();
+                    async { Ok::<_, Infallible>(answer) }
+                });
+                let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(stream), answer)
+                    .await;
+            });
+        }
     });
     at
 }

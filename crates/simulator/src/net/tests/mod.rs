@@ -98,7 +98,7 @@ impl Cluster {
             Server::ApiServer(at) => SocketAddr::new(*at, API_SERVER),
             Server::Etcd(at) => SocketAddr::new(*at, ETCD),
             Server::Kubelet(at) => SocketAddr::new(*at, KUBELET),
-            Server::Balancer => SocketAddr::new(self.network.balancer(), API_SERVER),
+            Server::Balancer | Server::Omni => SocketAddr::new(self.network.balancer(), API_SERVER),
         }
     }
 
@@ -113,6 +113,7 @@ impl Cluster {
             Server::Apid(_) => &pki.talos,
             Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer => &pki.kubernetes,
             Server::Etcd(_) => &pki.etcd,
+            Server::Omni => &pki.public,
         };
         client(authority.pem(), Some(&authority.client("somebody", &["os:reader"], Flaw::None).unwrap()))
     }

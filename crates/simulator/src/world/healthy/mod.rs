@@ -43,6 +43,7 @@ impl World {
             transport: BTreeMap::new(),
             ways: BTreeMap::new(),
             virtual_ip: None,
+            omni: None,
             kubeconfig_server: None,
             call_faults: Vec::new(),
             delay: Duration::ZERO,
