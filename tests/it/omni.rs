@@ -39,7 +39,7 @@ fn the_key_is_in_no_output() {
         if revoked {
             cluster.change(|world| world.omni.as_mut().unwrap().keys.clear());
         }
-        let formats = ["json", "text", "markdown", "junit", "tap", "html", "prometheus"];
+        let formats = ["json", "text", "markdown", "junit", "html", "prometheus"];
         let files = formats.map(|format| format!("{format}={format}")).join(",");
         let program = cluster.program().args(["-vv", "--trace", "trace", "--report", &files]);
         let (outcome, home) = program.run_and_keep();

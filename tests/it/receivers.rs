@@ -177,12 +177,11 @@ fn assert_secret(outcome: &Outcome, home: &tempfile::TempDir) {
     }
 }
 
-const FORMATS: [(&str, &str); 8] = [
+const FORMATS: [(&str, &str); 7] = [
     ("text", "text/plain"),
     ("json", "application/json"),
     ("ndjson", "application/x-ndjson"),
     ("junit", "application/xml"),
-    ("tap", "text/x-tap"),
     ("markdown", "text/markdown"),
     ("html", "text/html"),
     ("prometheus", "text/plain; version=0.0.4"),

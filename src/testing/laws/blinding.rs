@@ -97,7 +97,7 @@ fn what_only_pods_tell_fails() {
 const OF_OTHERS: usize = 13;
 
 /// A wrong value, the lost answers that hide it, and why nothing else can tell: the value is named by its beginning.
-const HIDDEN: [(&str, &[&str], &str); 8] = [
+const HIDDEN: [(&str, &[&str], &str); 9] = [
     ("DNS: Workload.", &["empty deployments"], "something else may serve DNS, and its endpoints are ready"),
     (
         "kubernetes: Workload.",
@@ -123,6 +123,11 @@ const HIDDEN: [(&str, &[&str], &str); 8] = [
         "control plane: TalosNode.kubelet_certificate",
         &["kubelet_certificate of a control plane"],
         "not every runner reaches the port, and none is allowed to ask there",
+    ),
+    (
+        "control plane: TalosNode.kube_span_peers",
+        &["refused kube_span_peers of a control plane"],
+        "what it would tell only warns, but for a state that cannot be read",
     ),
     ("server: ServerCheck.", &["refused the server's check"], "a second opinion that only administrators get"),
     ("server: ServerProgress.", &["refused the server's check"], "a second opinion that only administrators get"),
