@@ -173,7 +173,7 @@ fn assert_secret(outcome: &Outcome, home: &tempfile::TempDir) {
     for entry in std::fs::read_dir(home.path()).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_file()) {
         let is_input = entry.file_name() == "headers";
         let content = String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()).into_owned();
-        assert!(is_input || !content.contains(SECRET), "{:?}: {content}", entry.path());
+        assert!(is_input || !content.contains(SECRET), "{}: {content}", entry.path().display());
     }
 }
 
