@@ -12,8 +12,10 @@ mod member;
     clippy::allow_attributes_without_reason,
     reason = "it is generated"
 )]
-#[path = "../gen/etcdserverpb.rs"]
-mod proto;
+mod proto {
+    // Not formatted: it is as the generator writes it.
+    include!("../gen/etcdserverpb.rs");
+}
 
 use std::net::IpAddr;
 use std::sync::Arc;
