@@ -394,7 +394,8 @@ impl Overview<'_> {
             let doubt = (!row.concerns.is_empty()).then_some(Status::Error);
             let cell = |stage: &Stage| match &stages {
                 Some(stages) => {
-                    stages.get(stage).copied().flatten().map(|status| Some(status).max(doubt).unwrap_or(status))
+                    let seen = stages.get(stage).copied().flatten();
+                    seen.max(doubt.filter(|_| seen.is_some()))
                 }
                 None => Some(Status::Error),
             };

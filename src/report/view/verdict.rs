@@ -137,13 +137,18 @@ pub(crate) const DONE: [(Status, &str); 6] = [
 
 /// `3 failed, 5 blocked, 1 warned, 29 passed (1 excused)`, from worst to best.
 pub(crate) fn tally(report: &Report) -> String {
-    let counted = DONE.map(|(status, word)| (report.count(status), word));
-    let parts = joined(counted.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")));
+    let parts = counted(|status| report.count(status));
     match report.accepted() {
         _ if parts.is_empty() => "no checks".to_owned(),
         0 => parts,
         accepted => format!("{parts} ({accepted} excused)"),
     }
+}
+
+/// `1 failed, 8 passed`, from worst to best.
+pub(crate) fn counted(count: impl Fn(Status) -> usize) -> String {
+    let counts = DONE.map(|(status, word)| (count(status), word));
+    joined(counts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")))
 }
 
 pub(crate) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {

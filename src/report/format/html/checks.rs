@@ -11,11 +11,10 @@ use super::parts::{
 use crate::model::{CheckId, Finding, Kind, Outcome, Page, Problem, Reason, Stage, Status, Target};
 use crate::report::view::causes::Origin;
 use crate::report::view::index::Index;
-use crate::report::view::verdict::DONE;
+use crate::report::view::verdict::counted;
 use crate::report::view::wording::{plural_kind, said_of, skip_reason};
 use crate::report::{CheckReport, Report, Selection};
 use crate::text::duration::human;
-use crate::text::joined;
 
 /// Rows of one check: what is healthy or repeated is cut, and problems stand further up in full.
 const ROWS: usize = 60;
@@ -44,7 +43,7 @@ pub(super) fn checks(index: &Index<'_>, origins: &[Origin<'_>]) -> Markup {
             @let (above, here): (Vec<&CheckReport>, Vec<&CheckReport>) = of_stage.iter().copied().partition(is_bad);
             @if !of_stage.is_empty() {
                 details .stage {
-                    summary { h3 { (stage.name()) } " " span .note { (tally(&of_stage)) } }
+                    summary { h3 { (stage.name()) } " " span .note { (counted(|status| of_stage.iter().filter(|check| check.shown_status() == status).count())) } }
                     // The target of links is inside, so that following one unfolds it.
                     div id=(stage_anchor(stage)) {
                         @if !above.is_empty() {
@@ -56,13 +55,6 @@ pub(super) fn checks(index: &Index<'_>, origins: &[Origin<'_>]) -> Markup {
             }
         }
     }
-}
-
-/// `1 failed, 8 passed`.
-fn tally(checks: &[&CheckReport]) -> String {
-    let count = |status| checks.iter().filter(|check| check.shown_status() == status).count();
-    let counted = DONE.map(|(status, word)| (count(status), word));
-    joined(counted.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")))
 }
 
 fn check<'a>(check: &'a CheckReport, index: &Index<'a>, origins: &[Origin<'a>]) -> Markup {

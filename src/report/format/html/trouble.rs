@@ -94,7 +94,7 @@ fn body<'a>(cause: &Cause, origin: &Origin<'a>, index: &Index<'a>) -> Markup {
         details {
             summary { (contents(cause, origin, index)) }
             @match origin {
-                Origin::Recognized(those) => (recognized(cause, those, index)),
+                Origin::Recognized(those) => (recognized(cause, those, &seen, index)),
                 Origin::Found(block) => (found(cause, block, index)),
             }
         }
@@ -132,26 +132,24 @@ fn contents(cause: &Cause, origin: &Origin<'_>, index: &Index<'_>) -> String {
     format!("all of it: {}", joined(parts))
 }
 
-fn recognized<'a>(cause: &Cause, those: &[&'a Diagnosis], index: &Index<'a>) -> Markup {
+fn recognized<'a>(cause: &Cause, those: &[&'a Diagnosis], seen: &[(&str, Vec<&Target>)], index: &Index<'a>) -> Markup {
     let of_each: Vec<_> = those.iter().map(|it| index.explained(it)).collect();
     let explained = index.report.checks.iter().flat_map(|check| {
         let of_check = of_each.iter().filter_map(|it| it.get(&check.check.id)).flatten();
         of_check.map(move |it| (check, it.0, it.1))
     });
     let explained: Vec<_> = explained.collect();
-    let facts = those.iter().flat_map(|it| diagnoses::facts(it));
-    let facts = repeated(facts.map(|seen| (&seen.target, seen.observed.as_str())));
     let known = diagnosis::find(those[0].id);
     html! {
         dl .fields {
             @if let Some(known) = known { (field("cause", &html! { (known.title) })) }
-            @if !facts.is_empty() {
+            @if !seen.is_empty() {
                 (field("seen", &html! {
                     ul {
-                        @for (observed, targets) in facts.iter().take(FACTS) {
+                        @for (observed, targets) in seen.iter().take(FACTS) {
                             li { (names(targets)) ": " (Foreign(observed)) }
                         }
-                        @if facts.len() > FACTS { li { "and " (facts.len() - FACTS) " more" } }
+                        @if seen.len() > FACTS { li { "and " (seen.len() - FACTS) " more" } }
                     }
                 }))
             }
