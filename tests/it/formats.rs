@@ -1,5 +1,6 @@
 //! Every format for every way in which a run can end: what it looks like, and that the exit code is the same.
 
+use std::path::Path;
 use std::time::Duration;
 
 use regex::{Captures, Regex};
@@ -24,6 +25,7 @@ fn goldens(state: &str, code: i32, run: impl Fn(&str) -> Outcome) {
     for format in FORMATS {
         let outcome = run(format);
         assert_eq!(outcome.code, code, "{state} as {format}: {outcome}");
+        for_readers(state, format, &outcome.stdout);
         let shown = stable(format, &outcome.stdout);
         match format {
             "text" => shown.lines().next().unwrap().clone_into(&mut verdict),
@@ -48,6 +50,18 @@ fn goldens(state: &str, code: i32, run: impl Fn(&str) -> Outcome) {
         let shown = if state == WHOLE { shown } else { uncounted(format, &shown) };
         insta::assert_snapshot!(format!("{state}_{format}"), shown);
     }
+}
+
+/// For `make integrations`, in the folder that `DOCUMENTS` names: what `tests/readers` has read by programs that others have written.
+fn for_readers(state: &str, format: &str, written: &str) {
+    let Some(folder) = std::env::var_os("DOCUMENTS") else { return };
+    let extension = match format {
+        "json" => "json",
+        "junit" => "xml",
+        "prometheus" => "prom",
+        _ => return,
+    };
+    std::fs::write(Path::new(&folder).join(format!("run-{state}.{extension}")), written).unwrap();
 }
 
 /// The state whose goldens have every check. The others have these checks alone and no numbers of checks, so that a new check does not
