@@ -193,8 +193,8 @@ fn is_untrusted(server: &Observed<Readyz>) -> bool {
 }
 
 impl Observer<'_> {
-    /// Each API server that has answered at an address of its own, once more there: a balancer would hide all but one. If no machine
-    /// runs any, as far as Kubernetes alone tells, there is only the endpoint.
+    /// Asks each API server that has answered at its own address, because a balancer would hide all but one. The endpoint is asked
+    /// instead where none has answered there, as behind Omni, or where no machine runs one as far as Kubernetes alone reports.
     pub(super) async fn ask_requested_apis(
         &self,
         side: &KubernetesSide,
@@ -205,19 +205,25 @@ impl Observer<'_> {
         let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::RequestedApis)) else {
             return BTreeMap::new();
         };
-        if self.talos.is_none() && nodes.iter().all(|node| node.role == Role::Worker) {
+        let is_hosted = self.talos.is_none() && nodes.iter().all(|node| node.role == Role::Worker);
+        let mut found = BTreeMap::new();
+        if is_hosted || kubernetes.servers.values().all(Result::is_err) {
             let answer = timeout_at(until, client.requested_apis_of_endpoint()).await.unwrap_or_else(|_| late());
-            let endpoint = kubernetes.credentials.iter().map(|it| it.server.clone());
-            return endpoint.map(|endpoint| (endpoint, answer.clone())).collect();
+            found.extend(kubernetes.credentials.iter().map(|it| (it.server.clone(), answer.clone())));
         }
-        let asked = kubernetes.servers.iter().map(|(name, server)| async move {
-            let answer = match server {
-                Ok(readyz) => timeout_at(until, client.requested_apis(name, readyz)).await.unwrap_or_else(|_| late()),
-                Err(gap) => Err(gap.clone()),
-            };
-            (name.clone(), answer)
-        });
-        join_all(asked).await.into_iter().collect()
+        if !is_hosted {
+            let asked = kubernetes.servers.iter().map(|(name, server)| async move {
+                let answer = match server {
+                    Ok(readyz) => {
+                        timeout_at(until, client.requested_apis(name, readyz)).await.unwrap_or_else(|_| late())
+                    }
+                    Err(gap) => Err(gap.clone()),
+                };
+                (name.clone(), answer)
+            });
+            found.extend(join_all(asked).await);
+        }
+        found
     }
 }
 

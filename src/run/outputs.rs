@@ -17,7 +17,7 @@ use crate::report::Report;
 use crate::report::format::{self, Format};
 use crate::report::sink::ci::{Ci, Summary};
 use crate::report::sink::files::{Beside, Files, Identity};
-use crate::report::sink::wanted::Wanted;
+use crate::report::sink::wanted::{Wanted, is_url};
 
 /// The variable in which GitHub names the file of a step's summary.
 const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
@@ -61,6 +61,7 @@ impl<'a> Names<'a> {
             message: termination::place(output.termination_log.as_deref()),
             summary: summary.filter(|path| !is_written(path)),
         };
+        names.are_files()?;
         names.are_apart()?;
         names.are_apart_from_streams()?;
         Ok(names)
@@ -72,6 +73,14 @@ impl<'a> Names<'a> {
         let message = self.message.as_deref().map(|path| ("the termination message".to_owned(), path));
         let summary = self.summary.as_deref().map(|path| ("the step summary".to_owned(), path));
         reports.chain(trace).chain(message).chain(summary)
+    }
+
+    /// Only reports can be sent. The URL is not repeated, as it may be a secret.
+    fn are_files(&self) -> Result<(), String> {
+        match self.all().find(|(_, path)| path.to_str().is_some_and(is_url)) {
+            Some((what, _)) => Err(format!("{what} cannot be sent to a URL; give the path of a file")),
+            None => Ok(()),
+        }
     }
 
     fn are_apart(&self) -> Result<(), String> {

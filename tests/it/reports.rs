@@ -234,6 +234,18 @@ fn no_two_outputs_are_one_file() {
     }
 }
 
+/// A folder of the URL's name would be made, with its secrets in it.
+#[test]
+fn only_reports_are_sent_to_urls() {
+    for option in ["--trace", "--termination-log"] {
+        let program = program().talosconfig(unreachable()).args(HEALTHY).args([option, "https://hooks.example/secret"]);
+        let (outcome, home) = program.run_and_keep();
+        outcome.is(2, &["cannot be sent to a URL; give the path of a file"]);
+        assert!(!outcome.stderr.contains("secret"), "{outcome}");
+        assert!(!home.path().join("https:").exists(), "{option}");
+    }
+}
+
 /// What is to be written can be made a link to what was read while the run goes on.
 #[test]
 fn a_link_that_appears_while_the_run_goes_on_is_not_followed() {

@@ -11,7 +11,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, of_our_cluster, talos_way_if_asked};
 use crate::checks::scope::control_planes;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Node, RequestedApi, RequestedApis};
+use crate::snapshot::{Kubernetes, Node, Observed, RequestedApi, RequestedApis};
 use crate::text::version;
 
 pub(in crate::checks) const APIS: Check = Check {
@@ -24,8 +24,8 @@ removed fails: its clients get 404 after the upgrade. An API that is deprecated 
 Every control plane is queried at its own address, because each counts only its own requests and a load balancer hides the \
 others. An API server that was not seen, or metrics that may not be read, are an error. Counting starts when the API server \
 starts. So a monthly job may be missing, and a client that was fixed stays listed until the API server restarts.\n\n\
-With --no-talos, a control plane that no Node is part of can only be queried at its endpoint. Then one API server has answered, and \
-a warning tells how many there are.",
+Where no API server can be queried at its own address, because a provider runs them or the cluster is behind Omni, one of them is \
+queried through the endpoint, and a warning reports how many there are.",
     severity: Severity::Fail,
     finds: &[Reason::RemovedApiRequested, Reason::RequestsPartlySeen],
     requires: &[
@@ -62,6 +62,10 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
         Err(Outcome::Skip(_)) if !cluster.asks_talos() => return at_endpoint(cluster, to),
         Err(outcome) => return Verdict::whole(outcome),
     };
+    // All are alive, and none can be queried at its own address.
+    if nodes.iter().all(|node| matches!(cluster.server(node), Server::AliveBy(..))) {
+        return at_endpoint(cluster, to);
+    }
     let mut verdict = Verdict::default();
     let mut started: Option<Timestamp> = None;
     for node in nodes {
@@ -78,9 +82,9 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Verdict for a control plane that others run: one of its API servers has answered, behind the endpoint.
+/// Verdict where no API server can be queried at its own address: one of them has answered, behind the endpoint.
 fn at_endpoint(cluster: &Assessment<'_>, to: Numbers) -> Verdict {
-    let seen = kubernetes_side(cluster).and_then(|side| match side.requested_apis.values().next() {
+    let seen = kubernetes_side(cluster).and_then(|side| match of_endpoint(side) {
         Some(Ok(requested)) => Ok(requested),
         Some(Err(gap)) => Err(Outcome::problem(gaps::kubernetes(cluster, gap, AT_ENDPOINT))),
         None => Err(Outcome::problem(Problem::error(Reason::NoAnswer, AT_ENDPOINT, "not queried").unseen())),
@@ -101,6 +105,10 @@ fn at_endpoint(cluster: &Assessment<'_>, to: Numbers) -> Verdict {
     let since = shown(requested.started);
     verdict.sum_up(&format!("no API that Kubernetes 1.{} has removed was requested since {since}", to.1));
     verdict
+}
+
+fn of_endpoint(side: &Kubernetes) -> Option<&Observed<RequestedApis>> {
+    side.requested_apis.get(&side.credentials.as_ref().ok()?.server)
 }
 
 fn shown(time: Timestamp) -> String {

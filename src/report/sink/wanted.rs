@@ -75,7 +75,7 @@ pub(crate) fn parse(reports: &[String], output: &Format) -> Result<Reports, Stri
 }
 
 /// What begins with a scheme is no path, whatever the scheme: a folder of that name would have the secrets of the URL in it.
-fn is_url(text: &str) -> bool {
+pub(crate) fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));

@@ -35,7 +35,8 @@ fn hosted(upgrade: Upgrade) -> Snapshot {
     kubernetes.pods.as_mut().unwrap().retain(|pod| !pod.mirror);
     kubernetes.servers.clear();
     let requested = kubernetes.requested_apis.pop_first().unwrap().1;
-    kubernetes.requested_apis = [("https://k8s.example:6443".to_owned(), requested)].into();
+    let endpoint = kubernetes.credentials.as_ref().unwrap().server.clone();
+    kubernetes.requested_apis = [(endpoint, requested)].into();
     snapshot
 }
 
