@@ -19,8 +19,8 @@ Ready is checked by k8s.nodes.ready; MemoryPressure, DiskPressure, PIDPressure a
 Some types are True when the node is healthy, and report a problem when they are False: those that end in `Ready` (KernelReady, \
 NetworkingReady and StorageReady of the EKS node monitoring agent), and EtcdIsVoter of k3s and RKE2. A condition that is Unknown is \
 ignored.\n\n\
---fail-on node-condition=TYPE turns conditions of that type from warnings into failures. It warns if no node reports the type \
-at all: nothing sets it, or the type is misspelled.\n\n\
+--fail-on node-condition=TYPE turns conditions of that type from warnings into failures. The check then warns if no node \
+reports the type at all: nothing sets it, or the type is misspelled.\n\n\
 `kubectl describe node NODE` shows all conditions with their reasons and times.",
     severity: Severity::Fail,
     finds: &[Reason::NodeCondition],

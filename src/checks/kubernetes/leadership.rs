@@ -157,7 +157,7 @@ fn led_by(cluster: &Assessment<'_>, component: Component, holder: &str) -> Outco
     }
     let observed = format!("held by {holder}, which is on no known control plane");
     let problem = Problem::warn(Reason::ForeignLeader, "an instance on a control plane holds the lease", observed)
-        .hint(Hint::likely("a control plane that was removed and still runs, or that no source of nodes names"))
+        .hint(Hint::likely("a control plane that was removed and still runs, or that no source lists"))
         .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]))
         .hint(Hint::run("{kubectl} get nodes -o wide", []));
     Outcome::problem(problem)
@@ -190,7 +190,7 @@ fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) ->
         return None;
     }
     if instances.len() > 1 {
-        let observed = format!("`--leader-elect=false` beside other instances: {}", names.join(", "));
+        let observed = format!("`--leader-elect=false` alongside other instances: {}", names.join(", "));
         let problem = Problem::fail(Reason::ElectionOff, "instances that elect a leader", observed)
             .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: remove it"));
         return Some(Outcome::problem(problem));

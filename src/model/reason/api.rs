@@ -53,7 +53,7 @@ pub(super) const ENDPOINT_DOWN_SERVERS_READY: Text = Text {
 };
 
 pub(super) const ENDPOINT_ADDRESS_DEAD: Text = Text {
-    explanation: "The name of the Kubernetes endpoint has several addresses, and this one takes no connections from here. Clients that get it wait, then try the next address, or fail if they try only one. Either the API server at this address is down, or a control plane was removed and its address is still in the DNS records.",
+    explanation: "The name of the Kubernetes endpoint has several addresses, and this one does not accept connections from here. Clients that get it wait, then try the next address, or fail if they try only one. Either the API server at this address is down, or a control plane was removed and its address is still in the DNS records.",
     source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
     remedy: &[
         Look("getent ahosts ENDPOINT"),

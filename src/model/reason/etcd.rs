@@ -49,7 +49,7 @@ pub(super) const ETCD_UNHEALTHY: Text = Text {
 };
 
 pub(super) const ETCD_ACCESS_DENIED: Text = Text {
-    explanation: "An etcd that was queried directly (`--etcd-endpoints`) was reached but does not allow the request. Its own authentication is enabled: the user is that of `CLUSTER_HEALTH_ETCD_USER`, else the common name of the client certificate. That user does not exist, has another password, or does not have the required role: etcd 3.6 before 3.6.12, and 3.5.31, tell their status only to the role `root`. Talos roles are not involved. What was refused could not be determined; it is not a failure.",
+    explanation: "An etcd that was queried directly (`--etcd-endpoints`) was reached but does not allow the request. Its own authentication is enabled: the user is that of `CLUSTER_HEALTH_ETCD_USER`, else the common name of the client certificate. That user does not exist, has another password, or does not have the required role: etcd 3.6 before 3.6.12, and 3.5.31, report their status only to the role `root`. Talos roles are not involved. What was refused could not be determined; it is not a failure.",
     source: ETCD_ACCESS,
     remedy: &[
         Look("openssl x509 -noout -subject -in CLIENT.crt"),

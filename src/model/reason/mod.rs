@@ -168,7 +168,7 @@ reasons! {
     ApiNotReady "api-not-ready" "the Kubernetes API server reports not ready" api::API_NOT_READY;
     ApiFrozen "api-frozen" "the API server accepts connections and does not answer" api::API_FROZEN;
     EndpointDownServersReady "endpoint-down-servers-ready" "all API servers are ready, but their common endpoint is not" api::ENDPOINT_DOWN_SERVERS_READY;
-    EndpointAddressDead "endpoint-address-dead" "an address of the endpoint's name takes no connections" api::ENDPOINT_ADDRESS_DEAD;
+    EndpointAddressDead "endpoint-address-dead" "an address of the endpoint's name does not accept connections" api::ENDPOINT_ADDRESS_DEAD;
     Unauthorized "unauthorized" "Kubernetes does not accept the credentials" api::UNAUTHORIZED;
     Forbidden "forbidden" "Kubernetes does not allow the request" api::FORBIDDEN;
     ForbiddenOrStarting "forbidden-or-starting" "Kubernetes does not allow the request, or the API server is still starting" api::FORBIDDEN_OR_STARTING;
@@ -220,7 +220,7 @@ reasons! {
     DnsMissing "dns-missing" "cluster DNS is not installed" workloads::DNS_MISSING;
     WorkloadUnavailable "workload-unavailable" "no pod of a system workload is available" workloads::WORKLOAD_UNAVAILABLE;
     WorkloadDegraded "workload-degraded" "a system workload has fewer available pods than desired" workloads::WORKLOAD_DEGRADED;
-    PodsNotScheduled "pods-not-scheduled" "no scheduler has looked at a pod" workloads::PODS_NOT_SCHEDULED;
+    PodsNotScheduled "pods-not-scheduled" "no scheduler has considered a pod" workloads::PODS_NOT_SCHEDULED;
     NodeCannotAttach "node-cannot-attach" "volumes cannot be attached on the node" workloads::NODE_CANNOT_ATTACH;
     NodeCannotPull "node-cannot-pull" "the node cannot pull images that run on others" workloads::NODE_CANNOT_PULL;
     PodsCannotStart "pods-cannot-start" "the node cannot start pods" workloads::PODS_CANNOT_START;

@@ -201,7 +201,7 @@ pub(super) const WORKLOAD_DEGRADED: Text = Text {
 };
 
 pub(super) const PODS_NOT_SCHEDULED: Text = Text {
-    explanation: "A pod for the default scheduler has been pending for more than 5 minutes, and no scheduler has looked at it: it has no condition `PodScheduled`, not even one that says why it does not fit. The scheduler that holds the lease hangs, or its configuration has no profile named `default-scheduler`. Running pods keep running, but no new pod starts anywhere. If a scheduler has looked at a younger pod, it is only a warning: the scheduler is slow, or another component holds this pod back.",
+    explanation: "A pod for the default scheduler has been pending for more than 5 minutes, and no scheduler has considered it: it has no condition `PodScheduled`, not even one that explains why it does not fit. The scheduler that holds the lease hangs, or its configuration has no profile named `default-scheduler`. Running pods keep running, but no new pod starts anywhere. If a scheduler has considered a younger pod, it is only a warning: the scheduler is slow, or another component holds this pod back.",
     source: KUBERNETES_PODS,
     remedy: &[
         Look("kubectl -n NAMESPACE describe pod POD"),
