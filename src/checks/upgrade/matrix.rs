@@ -18,8 +18,7 @@ pub(in crate::checks) const MATRIX: Check = Check {
 Kubernetes. The new version of one has to support the current version of the other on every machine. With both options, the \
 two new versions have to support each other, and one of the two orders has to work; the report shows which.\n\n\
 Nothing else checks this in advance: Talos refuses an unsupported Kubernetes only once the machine runs it, and `talosctl \
-upgrade-k8s` knows only the current Talos. A version that is not in the tables of cluster-health is an error \
-(`target-unknown`).",
+upgrade-k8s` knows only the current Talos. A version that cluster-health does not know is an error (`target-unknown`).",
     severity: Severity::Fail,
     finds: &[Reason::VersionsIncompatible],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],

@@ -215,7 +215,7 @@ pub(crate) struct Document<'a> {
     kind: &'static str,
     /// What made it.
     tool: json::Tool<'a>,
-    /// Every machine was seen, and none fell back. If false, exitReason and stderr say why, and the plan is not to be acted on.
+    /// Every machine was seen, and none fell back. If false, exitReason and stderr show why, and the plan must not be acted on.
     complete: bool,
     /// Exit code of the process.
     exit_code: u8,

@@ -443,7 +443,7 @@ impl Document {
             return Err("its summary contradicts its checks".to_owned());
         }
         if self.upgrade_readiness.as_deref() != report.upgrade_readiness().map(Readiness::name) {
-            return Err("what it says of the upgrade contradicts its checks".to_owned());
+            return Err("its upgrade readiness contradicts its checks".to_owned());
         }
         for stored in &self.checks {
             let Some(check) = report.checks.iter().find(|check| check.check.id.name() == stored.id) else { continue };
