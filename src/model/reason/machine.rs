@@ -19,10 +19,10 @@ pub(super) const NETWORK_NOT_READY: Text = Text {
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE get networkstatus -o yaml"),
-        Do("No address: is the link up, and does DHCP or the machine configuration provide one?"),
+        Do("No address: check that the link is up, and that DHCP or the machine configuration provides an address."),
         Look("talosctl -n NODE get links"),
         Look("talosctl -n NODE get addresses"),
-        Do("No connectivity: is there a default route, and do the configured probes succeed?"),
+        Do("No connectivity: check for a default route, and whether the configured probes succeed."),
         Look("talosctl -n NODE get routes"),
         Look("talosctl -n NODE get probestatus"),
     ],
@@ -88,7 +88,7 @@ pub(super) const DISK_FULL: Text = Text {
         MOUNTS,
         Look("talosctl -n NODE usage -H --depth 2 /var"),
         Do("Remove what is not needed: pods with large volumes first, then images. Or enlarge the disk."),
-        Do("If etcd has stopped, free space before anything else; it starts again by itself."),
+        Do("If etcd has stopped, free space before anything else; etcd then starts again on its own."),
     ],
 };
 

@@ -109,7 +109,7 @@ reasons! {
     NodeUnreachable "node-unreachable" "the endpoint cannot reach the node" access::NODE_UNREACHABLE;
     NodeFrozen "node-frozen" "the node accepts connections and does not answer" nodes::NODE_FROZEN;
     NodeMissing "node-missing" "an expected node is missing" nodes::NODE_MISSING;
-    NodeUnknown "node-unknown" "no node has the name that was given" nodes::NODE_UNKNOWN;
+    NodeUnknown "node-unknown" "no node has the given name" nodes::NODE_UNKNOWN;
     NodesContradict "nodes-contradict" "two options contradict each other about a node" nodes::NODES_CONTRADICT;
     NodeUnexpected "node-unexpected" "a node is not expected" nodes::NODE_UNEXPECTED;
     StaleDiscoveryMember "stale-discovery-member" "discovery still lists a node that is gone" nodes::STALE_DISCOVERY_MEMBER;
@@ -161,7 +161,7 @@ reasons! {
     Lagging "lagging" "an etcd member falls behind" etcd::LAGGING;
     VersionsMixed "versions-mixed" "versions differ" etcd::VERSIONS_MIXED;
     EvenMembers "even-members" "an even number of voters survives no more failures than one fewer" etcd::EVEN_MEMBERS;
-    TwoMembers "two-members" "two voters are worse than one" etcd::TWO_MEMBERS;
+    TwoMembers "two-members" "etcd has two voters; losing either one stops the cluster" etcd::TWO_MEMBERS;
     NoTolerance "no-tolerance" "etcd cannot lose another member" etcd::NO_TOLERANCE;
     MarginUnmet "margin-unmet" "etcd survives fewer failures than required" etcd::MARGIN_UNMET;
     ApiUnreachable "api-unreachable" "the Kubernetes API server cannot be reached" api::API_UNREACHABLE;
@@ -207,7 +207,7 @@ reasons! {
     Uninitialized "uninitialized" "a cloud provider has not initialized the node" kubernetes_nodes::UNINITIALIZED;
     OutOfService "out-of-service" "the node is marked as out of service" kubernetes_nodes::OUT_OF_SERVICE;
     StaleTaint "stale-taint" "a taint has outlived the condition that it stands for" kubernetes_nodes::STALE_TAINT;
-    NothingAllocatable "nothing-allocatable" "the node has no CPU, memory or pods to give" kubernetes_nodes::NOTHING_ALLOCATABLE;
+    NothingAllocatable "nothing-allocatable" "the node has no allocatable CPU, memory or pods" kubernetes_nodes::NOTHING_ALLOCATABLE;
     NothingSchedulable "nothing-schedulable" "no node takes new pods" kubernetes_nodes::NOTHING_SCHEDULABLE;
     NodeLeaving "node-leaving" "the node is being removed" kubernetes_nodes::NODE_LEAVING;
     NotTalosNotReady "not-talos-not-ready" "a node that is not a Talos machine is not ready" kubernetes_nodes::NOT_TALOS_NOT_READY;
@@ -244,14 +244,14 @@ reasons! {
     RemovedFlag "removed-flag" "a component has a flag that the target refuses" upgrade::REMOVED_FLAG;
     KubeletFlagsUnseen "kubelet-flags-unseen" "the flags of the kubelets were not checked" upgrade::KUBELET_FLAGS_UNSEEN;
     ExtensionsLost "extensions-lost" "the installer image lacks extensions of the machine" upgrade::EXTENSIONS_LOST;
-    ImageUnknown "image-unknown" "which extensions the installer image has is not known" upgrade::IMAGE_UNKNOWN;
-    RequestsPartlySeen "requests-partly-seen" "the requested APIs of some API servers are not known" upgrade::REQUESTS_PARTLY_SEEN;
+    ImageUnknown "image-unknown" "the installer image's extensions are unknown" upgrade::IMAGE_UNKNOWN;
+    RequestsPartlySeen "requests-partly-seen" "the APIs requested from some API servers are unknown" upgrade::REQUESTS_PARTLY_SEEN;
     RemovedApiRequested "removed-api-requested" "an API was requested that the target has removed" upgrade::REMOVED_API_REQUESTED;
     EvictionBlocked "eviction-blocked" "a PodDisruptionBudget allows no eviction" upgrade::EVICTION_BLOCKED;
     SeveralBudgets "several-budgets" "a pod is selected by several PodDisruptionBudgets" upgrade::SEVERAL_BUDGETS;
     BudgetStale "budget-stale" "the status of a PodDisruptionBudget is older than its spec" upgrade::BUDGET_STALE;
     SlowTermination "slow-termination" "a pod takes longer to stop than a drain waits" upgrade::SLOW_TERMINATION;
-    QuorumAtRisk "quorum-at-risk" "etcd loses its quorum without the machine" upgrade::QUORUM_AT_RISK;
+    QuorumAtRisk "quorum-at-risk" "taking the machine down would cost etcd its quorum" upgrade::QUORUM_AT_RISK;
     LastApiServer "last-api-server" "no other control plane has a working API server" upgrade::LAST_API_SERVER;
     EndpointOnMachine "endpoint-on-machine" "the Kubernetes endpoint leads to this machine alone" upgrade::ENDPOINT_ON_MACHINE;
     LastDnsEndpoint "last-dns-endpoint" "all ready endpoints of the cluster DNS are on the machine" upgrade::LAST_DNS_ENDPOINT;
@@ -274,7 +274,7 @@ reasons! {
     AcceptExceeded "accept-exceeded" "more problems match than the policy accepts" policy::ACCEPT_EXCEEDED;
     RequirementUnmet "requirement-unmet" "an object is not as the policy requires" policy::REQUIREMENT_UNMET;
     RequirementProgressing "requirement-progressing" "an object is not yet as the policy requires" policy::REQUIREMENT_PROGRESSING;
-    RequirementUnclear "requirement-unclear" "whether an object is as the policy requires is not known" policy::REQUIREMENT_UNCLEAR;
+    RequirementUnclear "requirement-unclear" "it is unknown whether an object is as the policy requires" policy::REQUIREMENT_UNCLEAR;
     ObjectMissing "object-missing" "an object that the policy requires does not exist" policy::OBJECT_MISSING;
     KindNotServed "kind-not-served" "the API server does not serve what the policy requires" policy::KIND_NOT_SERVED;
     TooManyUnready "too-many-unready" "more workers are not ready than allowed" kubernetes_nodes::TOO_MANY_UNREADY;
