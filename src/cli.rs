@@ -171,11 +171,11 @@ pub(crate) enum First {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlanOutput {
-    /// A table for people
+    /// Human-readable table
     Text,
     /// One document, described by `schema --upgrade-plan`
     Json,
-    /// A line for each machine, for scripts; `-` where unknown
+    /// One line per machine, for scripts; `-` where unknown
     Tsv,
 }
 

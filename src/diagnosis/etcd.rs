@@ -404,7 +404,7 @@ list of members has an old member of the same name, or the others have no quorum
         let targets: Vec<_> = joining.iter().map(|sign| sign.target).collect();
         let be = if targets.len() == 1 { "is" } else { "are" };
         let headline =
-            format!("etcd on {} {be} still joining, which can take some minutes", names(targets.iter().copied()));
+            format!("etcd on {} {be} still joining, which can take a few minutes", names(targets.iter().copied()));
         let own = joining.iter().flat_map(|sign| symptoms.about(sign.target)).filter(|it| it.check.is_of_etcd());
         let margin =
             symptoms.of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);

@@ -53,7 +53,7 @@ impl Exit {
                 "At least one check failed in the last complete round. The last lines of the report show the first cause and the first step. `--wait-timeout` waits for problems that may go away on their own."
             }
             Self::Usage => {
-                "The command line cannot be understood, its options contradict each other, or `--nodes` or `--drain` names a node that this cluster does not have. The error names the option; `cluster-health --help` describes all of them."
+                "The command line is invalid, its options contradict each other, or `--nodes` or `--drain` names a node that this cluster does not have. The error names the option; `cluster-health --help` describes all of them."
             }
             Self::NothingChecked => {
                 "The selection (`--check`, `--skip`, `--level`, `--nodes`) matches no check that applies to this cluster. If that is intended, accept this code: `cluster-health … || [ $? -eq 4 ]`."

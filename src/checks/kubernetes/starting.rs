@@ -27,7 +27,8 @@ Without a sandbox (the pod's network namespace), no container can start. If a po
 broken network plugin or container runtime. A single pod that waits for something of its own, such as a volume, a device, a missing \
 Secret or an image, is not checked here.\n\n\
 Several such pods point to the node. If at least 2 pods on one node have waited 5 minutes for volumes that a storage driver \
-attaches or mounts, and their events say so, it is a failure in three cases: the driver has not registered there, volumes of the \
+attaches or mounts, and their events report it, it is a failure in three cases: the driver has not registered there, volumes \
+of the \
 same driver are attached on other nodes, or the pods belong to different workloads. A volume that is attached elsewhere \
 (Multi-Attach), one that no longer exists, and Secrets or ConfigMaps do not count. If at least 5 pods of 2 workloads have waited 5 \
 minutes for images that run on other nodes, it is a warning.\n\n\

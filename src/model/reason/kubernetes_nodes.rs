@@ -53,7 +53,7 @@ pub(super) const CSR_DENIED: Text = Text {
     remedy: &[
         Look("kubectl get csr"),
         Look("kubectl describe csr CSR"),
-        Do("Look at the log of the approver: it says which name or address it does not accept."),
+        Do("Look at the log of the approver: it shows which name or address is not accepted."),
     ],
 };
 

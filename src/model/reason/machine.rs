@@ -29,7 +29,7 @@ pub(super) const NETWORK_NOT_READY: Text = Text {
 };
 
 pub(super) const KUBESPAN_PEER_DOWN: Text = Text {
-    explanation: "KubeSpan keeps an encrypted WireGuard tunnel between all machines, and has received nothing from this peer for some minutes. If all traffic has to use the tunnel, the two machines and the pods on them cannot reach each other. Usually UDP port 51820 is filtered between them, or none of the peer's known endpoints leads to it.",
+    explanation: "KubeSpan keeps an encrypted WireGuard tunnel between all machines, and has received nothing from this peer for a few minutes. If all traffic has to use the tunnel, the two machines and the pods on them cannot reach each other. Usually UDP port 51820 is filtered between them, or none of the peer's known endpoints leads to it.",
     source: TALOS_KUBESPAN,
     remedy: &[
         Look("talosctl -n NODE get kubespanpeerstatuses"),

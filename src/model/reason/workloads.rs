@@ -351,7 +351,7 @@ pub(super) const SERVER_CHECK_FAILED: Text = Text {
 };
 
 pub(super) const SERVER_CHECK_UNFINISHED: Text = Text {
-    explanation: "Talos's own health check (run because of `--server`) did not finish within the round, or its stream ended early. This says nothing about the cluster. It runs its checks one after the other, and takes minutes on a large cluster.",
+    explanation: "Talos's own health check (run because of `--server`) did not finish within the round, or its stream ended early. This does not show whether the cluster is healthy. The health check runs its checks one after the other, and takes minutes on a large cluster.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Do("Allow more time with `--attempt-timeout`, or omit `--server`."),

@@ -228,7 +228,7 @@ fn was_selected(entry: &Require, name: &str, object: &Value) -> Observed<()> {
     let is_unlike = selector.filter_map(|it| it.is_met_by(labels[&it.key].as_str())).any(|is_met| !is_met);
     let mut fields = of.field_selector.iter().flat_map(|(_, fields)| fields);
     if is_other || is_unlike || fields.any(|field| !has_field(object, field)) {
-        let text = format!("`{}` was not selected: something on the way drops the selector", gaps::short(name));
+        let text = format!("`{}` was not selected: something in between drops the selector", gaps::short(name));
         return Err(Gap::new(GapKind::Malformed, text));
     }
     Ok(())

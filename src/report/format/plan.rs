@@ -19,7 +19,7 @@ pub(crate) const SCHEMA: &str = include_str!("../../../schema/upgrade-plan.v1.js
 
 pub(crate) static TEXT: Format = Format {
     name: "text",
-    about: "A table for people",
+    about: "Human-readable table",
     media_type: "text/plain",
     extension: "txt",
     grow: None,
@@ -45,7 +45,7 @@ pub(crate) static JSON: Format = Format {
 
 pub(crate) static TSV: Format = Format {
     name: "tsv",
-    about: "A line for each machine, for scripts",
+    about: "One line per machine, for scripts",
     media_type: "text/tab-separated-values",
     extension: "tsv",
     grow: None,

@@ -705,7 +705,7 @@ struct Unknown(&'static str, String);
 
 fn unknown(what: &str, said: &str, tool: &ToolEntry) -> String {
     let (said, written, own) = (clean(said), &tool.version.0, env!("CARGO_PKG_VERSION"));
-    format!("{what} `{said}` is not known to cluster-health {own} (the report is of {written})")
+    format!("{what} `{said}` is not known to cluster-health {own} (the report is from {written})")
 }
 
 fn find<T: Copy, const N: usize>(
