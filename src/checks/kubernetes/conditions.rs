@@ -12,7 +12,7 @@ pub(in crate::checks) const CONDITIONS: Check = Check {
     id: CheckId::K8sNodesConditions,
     stage: Stage::Nodes,
     summary: "no node condition set by others reports a problem",
-    explain: "Warns of node conditions that are True and that Kubernetes itself does not set, such as KernelDeadlock and \
+    explain: "Warns about node conditions that are True and that Kubernetes itself does not set, such as KernelDeadlock and \
 ReadonlyFilesystem of node-problem-detector, or KubeletProblem and VMEventScheduled of cloud providers. By Kubernetes' \
 convention a node condition is True when something is wrong.\n\n\
 Ready is checked by k8s.nodes.ready; MemoryPressure, DiskPressure, PIDPressure and NetworkUnavailable by k8s.nodes.pressure. \

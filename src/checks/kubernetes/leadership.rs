@@ -21,7 +21,7 @@ There is no leader when no instance reaches an API server, when etcd is too slow
 is missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
 `--leader-elect=false`, its lease is not checked. If there are several instances and one does not take part in the election, \
 the check fails: two act at once. A leader on a host that is no known control plane is a warning.\n\n\
-With --no-talos, the components may be processes of their nodes or run elsewhere. Their leases are checked all the same; a \
+With --no-talos, the components may be processes of their nodes or run elsewhere. Their leases are still checked; a \
 component that has neither a pod nor a lease cannot be checked, and k8s.pods.starting shows whether a scheduler works.\n\n\
 `kubectl -n kube-system get lease` shows holders and ages; the log of an instance shows why it cannot acquire the lease.",
     severity: Severity::Fail,

@@ -18,8 +18,9 @@ pub(in crate::checks) const MANIFESTS: Check = Check {
     id: CheckId::K8sManifests,
     stage: Stage::Nodes,
     summary: "Talos has applied the bootstrap manifests that its configuration requires",
-    explain: "Once the API works, a control plane applies the bootstrap manifests: RBAC for kubelets that join, kube-proxy, flannel \
-and CoreDNS, as far as they are enabled. It records the names of the applied manifests in `ManifestStatuses`. One control plane \
+    explain: "Once the API works, a control plane applies the bootstrap manifests: RBAC for kubelets that join, kube-proxy, \
+flannel and CoreDNS, where they are enabled. It records the names of the applied manifests in `ManifestStatuses`. One \
+control plane \
 is enough.\n\n\
 If none has applied any, the check fails in a new cluster (its oldest Node is younger than one hour) and where kube-proxy or \
 flannel is missing. In an older cluster that has both it is a warning, and so is a single manifest that is missing.\n\n\

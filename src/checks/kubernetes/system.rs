@@ -34,7 +34,8 @@ A workload fails if none of its pods is available, or if its rollout has exceede
 (ProgressDeadlineExceeded). It also fails if pods are missing and nothing has changed for 5 minutes, or one of them has been \
 crashing for that long. Until then, missing pods are a warning; so are those that were on nodes that are \
 not ready, if others are available, and pods without a node of a Deployment that has one on each machine. Pods \
-that have not been ready for 30 seconds are missing, whatever the status of the workload says, and so are those on nodes that have \
+that have not been ready for 30 seconds are missing, no matter what the workload's status reports, and so are those on nodes \
+that have \
 stopped reporting or no longer exist. While enough pods are available, a rollout that is not complete is a warning (if \
 one of its new pods crashes again and again, it fails), and so are pods that cannot be created, and pods that \
 restart. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \

@@ -20,8 +20,8 @@ requests of the evicted pods that a controller recreates. Cordoned nodes, those 
 one of Kubernetes' own taints and those that no longer report take no pods; node selectors, required node affinity, tolerations, the node affinity of volumes and devices are honored.\n\n\
 It fails if a pod requests more than any suitable node has left, or if all pods together request more than those nodes have \
 left together, or if all machines that take a pod are cordoned or have a temporary taint. It warns if no \
-placement was found for all of them, or if less than 20 % of the CPU or memory would be left. It also warns of pods that fit on no \
-other node and stay Pending until the machine is back. Pods that have ended take no room.\n\n\
+placement was found for all of them, or if less than 20 % of the CPU or memory would be left. It also warns about pods that \
+fit on no other node and stay Pending until the machine is back. Pods that have ended take no room.\n\n\
 Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
     severity: Severity::Fail,
     finds: &[Reason::NodeUnknown, Reason::PodsDoNotFit, Reason::LittleRoom, Reason::PinnedPod],
