@@ -32,23 +32,23 @@ pub(crate) enum Command {
         /// List the reason codes instead
         #[arg(long, conflicts_with = "causes")]
         reasons: bool,
-        /// List the causes that can be diagnosed instead
+        /// List the causes instead
         #[arg(long)]
         causes: bool,
         /// Format of the list
         #[arg(short, long, value_enum, default_value_t = ListOutput::Text)]
         output: ListOutput,
     },
-    /// Explain a check, reason code, diagnosis or exit code, and what to do; works offline
+    /// Explain a check, reason code, cause or exit code, and what to do; works offline
     Explain {
-        /// Check ID, reason code, diagnosis or exit code
+        /// Check ID, reason code, cause or exit code
         #[arg(value_name = "ID|REASON|DIAGNOSIS")]
         topic: String,
-        /// Print the address of its page on the web instead
+        /// Print the URL of its web page instead
         #[arg(long)]
         web: bool,
     },
-    /// Show the machines in the order of an upgrade, what each runs, and what is left to do
+    /// Show the machines in upgrade order, what each runs, and what is left to do
     UpgradePlan(Box<PlanArgs>),
     /// Show stored reports (`-o json`) in any format, or those of several clusters as one
     Report(ReportArgs),
@@ -113,10 +113,10 @@ pub(crate) struct ReportArgs {
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", value_parser = format(), default_value = format::TEXT.name)]
     pub(crate) output: &'static Format,
-    /// Clusters that there should be: one without a report is not healthy
+    /// Expected clusters; one without a report is not healthy
     #[arg(long, value_name = "A,B", value_parser = item, value_delimiter = ',')]
     pub(crate) expect: Vec<String>,
-    /// The same from a file, a name on each line
+    /// File with the expected clusters, one name per line
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) expect_file: Option<PathBuf>,
     /// Reports of runs that ended longer ago do not count
@@ -171,11 +171,11 @@ pub(crate) enum First {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlanOutput {
-    /// A table for people
+    /// Human-readable table
     Text,
     /// One document, described by `schema --upgrade-plan`
     Json,
-    /// A line for each machine, for scripts; `-` where unknown
+    /// One line per machine, for scripts; `-` where unknown
     Tsv,
 }
 
@@ -216,7 +216,7 @@ pub(crate) struct ConnectionOptions {
     /// Cluster name sent to the endpoint, instead of the context's
     #[arg(long, value_name = "NAME", env = "CLUSTER_HEALTH_CLUSTER")]
     pub(crate) cluster: Option<String>,
-    /// What reports and metrics call the cluster [default: the context]
+    /// Name of the cluster in reports and metrics [default: the context]
     #[arg(long, value_name = "NAME", env = "CLUSTER_HEALTH_CLUSTER_NAME", value_parser = item)]
     pub(crate) cluster_name: Option<String>,
     /// Check Kubernetes only: no talosconfig, stages 1 and 2 skipped
@@ -264,10 +264,10 @@ pub(crate) struct ConnectionOptions {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct NodeOptions {
-    /// Expected control planes: addresses or node names, with their domain or without
+    /// Expected control planes: addresses or node names, with or without their domain
     #[arg(long, value_name = "A,B", env = "CLUSTER_HEALTH_CONTROL_PLANE_NODES", value_parser = item, value_delimiter = ',')]
     pub(crate) control_plane_nodes: Vec<String>,
-    /// Expected workers: addresses or node names, with their domain or without
+    /// Expected workers: addresses or node names, with or without their domain
     #[arg(long, value_name = "A,B", env = "CLUSTER_HEALTH_WORKER_NODES", value_parser = item, value_delimiter = ',')]
     pub(crate) worker_nodes: Vec<String>,
     /// Narrow the per-node checks to these nodes
@@ -289,8 +289,7 @@ pub(crate) struct NodeOptions {
     pub(crate) expect_kubernetes: Option<String>,
     /// Tolerate up to N (or P%) workers that are not ready (warn instead of fail)
     ///
-    /// These are workers that are missing, down or not Ready, or fail another check of their health. A wrong clock, version or
-    /// identity is not tolerated, nor is what stands in the way of an upgrade.
+    /// These are workers that are missing, down or not Ready, or fail another check of their health. A wrong clock, version or identity is not tolerated, nor is anything that blocks an upgrade.
     #[arg(long, value_name = "N|P%", env = "CLUSTER_HEALTH_MAX_UNREADY_WORKERS")]
     pub(crate) max_unready_workers: Option<String>,
 }
@@ -398,7 +397,7 @@ pub(crate) struct OutputOptions {
     /// Headers for the servers of --report: on each line HOST, a tab, then `Name: value`
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_REPORT_HEADERS_FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report_headers_file: Option<PathBuf>,
-    /// Also write each connection and call with its times to this file, as OTLP JSON
+    /// Also write each connection and call, with its timing, to this file, as OTLP JSON
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_TRACE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
     /// Write the verdict and its first cause to this file, for Kubernetes [default in a pod: /dev/termination-log]

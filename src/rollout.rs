@@ -163,7 +163,7 @@ impl Rollout {
             return Some((Exit::Undetermined, format!("`--upgraded` names {names}, which no source lists")));
         }
         if let Some(shown) = self.cluster.unshowable() {
-            let error = format!("a path, context or endpoint cannot be handed on as it is: `{shown}`");
+            let error = format!("a path, context or endpoint cannot be passed on as it is: `{shown}`");
             return Some((Exit::Configuration, error));
         }
         let Machine { name, .. } = self.machines.iter().find(|machine| self.lacks_image(machine))?;

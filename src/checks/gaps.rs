@@ -103,7 +103,7 @@ pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
             "etcd's own authentication is enabled: pass a user's certificate with `--etcd-cert` and `--etcd-key`, or the right name and password in `CLUSTER_HEALTH_ETCD_USER` and `CLUSTER_HEALTH_ETCD_PASSWORD_FILE`"
         }
         GapKind::Forbidden => {
-            "etcd 3.6 before 3.6.12, and 3.5.31, tell their status only to a user with the role `root`: grant it, or upgrade etcd"
+            "etcd 3.6 before 3.6.12, and 3.5.31, report their status only to users with the role `root`: grant it, or upgrade etcd"
         }
         GapKind::ClientCertificateRefused => {
             "etcd requires a client certificate from its own CA: pass `--etcd-cert` and `--etcd-key`"
@@ -248,7 +248,7 @@ pub(super) fn no_pods(cluster: &Assessment<'_>, pod: &str, why: NoPods<'_>) -> O
 /// Outcome for a machine without a Node object.
 pub(super) fn unregistered(node: &Node) -> Outcome {
     needs_no_object(node)
-        .unwrap_or_else(|| unseen(Reason::NodeNotRegistered, "a Node object", "none of its name or addresses"))
+        .unwrap_or_else(|| unseen(Reason::NodeNotRegistered, "a Node object", "no Node matches its name or addresses"))
 }
 
 /// The machine itself says that it has none.
@@ -311,7 +311,7 @@ pub(super) fn account_problem(cluster: &Assessment<'_>, account: &Account) -> Op
     let (expected, soon) = ("a key that is valid now", Reason::ServiceKeyExpiresSoon);
     Some(match fault {
         Fault::NotYetValid => {
-            let observed = format!("made on {begin}, and the local time is {now}");
+            let observed = format!("created on {begin}, but the local time is {now}");
             let clock = Hint::likely("the clock of this runner is behind");
             Problem::fail(Reason::ServiceKeyNotYetValid, expected, observed).hint(clock)
         }
@@ -351,7 +351,7 @@ fn faulty(cluster: &Assessment<'_>, fault: Fault, valid: &Validity, what: &str) 
     let (reason, expected, observed) = client_certificate(cluster, fault);
     let observed = match fault {
         Fault::NotForClients | Fault::OtherKey => observed.to_owned(),
-        Fault::NotYetValid => format!("{what}valid only from {begin}, and the local time is {now}"),
+        Fault::NotYetValid => format!("{what}valid only from {begin}, but the local time is {now}"),
         Fault::Expired => format!("{what}expired on {end}"),
         Fault::EndsWithinTheRun => format!("{what}expires on {end}, before this run may end"),
         Fault::EndsSoon => format!("{what}expires on {end}"),
@@ -432,7 +432,7 @@ pub(super) fn of_our_cluster(cluster: &Assessment<'_>, expected: &str) -> Result
     }
     let (reason, observed) = match cluster.identity {
         Identity::Different { .. } => (Reason::WrongCluster, "the list is from another cluster"),
-        _ => (Reason::NoAnswer, "unknown whether the list is about this cluster"),
+        _ => (Reason::NoAnswer, "unknown whether the list is from this cluster"),
     };
     Err(unseen(reason, expected, observed))
 }

@@ -9,7 +9,7 @@ use crate::snapshot::{Declared, ExcuseState, Node};
 pub(super) const MACHINES: Check = Check {
     id: CheckId::PolicyMachines,
     stage: Stage::Policy,
-    summary: "the machines that the policy declares off are off, and may be",
+    summary: "the machines that the policy declares off are off, and still excused",
     explain: "Runs with `machines` in a policy (`--policy`). A machine that is off on purpose is one warning here, with the reason and \
 the end of the excuse; its other findings are skipped, and what ran on it is checked on the machines where it should run now.\n\n\
 Only absence is excused: nothing may come from the machine's Talos API, its kubelet or its API server. A machine that answers is checked \
@@ -96,7 +96,7 @@ fn of_machine(cluster: &Assessment<'_>, entry: &Declared, verdict: &mut Verdict)
             verdict.problem(own, problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
         }
         Presence::Unknown => {
-            verdict.skip(node.target(), "whether it is off is not known, so it is checked like any other");
+            verdict.skip(node.target(), "it is unknown whether the machine is off, so it is checked like any other");
         }
     }
 }
@@ -126,7 +126,7 @@ fn invalid(state: ExcuseState, excuse: &Excuse) -> Option<Problem> {
     match state {
         ExcuseState::Holds => None,
         ExcuseState::Expired => {
-            let observed = format!("it ended at {until}, and excuses nothing since then ({})", excuse.because);
+            let observed = format!("it ended at {until}, and has excused nothing since then ({})", excuse.because);
             Some(Problem::warn(Reason::ExcuseExpired, "an excuse that has not ended", observed).permanent())
         }
         ExcuseState::Unproven => {

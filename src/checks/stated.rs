@@ -45,7 +45,8 @@ pub(super) fn unknown(cluster: &Assessment<'_>, name: &str) -> Problem {
     let problem = if is_population_known(cluster) {
         Problem::fail(Reason::NodeUnknown, expected, format!("no node {name}; known: {known}"))
     } else {
-        let observed = format!("{name} is in no list that was read, and not every list was; known: {known}");
+        let observed =
+            format!("{name} is in none of the lists that were read, and not all of them could be; known: {known}");
         Problem::error(Reason::NodeUnknown, expected, observed)
     };
     problem.hint(Hint::run("{kubectl} get nodes -o wide", []))
@@ -55,7 +56,7 @@ pub(super) fn unknown(cluster: &Assessment<'_>, name: &str) -> Problem {
 pub(super) fn left_out(cluster: &Assessment<'_>, node: &Node) -> Problem {
     if cluster.asked.names(node) {
         let expected = "a node that `--control-plane-nodes` or `--worker-nodes` names, too";
-        let observed = "`--nodes` asks for it, and they leave it out";
+        let observed = "`--nodes` names it, and they leave it out";
         return Problem::fail(Reason::NodesContradict, expected, observed).permanent();
     }
     let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";

@@ -91,7 +91,7 @@ fn unknown(topic: &str, checks: &[&'static Check]) -> CommandError {
         || "; `cluster-health list`, `list --reasons` and `list --causes` show all".to_owned(),
         |meant| format!("; did you mean `{meant}`?"),
     );
-    CommandError::Usage(format!("`{name}` is not a check ID, reason code, diagnosis or exit code{hint}"))
+    CommandError::Usage(format!("`{name}` is not a check ID, reason code, cause or exit code{hint}"))
 }
 
 fn explain_check(check: &Check, lines: &mut Vec<String>) {
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(explain("3").unwrap_err(), format!("`3` is not an exit code; they are {ALL}"));
         assert_eq!(
             explain("\u{1b}[2Jxyzzy").unwrap_err(),
-            "`\u{fffd}xyzzy` is not a check ID, reason code, diagnosis or exit code; `cluster-health list`, `list --reasons` and `list --causes` show all"
+            "`\u{fffd}xyzzy` is not a check ID, reason code, cause or exit code; `cluster-health list`, `list --reasons` and `list --causes` show all"
         );
     }
 }

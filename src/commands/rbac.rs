@@ -8,7 +8,7 @@ use crate::model::{Fact, Right};
 use crate::snapshot::{Objects, Require};
 
 const HEADER: &str = "\
-# What cluster-health reads of Kubernetes, and nothing else. Made by `cluster-health rbac`.
+# Everything that cluster-health reads from Kubernetes, and nothing else. Made by `cluster-health rbac`.
 # To use it with a service account:
 #   kubectl create namespace cluster-health
 #   kubectl create serviceaccount cluster-health -n cluster-health

@@ -143,7 +143,7 @@ fn reason_page(reason: Reason) -> String {
     let text = reason.text();
     let found_by: Vec<_> = found_by(reason).map(|check| link(Page::Check(check.id), check.id.name())).collect();
     let found_by = match &found_by[..] {
-        [] => "Any check that cannot see what it needs may say so, as an error.".to_owned(),
+        [] => "Any check that lacks an answer it needs can report this, as an error.".to_owned(),
         some => format!("Found by {}.", some.join(", ")),
     };
     let what = format!("{}.\n\n{}\n\n{found_by}", prose(reason.title()), prose(text.explanation));
@@ -193,7 +193,7 @@ fn options() -> String {
     let mut all = command();
     all.build();
     let mut text =
-        "Each can also be given as a variable, where one is named. An empty variable counts as not given.\n\n"
+        "Each option can also be set by its variable, where one is named. An empty variable counts as not set.\n\n"
             .to_owned();
     let mut headings: Vec<(&str, Vec<&Arg>)> = Vec::new();
     for arg in all.get_arguments().filter(|arg| !arg.is_hide_set()) {

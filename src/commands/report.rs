@@ -23,7 +23,10 @@ use crate::text::sanitize::clean;
 pub(crate) fn show(args: &ReportArgs, out: &mut impl Write) -> Result<Exit, CommandError> {
     let output = args.output;
     let refused = || {
-        let error = format!("`{}` follows a run, and a stored report is over: choose another format", output.name);
+        let error = format!(
+            "`{}` streams a run as it happens, and a stored report has ended: choose another format",
+            output.name
+        );
         CommandError::Usage(error)
     };
     if output.grows() {

@@ -114,7 +114,7 @@ fn roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
     match certificate::longest(bundle.iter().map(AsRef::as_ref)) {
         Some(ca) if !bundle.iter().any(|ca| certificate::is_current(ca)) => {
             let problem =
-                format!("is valid from {} to {}, and the local time is {}", ca.not_before, ca.not_after, clock::now());
+                format!("is valid from {} to {}, but the local time is {}", ca.not_before, ca.not_after, clock::now());
             Err(file::named(path, CACERT, &problem))
         }
         _ => Ok(bundle),

@@ -108,7 +108,7 @@ pub(crate) fn open_to_all(path: &Path, environment: &Environment) -> Option<Stri
     let mode = metadata.mode() & 0o777;
     let command = format!("chmod go= {}", shell_quote(&path.to_string_lossy())?);
     (is_own && mode & 0o006 != 0).then(|| {
-        format!("every user on this host may read or write {} (mode {mode:04o}): `{command}`", shown_path(path))
+        format!("every user on this host can read or write {} (mode {mode:04o}): `{command}`", shown_path(path))
     })
 }
 

@@ -62,7 +62,7 @@ impl ConfigError {
 
     /// `name` is the option or variable, `kind` the file that it should name.
     fn content_for_path(name: &str, kind: &str) -> Self {
-        Self::unreadable(format!("`{name}` seems to have the content of a {kind} instead of its path"))
+        Self::unreadable(format!("`{name}` seems to contain the {kind} itself instead of its path"))
             .hint("write it to a file; in GitLab, make it a variable of type File")
     }
 

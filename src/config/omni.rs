@@ -84,10 +84,12 @@ impl ServiceAccount {
         let decoded = STANDARD.decode(text.as_bytes()).map(Zeroizing::new).map_err(|_| "is not valid base64")?;
         // The library's own words may repeat what was read.
         let written: Written =
-            serde_json::from_slice(&decoded).map_err(|_| "holds no JSON with `name` and `pgp_key`")?;
+            serde_json::from_slice(&decoded).map_err(|_| "does not contain JSON with `name` and `pgp_key`")?;
         let is_name = written.name.bytes().all(|byte| byte.is_ascii_graphic());
         if written.name.is_empty() || written.name.len() > LONGEST_NAME || !is_name {
-            return Err("names no service account: a name has letters, digits and signs, and no blanks".to_owned());
+            return Err(
+                "does not name a service account: a name has letters, digits and symbols, and no spaces".to_owned()
+            );
         }
         let key =
             SigningKey::from_armor(&written.pgp_key, now).map_err(|problem| format!("has a key that {problem}"))?;
@@ -209,14 +211,14 @@ mod tests {
         for (text, expected) in [
             ("A".repeat(10 << 20), "is far longer than a key"),
             (good[..good.len() / 2].to_owned(), "is not valid base64"),
-            (STANDARD.encode(&armored), "holds no JSON with `name` and `pgp_key`"),
-            (STANDARD.encode(r#"{"name": "ci"}"#), "holds no JSON with `name` and `pgp_key`"),
+            (STANDARD.encode(&armored), "does not contain JSON with `name` and `pgp_key`"),
+            (STANDARD.encode(r#"{"name": "ci"}"#), "does not contain JSON with `name` and `pgp_key`"),
             (armored.clone(), "is not valid base64"),
-            (value("", &armored), "names no service account"),
-            (value("a b", &armored), "names no service account"),
-            (value("ci\r\nx: y", &armored), "names no service account"),
-            (value("c\u{1b}[31mi", &armored), "names no service account"),
-            (value(&"c".repeat(300), &armored), "names no service account"),
+            (value("", &armored), "does not name a service account"),
+            (value("a b", &armored), "does not name a service account"),
+            (value("ci\r\nx: y", &armored), "does not name a service account"),
+            (value("c\u{1b}[31mi", &armored), "does not name a service account"),
+            (value(&"c".repeat(300), &armored), "does not name a service account"),
             (value("ci", ""), "has a key that is not an armored OpenPGP key"),
         ] {
             let problem = ServiceAccount::read(VARIABLE, &text, now()).unwrap_err();

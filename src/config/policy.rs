@@ -140,7 +140,7 @@ pub(crate) struct Accept {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct Require {
-    /// Name of the requirement, once in the policy: small letters, digits and `-`, at most 40.
+    /// Name of the requirement, once in the policy: lowercase letters, digits and `-`, at most 40.
     #[cfg_attr(test, schemars(with = "String", regex(pattern = "^[a-z0-9-]{1,40}$")))]
     pub(crate) id: Spanned<String>,
     /// Plural and group, as `kubectl api-resources -o name` prints them: `cephclusters.ceph.rook.io`, `pods`. Never `secrets`, nor a
@@ -340,10 +340,10 @@ fn described(error: &Error) -> (String, Option<String>) {
             ("the value is a text and has to be in quotes".to_owned(), Some(why))
         }
         Error::MultipleDocuments { .. } => ("there is more than one YAML document".to_owned(), None),
-        Error::Eof { .. } => ("the file ends before it says anything".to_owned(), None),
+        Error::Eof { .. } => ("the file is empty or ends too early".to_owned(), None),
         _ => {
             let hint = "a text with braces, brackets, `#` or `: ` has to be in single quotes".to_owned();
-            ("is not a value that can stand here, or not valid YAML".to_owned(), Some(hint))
+            ("is not a valid value here, or not valid YAML".to_owned(), Some(hint))
         }
     }
 }
@@ -386,12 +386,12 @@ mod tests {
             ),
             (
                 "apiVersion: cluster-health/v1\nexpect: {workers: many}\n",
-                "policy `p.yaml`: line 2, column 19: is not a value that can stand here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
+                "policy `p.yaml`: line 2, column 19: is not a valid value here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
             ),
-            ("", "policy `p.yaml`: line 1, column 1: the file ends before it says anything"),
+            ("", "policy `p.yaml`: line 1, column 1: the file is empty or ends too early"),
             (
                 "apiVersion: [",
-                "policy `p.yaml`: line 1, column 13: is not a value that can stand here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
+                "policy `p.yaml`: line 1, column 13: is not a valid value here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
             ),
         ] {
             assert_eq!(refused(text), expected, "{text}");

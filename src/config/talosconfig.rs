@@ -170,7 +170,7 @@ pub(super) fn from_text(
     };
     let identity = certificate::pair(half("crt")?, half("key")?, ["crt", "key"], Peer::Talos)?;
     if let (Some(omni), Some(_)) = (&omni, &identity) {
-        return Err(omni.error("and a client certificate are both set: which of the two is meant is unknown"));
+        return Err(omni.error("and a client certificate are both set: it is unclear which one is meant"));
     }
     let cluster = overrides.cluster.clone().filter(|name| !name.is_empty()).or(context.key("cluster").text()?);
     let endpoints = endpoints(&context, &overrides.endpoints)?;
@@ -292,7 +292,7 @@ fn account(
     }
     if cluster.is_none() {
         return Err(context
-            .error("leads to Omni and has no `cluster`: which one is meant is unknown")
+            .error("leads to Omni but has no `cluster`")
             .hint("pass its name with `--cluster`, or use the file of `omnictl talosconfig --cluster NAME`"));
     }
     let found = ServiceAccount::of(environment)?;
@@ -531,7 +531,7 @@ mod tests {
                 &Overrides::default(),
                 "is not an `https://` address",
             ),
-            (OMNI.replace("    cluster: prod\n", ""), &Overrides::default(), "leads to Omni and has no `cluster`"),
+            (OMNI.replace("    cluster: prod\n", ""), &Overrides::default(), "leads to Omni but has no `cluster`"),
             (
                 OMNI.replace("siderov1: {identity: me@example.org}", "siderov1: me"),
                 &Overrides::default(),

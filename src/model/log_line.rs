@@ -6,8 +6,8 @@ use serde_json::Value;
 const KNOWN: [(&str, &str); 5] = [
     ("cannot create certificate signing request: Unauthorized", "Kubernetes does not accept its bootstrap token"),
     ("Could not process manifest file", "the kubelet rejects the manifest"),
-    ("error creating mapping for object", "the API server did not answer yet; Talos tries again by itself"),
-    ("error refreshing pod status", "the kubelet did not answer yet; Talos tries again by itself"),
+    ("error creating mapping for object", "the API server has not answered yet; Talos retries automatically"),
+    ("error refreshing pod status", "the kubelet has not answered yet; Talos retries automatically"),
     ("missing cluster.aggregatorCA secret", "the machine configuration is that of Talos 0.8"),
 ];
 /// Every controller of Talos that gives up for now says so.

@@ -301,7 +301,7 @@ fn contradictions(
     }
     if !cfg!(feature = "etcd") && !connection.etcd_endpoints.is_empty() {
         let usage = Usage::new("`--etcd-endpoints` needs the feature `etcd`, without which cluster-health was built");
-        return Err(usage.hint("a release has the feature, and so has a build without `--no-default-features`"));
+        return Err(usage.hint("releases have the feature, and so do builds without `--no-default-features`"));
     }
     if let Some(image) = &checks.image {
         of_the_upgrade(image, checks.upgrade_talos.as_deref())?;
@@ -326,7 +326,7 @@ fn of_the_upgrade(image: &str, talos: Option<&str>) -> Result<(), Usage> {
         Some(tag) if version::numbers(tag).is_some_and(|of_tag| Some(of_tag) != version::numbers(talos)) => {
             Err(Usage::new(format!("the tag of `--image` is `{tag}`, and `--upgrade-talos` is v{talos}")))
         }
-        None if name == image => Err(Usage::new("`--image` has no tag, so it is not known which version it brings")),
+        None if name == image => Err(Usage::new("`--image` has no tag, so its version is unknown")),
         _ => Ok(()),
     }
 }

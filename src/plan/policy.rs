@@ -161,7 +161,8 @@ impl Reader<'_> {
             }
         };
         if time.duration_since(self.now) > LONGEST {
-            let problem = format!("an excuse lasts at most 90 days, and now is {} by this machine's clock", self.now);
+            let problem =
+                format!("an excuse lasts at most 90 days, and it is now {} by this machine's clock", self.now);
             return Err(self.error(until, problem));
         }
         Ok(Excuse { because: self.text(because, "reason")?, until: time, line: because.referenced.line() })
@@ -173,7 +174,7 @@ impl Reader<'_> {
         }
         let name = self.text(&entry.name, "name")?;
         if name.contains('*') {
-            return Err(self.error(&entry.name, "each machine is named by itself, without `*`"));
+            return Err(self.error(&entry.name, "name each machine separately, without `*`"));
         }
         Ok(Declared { name, excuse: self.excuse(&entry.because, &entry.until)? })
     }
@@ -196,7 +197,7 @@ impl Reader<'_> {
 
     fn check(&self, id: &Spanned<String>) -> Result<&'static Check, Usage> {
         let Some(check) = checks::ALL.iter().find(|check| check.id.name() == id.value) else {
-            let usage = self.error(id, "there is no check of this id");
+            let usage = self.error(id, "there is no check with this ID");
             let near = nearest(&id.value, checks::ALL.iter().map(|check| check.id.name()));
             return Err(match near {
                 Some(near) => usage.hint(format!("the nearest is `{near}`; `cluster-health list` shows all")),
@@ -205,13 +206,13 @@ impl Reader<'_> {
         };
         let is_of_credentials = matches!(check.id, CheckId::TalosCredentials | CheckId::K8sCredentials);
         let why = match check.stage {
-            Stage::Upgrade => "what stands in the way of an upgrade cannot be accepted",
+            Stage::Upgrade => "problems that block an upgrade cannot be accepted",
             Stage::Policy if check.id == CheckId::PolicyRequire => {
-                "what the policy requires cannot be accepted; give the entry of `require` the `severity: warn`"
+                "problems of `require` cannot be accepted; give the entry of `require` the `severity: warn`"
             }
-            Stage::Policy => "what is wrong with the policy cannot be accepted",
-            Stage::Server => "the second opinion cannot be accepted; leave `--server` out",
-            _ if is_of_credentials => "what is wrong with credentials cannot be accepted",
+            Stage::Policy => "problems with the policy cannot be accepted",
+            Stage::Server => "problems found by `--server` cannot be accepted; leave the option out",
+            _ if is_of_credentials => "problems with credentials cannot be accepted",
             _ => return Ok(check),
         };
         Err(self.error(id, why))
@@ -276,7 +277,7 @@ impl Reader<'_> {
         let duration = duration(&value.value).ok_or_else(expected)?;
         if duration.is_zero() || duration > most {
             let most = shown(most);
-            return Err(self.error(value, format!("expected more than nothing, and at most {most}")));
+            return Err(self.error(value, format!("expected more than 0s, and at most {most}")));
         }
         Ok(duration)
     }
@@ -339,7 +340,10 @@ mod tests {
     #[test]
     fn an_excuse_without_an_end_in_sight_is_refused() {
         for (until, expected) in [
-            ("2027-02-28", "an excuse lasts at most 90 days, and now is 2026-11-29T12:00:00Z by this machine's clock"),
+            (
+                "2027-02-28",
+                "an excuse lasts at most 90 days, and it is now 2026-11-29T12:00:00Z by this machine's clock",
+            ),
             ("9999-12-31", "expected a date of this era"),
             ("tomorrow", "expected a time such as `2026-12-01T18:00:00Z`, or a date such as `2026-12-01`"),
             ("2026-12-01 18:00", "expected a time such as `2026-12-01T18:00:00Z`, or a date such as `2026-12-01`"),
@@ -365,21 +369,18 @@ mod tests {
             ),
             (
                 "check: talos.credentials, reason: certificate-expires-soon, target: x",
-                "what is wrong with credentials cannot be accepted",
+                "problems with credentials cannot be accepted",
             ),
             (
                 "check: upgrade.drain, reason: local-data, target: w-1",
-                "what stands in the way of an upgrade cannot be accepted",
+                "problems that block an upgrade cannot be accepted",
             ),
-            (
-                "check: policy.machines, reason: machine-off, target: w-1",
-                "what is wrong with the policy cannot be accepted",
-            ),
+            ("check: policy.machines, reason: machine-off, target: w-1", "problems with the policy cannot be accepted"),
             (
                 "check: k8s.nodes.schedulabel, reason: cordoned, target: w-1",
-                "there is no check of this id; the nearest is `k8s.nodes.schedulable`; `cluster-health list` shows all",
+                "there is no check with this ID; the nearest is `k8s.nodes.schedulable`; `cluster-health list` shows all",
             ),
-            ("check: k8s.nodes, reason: cordoned, target: w-1", "there is no check of this id; "),
+            ("check: k8s.nodes, reason: cordoned, target: w-1", "there is no check with this ID; "),
             (
                 "check: k8s.nodes.schedulable, reason: cordond, target: w-1",
                 "k8s.nodes.schedulable finds no problem with this reason; the nearest is `cordoned`",

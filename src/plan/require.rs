@@ -32,7 +32,7 @@ pub(super) fn entries(document: &Document, given: &[config::Require]) -> Result<
     for one in given {
         let entry = Reader { document }.entry(one)?;
         if entries.iter().any(|other| other.id == entry.id) {
-            return Err(document.error(&one.id, "another requirement has this id").into());
+            return Err(document.error(&one.id, "another requirement has this ID").into());
         }
         entries.push(entry);
     }
@@ -88,11 +88,11 @@ impl Reader<'_> {
     fn id(&self, given: &Spanned<String>) -> Result<String, Usage> {
         let id = &given.value;
         if !Require::is_id(id) {
-            return Err(self.error(given, "expected 1 to 40 small letters, digits and `-`"));
+            return Err(self.error(given, "expected 1 to 40 lowercase letters, digits and `-`"));
         }
         let name = format!("{}{id}", Require::PREFIX);
         if checks::ALL.iter().any(|check| check.id.name() == name) {
-            return Err(self.error(given, format!("`{name}` is a check of its own")));
+            return Err(self.error(given, format!("`{name}` is already the name of a check")));
         }
         Ok(id.clone())
     }
@@ -117,7 +117,7 @@ impl Reader<'_> {
                 return Err(self.error(all, "`namespace` and `allNamespaces` contradict each other"));
             }
             (Some(namespace), None) if !is_label(&namespace.value) => {
-                return Err(self.error(namespace, "this is no name of a namespace"));
+                return Err(self.error(namespace, "this is not the name of a namespace"));
             }
             (Some(namespace), None) => Place::Namespace(namespace.value.clone()),
             (None, Some(_)) => Place::AllNamespaces,
@@ -133,7 +133,7 @@ impl Reader<'_> {
             let is_fit = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.' | '_' | ':');
             let is_between = name.value.starts_with('.') || name.value.ends_with('.');
             if !(1..=LONGEST).contains(&name.value.len()) || is_between || !name.value.chars().all(is_fit) {
-                return Err(self.error(name, "this is no name of an object"));
+                return Err(self.error(name, "this is not the name of an object"));
             }
         }
         let selector = given.selector.as_ref().map(|it| self.selector(it)).transpose()?;
@@ -368,10 +368,10 @@ mod tests {
     fn mistakes_are_named_with_their_place() {
         let with = |more: &str| format!("id: a, resource: pods, {more}");
         for (fields, expected) in [
-            ("id: A, resource: pods, for: current".to_owned(), "line 3, column 10: expected 1 to 40 small letters"),
+            ("id: A, resource: pods, for: current".to_owned(), "line 3, column 10: expected 1 to 40 lowercase letters"),
             (
                 "id: accept, resource: pods, for: current".to_owned(),
-                "line 3, column 10: `policy.accept` is a check of its own",
+                "line 3, column 10: `policy.accept` is already the name of a check",
             ),
             (
                 "id: a, resource: secrets, namespace: x, for: current".to_owned(),
@@ -381,11 +381,11 @@ mod tests {
             ("id: a, resource: Pods, for: current".to_owned(), "expected plural and group"),
             ("id: a, resource: pods., for: current".to_owned(), "expected plural and group"),
             ("id: a, resource: ../secrets, for: current".to_owned(), "a subresource is never read"),
-            (with("namespace: ../x, for: current"), "this is no name of a namespace"),
+            (with("namespace: ../x, for: current"), "this is not the name of a namespace"),
             (with("namespace: x, allNamespaces: true, for: current"), "contradict each other"),
             (with("allNamespaces: true, name: x, for: current"), "one object is in one `namespace`"),
             (with("name: x, selector: a=b, for: current"), "nothing to select"),
-            (with("name: 'x,metadata.namespace=y', for: current"), "this is no name of an object"),
+            (with("name: 'x,metadata.namespace=y', for: current"), "this is not the name of an object"),
             (with("selector: 'a=b,(', for: current"), "expected labels such as"),
             (with("selector: 'a in b', for: current"), "expected labels such as"),
             (with("fieldSelector: 'spec.type', for: current"), "expected fields such as"),
@@ -419,7 +419,7 @@ mod tests {
             let document = Document::of_text(&format!("apiVersion: cluster-health/v1\nrequire:\n{entries}")).unwrap();
             super::entries(&document, &document.fields.require).map_err(|usage| usage.message)
         };
-        assert!(of(&["a".to_owned(), "a".to_owned()]).unwrap_err().contains("another requirement has this id"));
+        assert!(of(&["a".to_owned(), "a".to_owned()]).unwrap_err().contains("another requirement has this ID"));
         let many: Vec<String> = (0..101).map(|it| format!("r-{it}")).collect();
         assert!(of(&many).unwrap_err().contains("at most 100"));
         assert_eq!(of(&many[..100]).unwrap().len(), 100);

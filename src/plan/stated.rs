@@ -60,7 +60,7 @@ pub(super) fn all_judged(args: &RunArgs, selection: &[(&'static Check, Selection
         && !nodes.nodes.iter().any(|it| it.eq_ignore_ascii_case(named))
     {
         let usage = Usage::new(format!("`--drain {named}` needs that machine, which `--nodes` leaves out"));
-        return Err(usage.hint(format!("add it, in the same words: `--nodes {},{named}`", nodes.nodes.join(","))));
+        return Err(usage.hint(format!("add it, spelled the same: `--nodes {},{named}`", nodes.nodes.join(","))));
     }
     names_run("fail_on", &verdict.fail_on, selection)?;
     names_run("check", &checks.check, selection)
@@ -103,7 +103,7 @@ fn sides(args: &RunArgs) -> Result<(), Usage> {
     let RunArgs { connection, nodes, checks, verdict, .. } = args;
     if nodes.max_unready_workers.is_some() && !nodes.nodes.is_empty() {
         return Err(Usage::new(
-            "`--max-unready-workers` tolerates workers that `--nodes` names, and these are to be ready",
+            "`--max-unready-workers` would tolerate the workers that `--nodes` names, which have to be ready",
         ));
     }
     let of_kubernetes = [

@@ -88,7 +88,7 @@ impl<'a> Names<'a> {
         for (what, path) in self.all() {
             let identity = Identity::of(path);
             if let Some((other, _)) = known.iter().find(|(_, other)| *other == identity) {
-                return Err(format!("{other} and {what} are one file: `{}`", path.display()));
+                return Err(format!("{other} and {what} are the same file: `{}`", path.display()));
             }
             known.push((what, identity));
         }

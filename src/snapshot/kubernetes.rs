@@ -492,7 +492,7 @@ pub(crate) struct StartingPod {
     pub(crate) name: String,
     /// UID, which distinguishes pods of the same name.
     pub(crate) uid: String,
-    /// `None`: no scheduler has looked at it.
+    /// `None`: no scheduler has considered it.
     pub(crate) node: Option<String>,
     /// Kubernetes' own scheduler places it, and no other one.
     pub(crate) by_default_scheduler: bool,

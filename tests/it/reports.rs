@@ -226,7 +226,7 @@ fn no_two_outputs_are_one_file() {
                     option => program.args([option, &value]),
                 };
                 let (outcome, home) = program.run_and_keep();
-                outcome.is(2, &["are one file: `", name]);
+                outcome.is(2, &["are the same file: `", name]);
                 let kept = std::fs::read_to_string(home.path().join("x")).unwrap_or_default();
                 assert_eq!(kept, if exists { "earlier" } else { "" }, "{one:?} {other:?} {name}");
             }

@@ -14,12 +14,11 @@ pub(in crate::checks) const ALARMS: Check = Check {
     id: CheckId::EtcdAlarms,
     stage: Stage::Etcd,
     summary: "etcd has raised no alarm",
-    explain: "Queries every member for the alarms of the cluster, and reads those in each member's status, which also works \
-without a quorum. An alarm is shown once, with the member that raised it.\n\n\
+    explain: "Queries every member for the cluster's alarms, and also reads the alarms in each member's status, which works without a quorum. An alarm is shown once, with the member that raised it.\n\n\
 NOSPACE: a member's database has reached its quota. etcd then refuses every write and Kubernetes accepts no changes, while \
 Talos and the API server's `/readyz` still report healthy. If less is in use than the size of the file, defragment the members \
-one at a time with `talosctl etcd defrag`. If the data itself is that large, delete what fills it or raise \
-`quota-backend-bytes`. Only then disarm the alarm.\n\n\
+one at a time with `talosctl etcd defrag`. If the data itself is that large, delete objects or raise `quota-backend-bytes`. \
+Only then disarm the alarm.\n\n\
 CORRUPT: a member's data differs from that of the others. Do not disarm this alarm: remove that member, wipe its data and let \
 it rejoin.",
     severity: Severity::Fail,

@@ -19,7 +19,7 @@ pub(super) fn proposed(problem: Problem, view: &View<'_>, candidates: &[&View<'_
     let Some(node) = view.node else { return problem };
     let missing = quorum.voters.saturating_sub(quorum.following);
     if !quorum.proven || (missing > 0 && quorum.tolerates(quorum.following) == 0) {
-        let wait = "do not defragment it before all voters are up: it does not respond while it is defragmented, and no other voter can be spared";
+        let wait = "do not defragment it until all voters are up: it does not respond while it is defragmented, and no other voter can be spared";
         return problem.hint(Hint::likely(wait));
     }
     let is_leader = |view: &&&View<'_>| view.status.as_ref().is_ok_and(|status| status.leader == status.member_id);
@@ -30,9 +30,9 @@ pub(super) fn proposed(problem: Problem, view: &View<'_>, candidates: &[&View<'_
         return problem.hint(Hint::likely(after));
     }
     let what = if quorum.tolerates(quorum.voters) == 0 {
-        "etcd, and Kubernetes with it, is unavailable for the seconds that this takes: no member can be spared"
+        "etcd, and Kubernetes with it, is unavailable for the seconds this takes: no member can be spared"
     } else {
-        "the member does not respond for the seconds that this takes: one member at a time, the leader last"
+        "the member does not respond for the seconds this takes: one member at a time, the leader last"
     };
     problem.hint(Hint::likely(what)).hint(Hint::remedy("{talosctl} -n {} etcd defrag", [node.address.as_str()]))
 }

@@ -98,7 +98,7 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
     if behind(now) < MUCH {
         return if status.earlier.is_some() && is_slow(status) { slow(view, status) } else { Outcome::Pass(None) };
     }
-    let expected = format!("less than {MUCH} entries to apply, or keeping pace");
+    let expected = format!("fewer than {MUCH} entries to apply, or keeping pace");
     let problem = match status.earlier {
         None => Problem::error(
             Reason::Lagging,
@@ -120,7 +120,7 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
 
 fn slow(view: &View<'_>, status: &EtcdStatus) -> Outcome {
     let observed = format!("{} longer in both samples", human(status.slower));
-    let problem = Problem::warn(Reason::EtcdSlow, "an answer at most 1s later than that of Talos", observed);
+    let problem = Problem::warn(Reason::EtcdSlow, "an answer at most 1s later than Talos's", observed);
     let problem = problem.hint(Hint::likely("a disk that is too slow, or a machine that is short of CPU"));
     Outcome::problem(problem.hint(show(view)))
 }

@@ -20,9 +20,10 @@ pub(in crate::checks) const MEMBERS_CONSISTENT: Check = Check {
     summary: "all control planes report the same etcd members",
     explain: "Queries the etcd of each control plane for its member list, and compares IDs and votes. Names are ignored: etcd \
 may report an empty name for a while after a restart.\n\n\
-`split-cluster` means that two lists have no member in common, or that a member runs which is in no list: two independent \
-clusters, usually because `talosctl bootstrap` was run on more than one control plane. Neither knows of the other, and the one \
-without a quorum may be the one with the data. Keep that one, and reset the control planes of the other so that they join it. `members-differ` is usually a change in progress, so the members \
+`split-cluster` means that two lists have no member in common, or that a running member is in no list: two independent \
+clusters, usually because `talosctl bootstrap` was run on more than one control plane. Neither knows of the other, and the \
+one without a quorum may be the one with your data. Keep the one with the data, and reset the control planes of the other so \
+that they join it. `members-differ` is usually a change in progress, so the members \
 are sampled again one second later before it counts.",
     severity: Severity::Fail,
     finds: &[Reason::SplitCluster, Reason::MembersDiffer],
@@ -42,8 +43,8 @@ used only where a control plane cannot be queried.\n\n\
 voter that is permanently down, so the cluster survives fewer failures. Remove it with `talosctl etcd remove-member ID`. \
 `not-a-member`: a control plane with no member in the list, because it was removed or could not join. While the others have a \
 quorum, wipe its EPHEMERAL partition to let it rejoin.\n\n\
-`peer-address`: no peer URL of a member is an address of its machine. Connections that exist still work, but after all control \
-planes have restarted the members do not find each other. It is a warning.\n\n\
+`peer-address`: no peer URL of a member is an address of its machine. Existing connections still work, but once all control \
+planes have restarted, the members cannot find each other. This is a warning.\n\n\
 A member without a name was added and has not started yet. That is normal for a few minutes while a control plane joins.",
     severity: Severity::Fail,
     finds: &[Reason::ForeignEtcd, Reason::StaleMember, Reason::NotAMember, Reason::MemberJoining, Reason::PeerAddress],
@@ -60,7 +61,8 @@ pub(in crate::checks) const LEARNERS: Check = Check {
     explain: "A new member joins as a learner: it receives data and has no vote until it has caught up. That takes seconds to \
 a few minutes. One that stays a learner adds nothing to the cluster's tolerance, and keeps the next control plane from \
 joining, since etcd allows one learner at a time.\n\n\
-It warns while the member's etcd started less than five minutes ago, and fails later. Usually the members cannot reach each \
+This is a warning in the first five minutes after the member's etcd started, and a failure after that. Usually the members \
+cannot reach each \
 other on port 2380 in both directions. If it does not recover: `talosctl etcd remove-member ID`, then wipe that machine's \
 EPHEMERAL partition.",
     severity: Severity::Fail,
@@ -241,7 +243,7 @@ fn elsewhere(view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Option<Prob
     };
     let hosts = member.hosts();
     (!hosts.is_empty() && hosts.iter().all(is_elsewhere)).then_some(())?;
-    let observed = format!("its peer URL is at {}, where its machine is not", hosts.join(", "));
+    let observed = format!("its peer URL is at {}, which is not an address of its machine", hosts.join(", "));
     let problem = Problem::warn(Reason::PeerAddress, "a peer URL at an address of the machine", observed)
         .hint(Hint::likely("etcd has taken an address of the network plugin, or the machine's address has changed"))
         .hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))

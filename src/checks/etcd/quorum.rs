@@ -17,7 +17,7 @@ pub(in crate::checks) const QUORUM: Check = Check {
     stage: Stage::Etcd,
     summary: "etcd has a leader, and a read that needs a quorum succeeded",
     explain: "Queries every member for its status, which it answers from its own state, and for the member list, which it can \
-answer only with a majority. There is a quorum if a voter sees a leader and such a list was returned in the same round.\n\n\
+answer only with a majority. There is a quorum if a voter reports a leader and a member list was returned in the same round.\n\n\
 `quorum-lost` means that a member answered that it has no leader, and no other member shows otherwise. Kubernetes then cannot \
 write, and soon cannot read. Bring the missing members back; disaster recovery is needed only if the data of a majority is \
 lost. `quorum-unproven` means that there was no answer either way.\n\n\
@@ -67,7 +67,8 @@ pub(in crate::checks) const TOLERANCE: Check = Check {
     explain: "Counts the voters and how many of them are up. A cluster of n voters needs n/2+1 of them; those beyond that \
 number may fail. Three voters with one down still work but tolerate nothing: the next reboot, for example during an upgrade, \
 takes the cluster down. So this check fails while there is still a quorum.\n\n\
-An even number of voters tolerates no more than one fewer, and two are worse than one, since either loss stops the cluster. A \
+An even number of voters tolerates no more failures than one voter fewer, and two are worse than one: losing either one \
+stops the cluster. A \
 single voter tolerates nothing by design, and passes. `--require-quorum-margin N` requires more.\n\n\
 A voter that could not be queried may be up, so it is unknown how many may fail: `no-answer`. The same applies to a machine \
 that does not answer Talos while its API server answers at its own address: machined hangs there, but etcd may still work. It \
@@ -193,7 +194,7 @@ fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
     match &kubernetes.nodes {
         Ok(nodes) if !nodes.is_empty() => {
             let mut verdict = Verdict::default();
-            let line = "The storage of the API answers consistent reads (its members are not seen)";
+            let line = "The API's storage answers consistent reads (its members are not visible)";
             verdict.pass(Target::cluster(), line);
             verdict
         }
@@ -399,7 +400,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     } else if voters == 1 {
         Outcome::Pass(Some("etcd has a single voter: tolerates 0".to_owned()))
     } else if voters == 2 {
-        let observed = "2 voters, and either loss stops the cluster";
+        let observed = "2 voters; losing either one stops the cluster";
         Outcome::problem(Problem::warn(Reason::TwoMembers, ODD, observed).on(missing))
     } else if voters % 2 == 0 {
         let spare = voters / 2 - 1;

@@ -14,8 +14,8 @@ pub(in crate::checks) const SERVICE: Check = Check {
     stage: Stage::Etcd,
     summary: "etcd is running and healthy on every control plane",
     explain: "Reads the service `etcd` of every control plane. Its health is a read that needs a quorum, repeated every 20 \
-seconds and cached in between. After the loss of a quorum it still reports healthy for about 25 seconds, and it never sees an \
-alarm. So this check alone is not enough; the other checks of this stage query etcd itself.\n\n\
+seconds and cached in between. After the loss of a quorum it still reports healthy for about 25 seconds, and it never \
+reports an alarm. So this check alone is not enough; the other checks of this stage query etcd itself.\n\n\
 Before `talosctl bootstrap` every control plane waits in state Preparing. This is reported as `never-bootstrapped` only if all \
 of them wait, no data directory holds a member, and no Kubernetes API answers. Bootstrapping a cluster that has data would \
 create a second cluster. In any other case it is `etcd-starting`: a slow image pull looks the same from outside.\n\n\

@@ -15,8 +15,8 @@ pub(in crate::checks) const SPACE: Check = Check {
     explain: "Compares the size of each member's database with its quota. At 80 % this warns, at 95 % it fails: at 100 % etcd \
 raises the alarm NOSPACE and refuses every write, and Kubernetes accepts no changes.\n\n\
 The quota is the argument `quota-backend-bytes` in the machine configuration, 2 GiB unless it is set. It is read from \
-EtcdSpecs or, with `--etcd-endpoints`, from the member's status (etcd 3.6 and later). What counts is the size of the file, not \
-how much of it is in use.\n\n\
+EtcdSpecs or, with `--etcd-endpoints`, from the member's status (etcd 3.6 and later). The size of the file counts, not how \
+much of it is in use.\n\n\
 A file of more than 100 MB of which less than half is in use is fragmented, and `talosctl etcd defrag` frees the rest. The \
 member does not respond while it is defragmented: defragment one member at a time, the leader last.",
     severity: Severity::Fail,
@@ -104,7 +104,7 @@ fn quota(view: &View<'_>, status: &EtcdStatus) -> Result<Quota, Outcome> {
     };
     let expected = "etcd's quota (EtcdSpecs)";
     Err(match &node.talos.etcd_spec {
-        Ok(_) => says_nothing(expected, "etcd runs, and Talos has no EtcdSpecs"),
+        Ok(_) => says_nothing(expected, "etcd runs, but Talos has no EtcdSpecs"),
         Err(gap) if gap.kind != GapKind::Forbidden && !tells_healthy(node, "etcd") => not_running(node),
         Err(gap) => Outcome::problem(through_talos(node, gap, expected)),
     })

@@ -36,13 +36,13 @@ pub(in crate::checks) const REQUESTS: Check = Check {
     stage: Stage::Nodes,
     summary: "every certificate request of a kubelet is approved and issued",
     explain: "Lists the certificate signing requests (CSRs) of kubelets, for their client certificate (on joining) and their \
-serving certificate (with `rotate-server-certificates`). Warns of those that are neither approved nor denied, \
-of those that are denied if no other request of that kubelet is issued, and of those that are approved but have no certificate: \
-kube-controller-manager does not sign them.\n\n\
+serving certificate (with `rotate-server-certificates`). Warns about requests that are pending, that are denied with no \
+other request of the same kubelet issued, or that are approved but have no certificate: kube-controller-manager does not \
+sign them.\n\n\
 A kubelet without its serving certificate runs pods but accepts no connections: no logs, no exec, no metrics, and Talos cannot \
 refresh the statuses of the static pods. Talos approves the requests of joining nodes only; for serving certificates, install \
 an approver or approve each by hand.\n\n\
-Where the credentials may not list the requests, the check is skipped. `kubectl get csr` shows them.",
+The check is skipped if the credentials cannot list the requests. `kubectl get csr` shows them.",
     severity: Severity::Warn,
     finds: &[Reason::CsrPending, Reason::CsrDenied, Reason::CsrNotIssued],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -123,7 +123,7 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
     let requests = match listed(cluster, |kubernetes| &kubernetes.signing_requests, expected) {
         Ok(requests) => requests,
         Err(outcome) if is_refused(cluster, &outcome, |kubernetes| &kubernetes.signing_requests) => {
-            return Verdict::skipped("the credentials may not list certificatesigningrequests");
+            return Verdict::skipped("the credentials cannot list certificatesigningrequests");
         }
         Err(outcome) => return Verdict::whole(outcome),
     };

@@ -12,15 +12,15 @@ pub(in crate::checks) const CONDITIONS: Check = Check {
     id: CheckId::K8sNodesConditions,
     stage: Stage::Nodes,
     summary: "no node condition set by others reports a problem",
-    explain: "Warns of node conditions that are True and that Kubernetes itself does not set, such as KernelDeadlock and \
+    explain: "Warns about node conditions that are True and that Kubernetes itself does not set, such as KernelDeadlock and \
 ReadonlyFilesystem of node-problem-detector, or KubeletProblem and VMEventScheduled of cloud providers. By Kubernetes' \
 convention a node condition is True when something is wrong.\n\n\
 Ready is checked by k8s.nodes.ready; MemoryPressure, DiskPressure, PIDPressure and NetworkUnavailable by k8s.nodes.pressure. \
 Some types are True when the node is healthy, and report a problem when they are False: those that end in `Ready` (KernelReady, \
 NetworkingReady and StorageReady of the EKS node monitoring agent), and EtcdIsVoter of k3s and RKE2. A condition that is Unknown is \
 ignored.\n\n\
---fail-on node-condition=TYPE turns conditions of that type from warnings into failures. It warns if no node reports the type \
-at all: nothing sets it, or the type is misspelled.\n\n\
+--fail-on node-condition=TYPE turns conditions of that type from warnings into failures. The check then warns if no node \
+reports the type at all: nothing sets it, or the type is misspelled.\n\n\
 `kubectl describe node NODE` shows all conditions with their reasons and times.",
     severity: Severity::Fail,
     finds: &[Reason::NodeCondition],

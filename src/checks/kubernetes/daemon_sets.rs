@@ -16,9 +16,9 @@ pub(in crate::checks) const KUBE_PROXY: Check = Check {
     stage: Stage::Nodes,
     summary: "kube-proxy runs on every node where it should",
     explain: "Reads the DaemonSet kube-proxy: its current generation is observed, and all desired pods are available. Without \
-kube-proxy a node cannot reach Services, including DNS. The pods themselves count as well: each Talos machine needs one that is \
-ready, also if the DaemonSet does not want one there or has not noticed for 30 seconds that it is not ready. During a rollout, as \
-many as its `maxUnavailable` may be starting for up to 5 minutes: a warning.\n\n\
+kube-proxy a node cannot reach Services, including DNS. The pods themselves count as well: each Talos machine needs one that \
+is ready, even if the DaemonSet does not want one there or has not noticed for 30 seconds that it is not ready. During a \
+rollout, up to `maxUnavailable` pods may be starting for up to 5 minutes; this is a warning.\n\n\
 Skipped where the cluster's configuration disables it, for example because the network plugin replaces it. A DaemonSet with 0 \
 desired pods because its controller has not counted the nodes yet does not pass.\n\n\
 The report lists the nodes without a ready pod; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=kube-proxy \

@@ -26,8 +26,9 @@ crash because of a forwarding loop, or the Deployment was scaled to zero.\n\n\
 With fewer endpoints than replicas of the Deployment `coredns`, the check warns. It fails if a missing pod has not become \
 ready for 5 minutes, or if the rollout has exceeded its deadline. DNS then has no redundancy, and the node of that pod often \
 has no working pod network.\n\n\
-Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos that is unknown: whatever has \
-a label of cluster DNS counts, in other namespaces only if kube-system has no DNS. If there is none at all, the check warns: DNS may \
+Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos this is unknown: anything \
+labeled as cluster DNS counts, in other namespaces only if kube-system has no DNS. If there is none at all, the check warns: \
+DNS may \
 run outside of Kubernetes, or it was deleted. Otherwise look at `kubectl -n kube-system describe pods -l k8s-app=kube-dns`.",
     severity: Severity::Fail,
     finds: &[
@@ -88,7 +89,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     }
     let problem = without_dns(cluster, endpoints, wanted, &instances.hosts());
     if problem.severity == Severity::Warn {
-        verdict.leave_out("cluster DNS: nothing that serves it is seen here");
+        verdict.leave_out("cluster DNS: nothing was found that serves it");
     }
     verdict.problem(target, problem);
     verdict
@@ -191,7 +192,8 @@ fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> 
             return Outcome::problem(problem.hint(describe));
         }
         let plural = if ready == 1 { "" } else { "s" };
-        let elsewhere = if moving == 0 { String::new() } else { format!(", {moving} on nodes that are going or gone") };
+        let elsewhere =
+            if moving == 0 { String::new() } else { format!(", {moving} on nodes that are being removed or gone") };
         return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}{elsewhere}")));
     }
     if let Err(outcome) = system_pods(cluster) {
@@ -266,7 +268,7 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
         endpoints.iter().any(|endpoint| endpoint.ready && !dns_serving(cluster, endpoint).but_for_its_node());
     let none = match (is_claimed, hosts.is_empty()) {
         (true, _) => "the endpoints do not match any ready pod",
-        (false, false) => "those that are ready are on nodes that are not ready",
+        (false, false) => "the ready ones are on nodes that are not ready",
         (false, true) => "none is ready",
     };
     let is_alive = |pod: &&&Pod| !is_on_lost_node(cluster, pod);

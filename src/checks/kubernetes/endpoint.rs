@@ -18,7 +18,7 @@ pub(in crate::checks) const CREDENTIALS: Check = Check {
 --in-cluster), and last the Talos API, which hands one out to os:admin. The first usable one counts; the report lists those \
 that were skipped, with the reason. A client certificate has to be valid until the run ends, be made for client \
 authentication, and match its key; the CA that verifies the servers has to be valid for as long (kubectl accepts no other).\n\n\
-Everything else in the file means what it means to kubectl. An exec plugin runs only from the file of --kubeconfig, and only if \
+Everything else in the file works as in kubectl. An exec plugin runs only from the file of --kubeconfig, and only if \
 the user has neither a certificate, a token nor a password. If it fails, the message names it and shows its stderr.\n\n\
 A kubeconfig that disables TLS verification or uses plain http is refused: anything that answers there could declare any \
 cluster healthy. Waiting does not help with an expired certificate, so the run ends at once.\n\n\
@@ -52,11 +52,13 @@ front of the API servers. It can be broken while every API server is healthy; th
 A 5xx lists the failing checks (`[-]` lines). `etcd` among them usually means that etcd has no quorum. An endpoint that \
 accepts connections and never answers is a frozen API server or a load balancer without backends. 401 and 403 are about the \
 credentials, not about the health of the cluster. An API server that has just started may return 403 to everyone.\n\n\
-A name that does not resolve, no route, no connection in time, a proxy that refuses and a certificate of another CA say as much \
-of the network of this runner as of the cluster. If nothing else of the cluster answered in the same round either, neither Talos nor \
+A name that does not resolve, no route, no connection in time, a proxy that refuses and another CA's certificate point to \
+this runner's network as much as to the cluster. If nothing else of the cluster answered in the same round either, neither \
+Talos nor \
 an API server nor etcd, they are an error (exit code 69) and not a failure. A refused or reset connection, silence, and 5xx come \
 from the other side and always fail.\n\n\
-If the name of the endpoint has several addresses, a client may get any of them, so each has to take connections. One that does \
+If the name of the endpoint has several addresses, a client may get any of them, so each has to accept connections. One that \
+does \
 not, while others do, is a warning: clients that get it wait, then try the next.\n\n\
 Look at the API servers first (k8s.api.servers). If they are healthy, look at what is in front of them: which node holds the \
 virtual IP, which backends the load balancer sees, what the name resolves to.",

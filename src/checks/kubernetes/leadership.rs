@@ -21,7 +21,7 @@ There is no leader when no instance reaches an API server, when etcd is too slow
 is missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
 `--leader-elect=false`, its lease is not checked. If there are several instances and one does not take part in the election, \
 the check fails: two act at once. A leader on a host that is no known control plane is a warning.\n\n\
-With --no-talos, the components may be processes of their nodes or run elsewhere. Their leases are checked all the same; a \
+With --no-talos, the components may be processes of their nodes or run elsewhere. Their leases are still checked; a \
 component that has neither a pod nor a lease cannot be checked, and k8s.pods.starting shows whether a scheduler works.\n\n\
 `kubectl -n kube-system get lease` shows holders and ages; the log of an instance shows why it cannot acquire the lease.",
     severity: Severity::Fail,
@@ -157,7 +157,7 @@ fn led_by(cluster: &Assessment<'_>, component: Component, holder: &str) -> Outco
     }
     let observed = format!("held by {holder}, which is on no known control plane");
     let problem = Problem::warn(Reason::ForeignLeader, "an instance on a control plane holds the lease", observed)
-        .hint(Hint::likely("a control plane that was removed and still runs, or that no source of nodes names"))
+        .hint(Hint::likely("a control plane that was removed and still runs, or that no source lists"))
         .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]))
         .hint(Hint::run("{kubectl} get nodes -o wide", []));
     Outcome::problem(problem)
@@ -190,7 +190,7 @@ fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) ->
         return None;
     }
     if instances.len() > 1 {
-        let observed = format!("`--leader-elect=false` beside other instances: {}", names.join(", "));
+        let observed = format!("`--leader-elect=false` alongside other instances: {}", names.join(", "));
         let problem = Problem::fail(Reason::ElectionOff, "instances that elect a leader", observed)
             .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: remove it"));
         return Some(Outcome::problem(problem));

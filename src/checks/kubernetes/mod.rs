@@ -148,7 +148,7 @@ fn is_old(cluster: &Assessment<'_>, known: Option<&(Leases, Timestamp)>, leases:
 /// Outcome for a lease of which nothing tells how old it is.
 fn undated(expected: &str) -> Outcome {
     let observed = "the API server's answer has no date, and the samples of this run do not show whether the lease is renewed in time";
-    let likely = Hint::likely("a proxy on the way removes the header `Date`");
+    let likely = Hint::likely("a proxy in between removes the header `Date`");
     Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed).hint(likely))
 }
 

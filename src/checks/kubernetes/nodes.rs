@@ -24,8 +24,8 @@ A machine is missing when its kubelet cannot register: the endpoint is not reach
 was not approved, or another node uses the same name. An object is stale when a machine was removed without `kubectl delete \
 node`. A machine that was renamed may still be registered under its old name; it is recognized by its machine ID.\n\n\
 The InternalIP of a Node has to be an address of its machine and of no other Node: the API server reaches the kubelet there, \
-and the network plugin the pods. It fails if Talos lists other addresses for the machine and the machine does not answer at \
-this one. Where Talos lists no addresses, it is not checked.\n\n\
+and the network plugin the pods. The check fails if Talos lists other addresses for the machine and the machine does not \
+answer at this one. The InternalIP is not checked where Talos lists no addresses.\n\n\
 For a missing node look at the kubelet (`talosctl -n NODE logs kubelet`) and at `kubectl get csr`. Delete a stale object only \
 when you are sure that the machine is gone.",
     severity: Severity::Fail,
@@ -129,11 +129,11 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
             let namesake = own.filter(|own| **own != node.name).and_then(|own| cluster.node(own));
             let (observed, why) = match namesake {
                 Some(other) => (
-                    format!("the Node of its hostname is that of the machine at {}", other.address),
+                    format!("the Node with its hostname belongs to the machine at {}", other.address),
                     "two machines have this hostname: give this one a name of its own",
                 ),
                 None => (
-                    "none of its name or addresses".to_owned(),
+                    "no Node matches its name or addresses".to_owned(),
                     "its kubelet cannot reach the API server, or Kubernetes does not accept its certificate or token",
                 ),
             };
@@ -146,7 +146,7 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
             // What Kubernetes lists is seen, whether Talos can query the machine or not.
             (Err(_), _) if talos_way(cluster).is_ok() && (node.sources.discovery || node.sources.flags) => {
                 let problem =
-                    Problem::fail(Reason::NodeNotRegistered, "a Node object", "none of its name or addresses");
+                    Problem::fail(Reason::NodeNotRegistered, "a Node object", "no Node matches its name or addresses");
                 Outcome::problem(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])))
             }
             (Err(outcome), _) => outcome,
@@ -205,12 +205,12 @@ fn odd_registration(
     let at = node.own_addresses.join(", ");
     let (observed, likely) = if object.internal.iter().any(|address| node.own_addresses.contains(address)) {
         (
-            format!("discovery knows another machine ID of this name, at the same address, {at}"),
+            format!("discovery lists this name with another machine ID, at the same address, {at}"),
             "the machine was reinstalled: then discovery forgets its old ID within 30 minutes",
         )
     } else {
         (
-            format!("discovery knows another machine of this name, at {at}"),
+            format!("discovery lists another machine with this name, at {at}"),
             "two machines have this hostname, or the machine was reinstalled: then discovery forgets the old one within 30 minutes",
         )
     };
@@ -243,7 +243,7 @@ fn shared_address(node: &Node, object: &KubeNode, holders: &Holders<'_>) -> Opti
         Some((address, other))
     });
     let (shared, (_, other)) = others.min_by_key(|(_, (at, _))| at)?;
-    Some(format!("{shared}, which is that of {} as well", other.name))
+    Some(format!("{shared}, which is also that of {}", other.name))
 }
 
 fn may_have(node: &Node, address: &String) -> bool {
@@ -326,7 +326,7 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
     let guests = cluster.nodes().iter().filter(|node| cluster.is_guest(node)).map(|node| node.name.as_str());
     let guests: Vec<&str> = guests.collect();
     if !guests.is_empty() {
-        let words = "nodes that are not Talos machines, of which nothing but Ready counts";
+        let words = "nodes that are not Talos machines (only Ready counts)";
         verdict.leave_out(format!("{words}: {}", some(guests.into_iter(), NAMED)));
     }
     if cluster.has_no_leases() {
@@ -349,7 +349,7 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
             || object.addresses.iter().any(|address| addresses.contains(address))
     };
     for object in objects.filter(|object| !is_known(object)) {
-        let problem = Problem::error(Reason::NodeUnexpected, "a known node", "no source of nodes names it");
+        let problem = Problem::error(Reason::NodeUnexpected, "a known node", "no source lists it");
         verdict.problem(Target::new(Kind::Node, object.name.as_str()), problem);
     }
     verdict

@@ -23,13 +23,14 @@ ones, but stays Ready.\n\n\
 A condition is as old as the kubelet's last report: a node with a kubelet that has stopped reporting is reported by \
 k8s.nodes.ready instead. NetworkUnavailable exists only where something sets it; if it is Unknown on a Ready node, that is a \
 warning.\n\n\
-To its network belong an address, unless a cloud provider has yet to initialize the node, and podCIDRs that overlap those of no \
-other Node: with two of the same range, flannel routes the pods of one node to the other. With another network plugin, which may \
-not use them, that is a warning.\n\n\
-flannel sends what is for the pods of a node to the address in its annotation `flannel.alpha.coreos.com/public-ip`. If two \
-Nodes have the same address, and both kubelets report, they fail: the traffic of both reaches one machine. An address that the machine does not \
+A node also needs an address, unless a cloud provider has yet to initialize the node, and podCIDRs that do not overlap those \
+of another Node: if two Nodes have the same range, flannel routes one node's pods to the other. With another network plugin, \
+which may not use podCIDRs, an overlap is a warning.\n\n\
+flannel sends traffic for a node's pods to the address in the Node's annotation `flannel.alpha.coreos.com/public-ip`. If two \
+Nodes have the same address, and both kubelets report, both fail: traffic for either of them reaches the same machine. An \
+address that the machine does not \
 have is a warning, unless it was set with the annotation `public-ip-overwrite`.\n\n\
-`kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what \
+`kubectl describe node NODE` shows the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what \
 is left.",
     severity: Severity::Fail,
     finds: &[Reason::NodeAddress, Reason::PodCidrShared, Reason::NodePressure, Reason::NoAnswer],
@@ -118,7 +119,7 @@ fn odd_overlay(
     let look = "{kubectl} get nodes -o custom-columns=NAME:.metadata.name,FLANNEL:.metadata.annotations.flannel\\.alpha\\.coreos\\.com/public-ip";
     let shared = object.overlay.iter().find_map(|address| {
         let other = nodes.get(address.as_str())?.iter().find(|other| **other != object.name)?;
-        Some(format!("flannel's public-ip {address} is that of {other} as well"))
+        Some(format!("flannel's public-ip {address} is also that of {other}"))
     });
     if let Some(observed) = shared {
         // It may be left from a network plugin that was replaced.
@@ -137,7 +138,7 @@ fn odd_overlay(
     };
     let foreign = object.overlay.iter().find(|address| !is_own(address))?;
     daemon_sets::flannel_is_wanted(cluster).then_some(())?;
-    let observed = format!("flannel's public-ip {foreign} is no address of the machine");
+    let observed = format!("flannel's public-ip {foreign} is not an address of the machine");
     Some(Problem::warn(Reason::NodeAddress, "a public-ip that the machine has", observed).hint(Hint::run(look, [])))
 }
 

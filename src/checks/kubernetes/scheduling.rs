@@ -18,17 +18,18 @@ pub(in crate::checks) const SCHEDULABLE: Check = Check {
     id: CheckId::K8sNodesSchedulable,
     stage: Stage::Nodes,
     summary: "no node is cordoned or waits for a cloud provider",
-    explain: "Warns of nodes that take no new pods. They are being removed (deleted, or marked by the cluster autoscaler), \
-cordoned by Talos (during an upgrade, a reboot or a shutdown), or cordoned by someone else. Or they have the taint \
-`uninitialized`, which the cloud controller manager has not removed, or are ready and still have the taint `out-of-service`. \
-Or a taint that Kubernetes sets during a condition, such as `node.kubernetes.io/not-ready`, is still there 30 seconds after it, \
-or the taint of an agent that is not ready, such as Cilium's, 30 seconds after the node is Ready. \
-Or they are ready, and have no CPU, memory or pods allocatable.\n\n\
+    explain: "Warns about nodes that take no new pods: nodes that are being removed (deleted, or marked by the cluster \
+autoscaler), or that were cordoned by Talos (during an upgrade, a reboot or a shutdown) or by someone else; nodes with the \
+taint `uninitialized`, which the cloud controller manager has not removed; and ready nodes that still have the taint \
+`out-of-service`, or no allocatable CPU, memory or pods. It also warns if a taint that Kubernetes sets during a condition, \
+such as `node.kubernetes.io/not-ready`, is still there 30 seconds after the condition ended, or the taint of an agent that \
+is not ready, such as Cilium's, 30 seconds after the node became Ready.\n\n\
 It is a warning because a cordon is usually deliberate. One that Talos left behind is not: an upgrade or a drain was \
 interrupted.\n\n\
 It fails when no node that takes workloads is left: each is cordoned, has a taint with effect NoSchedule or NoExecute, has \
 nothing allocatable, or is not ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready (see \
-k8s.nodes.ready) or are being removed do not fail this check by themselves. Together they do, if no other node is left. If nodes are reserved by custom taints, or all workers are being removed, it is only \
+k8s.nodes.ready) or are being removed do not fail this check on their own; they do if no other node is left. If nodes are \
+reserved by custom taints, or all workers are being removed, it is only \
 a warning.\n\n\
 `kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialized taint look at \
 the cloud controller manager.",
@@ -285,11 +286,11 @@ fn closures(object: &KubeNode) -> Vec<Problem> {
 fn removal(node: &Node, object: &KubeNode) -> Option<Problem> {
     let observed = match object.leaving_for()? {
         _ if node.role == Role::ControlPlane && object.is_leaving() => {
-            "being removed, but still checked: it is, or may be, a member of etcd".to_owned()
+            "being removed, but still checked: it is or may be an etcd member".to_owned()
         }
         // It should have gone, and may be there for long.
         age if !object.is_leaving() && says_ready(object) => {
-            format!("being removed for {}, and still there", human(age))
+            format!("being removed for {}, but still there", human(age))
         }
         _ => return None,
     };

@@ -21,19 +21,21 @@ pub(in crate::checks) const SERVERS: Check = Check {
     explain: "Requests `/readyz?verbose` from every control plane at its own address, bypassing the load balancer. A load \
 balancer hides a dead API server as long as another one works; an upgrade that then takes down the working one takes down the \
 cluster.\n\n\
-A server that accepts the connection and does not answer is frozen: TCP health checks still report it as up. Where this runner \
-cannot reach the nodes, a server counts as alive if its lease in kube-system is renewed. If it has no lease, it has to be \
-among the endpoints of the Service default/kubernetes. The report says so. The same applies to a server that is sent no credentials: \
+A server that accepts the connection and does not answer is frozen: TCP health checks still report it as up. If this runner \
+cannot reach the nodes, a server counts as alive if its lease in kube-system is renewed or, if it has no lease, if it is \
+among the endpoints of the Service default/kubernetes; the report shows this. The same applies to a server that is sent no \
+credentials: \
 a token or a password goes only to addresses that default/kubernetes or etcd's member list names, because a compromised worker can \
 claim to be a control plane. If other API servers are reached directly, this is \
 a warning: packets to this one are dropped, or its machine has a problem. After a refused connection only a lease that is seen \
 to be renewed counts, because a recent one may belong to a server that has just died. With --no-talos, a certificate that lacks the \
 address is a warning, if default/kubernetes lists that address and the certificate is valid for the name of the Node and for \
 `kubernetes.default.svc`.\n\n\
-Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
-the check fails; so it does if one of its endpoints is a worker. API servers that are ready and not among them are a warning. Unknown addresses beside those of control planes are a warning, and \
-so are several unknown ones alone where Talos tells the addresses of its machines; a load balancer has one. With three or more \
-control planes of Talos, it is a warning if the endpoint of the kubeconfig is the address of one of them and not a virtual IP.\n\n\
+Pods reach the API servers through the Service default/kubernetes. The check fails if this Service has no ready endpoint \
+although an API server is ready, or if one of its endpoints is a worker. Ready API servers that are not among the endpoints \
+are a warning. So are unknown addresses alongside those of control planes and, where Talos reports the addresses of its \
+machines, several unknown addresses on their own; a load balancer has one. With three or more Talos control planes, it is a \
+warning if the kubeconfig's endpoint is the address of one of them and not a virtual IP.\n\n\
 Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-system/kube-apiserver-…`, IDs from `talosctl containers \
 --kubernetes`), then at etcd there. Where the servers cannot be reached, check firewalls between this runner and port 6443 of the nodes.",
     severity: Severity::Fail,
@@ -142,7 +144,7 @@ fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Vec<Outcome> {
         return astray(cluster, endpoints).into_iter().map(|it| Outcome::problem(it.hint(SHOW_SLICES))).collect();
     }
     vec![Outcome::problem(
-        Problem::fail(Reason::ApiServiceEmpty, expected, "none is ready, while an API server is")
+        Problem::fail(Reason::ApiServiceEmpty, expected, "none is ready, although an API server is")
             .hint(Hint::likely("API servers that do not list themselves (`--endpoint-reconciler-type=none`), or something deletes the endpoints"))
             .hint(SHOW_SLICES),
     )]
@@ -196,7 +198,7 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
         problems.push(Problem::warn(Reason::ApiServiceStray, expected, observed));
     }
     if !known.is_empty() && !left_out.is_empty() {
-        let observed = format!("{} is ready, and not among them", some(left_out.iter().map(|it| it.target()), NAMES));
+        let observed = format!("{} is ready, but not among them", some(left_out.iter().map(|it| it.target()), NAMES));
         let expected = "the endpoints of default/kubernetes are all API servers";
         problems.push(Problem::warn(Reason::ApiServiceIncomplete, expected, observed));
     }
@@ -238,7 +240,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node) -> Outcome {
             }
             let from_here = if gap.kind == GapKind::Untrusted { "" } else { " (from this runner)" };
             let observed = format!("{}{from_here}; {sign}", gap.text);
-            Problem::warn(Reason::ApiUnreachableFromHere, "an answer, as other API servers give", observed)
+            Problem::warn(Reason::ApiUnreachableFromHere, "an answer, as from other API servers", observed)
         }
         Server::Refused(gap) => Problem::fail(Reason::ConnectionRefused, expected, &*gap.text),
         Server::OutOfReach { gap, has_lease } => {

@@ -26,8 +26,9 @@ Without a sandbox (the pod's network namespace), no container can start. If a po
 60 seconds, its newest event decides. `FailedCreatePodSandBox` means that the node cannot create the sandbox, usually because of a \
 broken network plugin or container runtime. A single pod that waits for something of its own, such as a volume, a device, a missing \
 Secret or an image, is not checked here.\n\n\
-Several of them are the node's matter. If at least 2 pods on one node have waited 5 minutes for volumes that a storage driver \
-attaches or mounts, and their events say so, it is a failure in three cases: the driver has not registered there, volumes of the \
+Several such pods point to the node. If at least 2 pods on one node have waited 5 minutes for volumes that a storage driver \
+attaches or mounts, and their events report it, it is a failure in three cases: the driver has not registered there, volumes \
+of the \
 same driver are attached on other nodes, or the pods belong to different workloads. A volume that is attached elsewhere \
 (Multi-Attach), one that no longer exists, and Secrets or ConfigMaps do not count. If at least 5 pods of 2 workloads have waited 5 \
 minutes for images that run on other nodes, it is a warning.\n\n\
@@ -36,8 +37,8 @@ condition `PodReadyToStartContainers` is False, or the event is newer than its l
 A node may be Ready and still be unable to start pods: running pods keep running, but no new pod starts there. A common cause \
 is a Node that was deleted and registered again: it has a new podCIDR, but the bridge of the network plugin keeps its old \
 address.\n\n\
-A pod that has waited for 5 minutes and that no scheduler has looked at, as the missing condition `PodScheduled` shows, fails, \
-too: the scheduler that leads does nothing, or has no profile `default-scheduler`. If it has looked at a younger pod, it is a \
+A pod that has waited for 5 minutes without being considered by a scheduler (it has no condition `PodScheduled`) fails, too: \
+the scheduler that leads does nothing, or has no profile `default-scheduler`. If it has considered a younger pod, this is a \
 warning. Pods with scheduling gates, with device claims or of other schedulers are left out.\n\n\
 If another pod on the same node got its sandbox in the meantime, the problem is the waiting pod's own (for example a \
 RuntimeClass that the node does not have), and only a warning.\n\n\
@@ -170,8 +171,8 @@ fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&Start
     let is_alive = created.is_some() && (pods.iter().any(is_bound_later) || events.into_iter().any(is_later));
     let named = some(ignored.iter().map(|pod| full_name(pod)), NAMED);
     let waits = first.waiting_for.map_or_else(|| "waits".to_owned(), |since| format!("has waited {}", human(since)));
-    let observed = format!("no scheduler has looked at {named}; {} {waits}", full_name(first));
-    let expected = "a scheduler looks at every pod within 5m00s";
+    let observed = format!("no scheduler has considered {named}; {} {waits}", full_name(first));
+    let expected = "a scheduler considers every pod within 5m00s";
     let problem = if is_alive {
         Problem::warn(Reason::PodsNotScheduled, expected, observed)
     } else {

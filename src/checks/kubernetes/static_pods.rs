@@ -37,7 +37,7 @@ pub(in crate::checks) const RUNNING: Check = Check {
     summary: "every static pod runs and is ready",
     explain: "Every static pod that Talos has rendered, including custom ones and those on workers, has a status from the \
 node's kubelet, and the status is ready. On workers Talos reports no statuses; there the mirror pods in Kubernetes are \
-checked. Those in namespaces that the credentials may not read are listed as not checked. etcd is a Talos service, not a pod; \
+checked. Those in namespaces that the credentials cannot read are listed as not checked. etcd is a Talos service, not a pod; \
 it is shown here as etcd-NODE.\n\n\
 Talos refreshes the statuses through the kubelet's API. If that fails, typically because the kubelet's serving certificate was \
 never approved, all statuses of the node are missing although the pods run. Their state is then unknown: an error, not a \
@@ -260,7 +260,7 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
             Outcome::problem(not_created(node, observed))
         }
         Some(Err(gap)) if gap.kind == GapKind::Forbidden => {
-            unseen(&format!("the credentials may not read pods of namespace {}", pod.namespace))
+            unseen(&format!("the credentials cannot read pods of namespace {}", pod.namespace))
         }
         Some(Err(gap)) => Outcome::problem(gaps::kubernetes(cluster, gap, &expected)),
         None => unseen("too many to query Kubernetes for each"),

@@ -31,16 +31,17 @@ of those above, they fail only if none of their pods is available. \
 Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check are left to them. Workloads with 0 desired pods are \
 ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline \
-(ProgressDeadlineExceeded). It also fails if pods are missing and nothing has changed for 5 minutes, or one of \
-them has crashed for so long. Until then, missing pods are a warning; so are those that were on nodes that are \
+(ProgressDeadlineExceeded). It also fails if pods are missing and nothing has changed for 5 minutes, or one of them has been \
+crashing for that long. Until then, missing pods are a warning; so are those that were on nodes that are \
 not ready, if others are available, and pods without a node of a Deployment that has one on each machine. Pods \
-that have not been ready for 30 seconds are missing, whatever the status of the workload says, and so are those on nodes that have \
+that have not been ready for 30 seconds are missing, no matter what the workload's status reports, and so are those on nodes \
+that have \
 stopped reporting or no longer exist. While enough pods are available, a rollout that is not complete is a warning (if \
 one of its new pods crashes again and again, it fails), and so are pods that cannot be created, and pods that \
 restart. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
-machines or are being removed. Where they are missing, its pods show and the nodes on which it wants one: those that its \
-nodeSelector, node affinity and tolerations leave, if they are as many as its status says. What nothing places counts. Of a \
-workload that is not in its list, the pods decide.\n\n\
+machines or are being removed. The nodes without a pod are found by comparing its pods with the nodes that its nodeSelector, \
+node affinity and tolerations allow, if their number matches its status. A missing pod that cannot be attributed to a node \
+counts. A workload that is missing from its list is checked by its pods.\n\n\
 The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a \
 machine without one cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
@@ -297,7 +298,8 @@ fn unnoticed(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload, 
     if !has_too_few {
         return None;
     }
-    let words = format!("{available} of {desired} pods available by its status, but {} not ready", unwell.len());
+    let words =
+        format!("{available} of {desired} pods available according to its status, but {} not ready", unwell.len());
     let observed = with_troubles(cluster, words, &unwell);
     let severity = severity_of_pods(cluster, &unwell);
     let problem = Problem::fail(Reason::WorkloadDegraded, format!("{desired} pods available"), observed);

@@ -31,8 +31,8 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     stage: Stage::ControlPlane,
     summary: "the components of Kubernetes have compatible, expected versions",
     explain: "Reads the versions of kube-apiserver, kube-controller-manager and kube-scheduler from the images of their static \
-pods, that of each kubelet from its Node object, and that of each kube-proxy from its pod. With --no-talos, `GET /version` tells the \
-version of the API server if no image does. Compares them with Kubernetes' version skew policy. API servers are at \
+pods, that of each kubelet from its Node object, and that of each kube-proxy from its pod. With --no-talos, `GET /version` \
+provides the API server's version if no image does. Compares them with Kubernetes' version skew policy. API servers are at \
 most one minor version apart. The other two are no newer than any API server and at most one minor version older. Kubelets and kube-proxy are \
 no newer and at most three older (two before 1.25). Anything else fails.\n\n\
 Different versions within the policy are a warning: an upgrade is in progress, or was interrupted. With --expect-kubernetes V \

@@ -21,15 +21,15 @@ pub(in crate::checks) const WEBHOOKS: Check = Check {
 Services that they name.\n\n\
 A webhook fails closed when its failurePolicy is Fail, which is the default: if no backend answers, the API server refuses the \
 request. Such a webhook for creates or updates of pods, nodes or leases stops the cluster: no pod starts, kubelets cannot \
-report, leaders lose their leases. Without a ready endpoint that leads to an existing pod on a node that still reports it is a failure; often not even the pods \
-of the webhook itself can be created.\n\n\
+report, leaders lose their leases. If it has no ready endpoint that leads to an existing pod on a node that still reports, \
+this is a failure; often not even the webhook's own pods can be created.\n\n\
 All other webhooks without a ready backend are warnings: those that fail open, apply to other resources, have matchConditions, \
 or have selectors that exclude kube-system. Selectors are evaluated with the label that every namespace has \
 (kubernetes.io/metadata.name); other labels are treated as absent.\n\n\
 Conversion webhooks of CustomResourceDefinitions are warnings, too. Without a backend, every list of such a resource that is \
 stored in another version fails; then the garbage collector stops for the whole cluster, and namespaces stay in Terminating. \
-Where the credentials may not list customresourcedefinitions, or where they are too large to be read, these are not checked. They \
-are read once in a run.\n\n\
+They are read once per run, and not checked if the credentials cannot list customresourcedefinitions or if these are too \
+large to be read.\n\n\
 Webhooks that are called by URL are not checked, because nothing in the cluster shows whether the URL is served.\n\n\
 Repair the backend. If it cannot start because of its own webhook, set failurePolicy to Ignore, or delete the configuration; \
 its controller creates it again.",
@@ -128,7 +128,7 @@ fn conversions(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         Err(outcome) => {
             let gap = cluster.any_kubernetes().and_then(|kubernetes| kubernetes.conversions.as_ref().err());
             let words = match gap.map(|gap| gap.kind).filter(|_| !outcome.is_unseen()) {
-                Some(GapKind::Forbidden) => "the credentials may not list customresourcedefinitions",
+                Some(GapKind::Forbidden) => "the credentials cannot list customresourcedefinitions",
                 Some(GapKind::TooLarge) => "customresourcedefinitions are too large to be read",
                 _ => return verdict.push(all, outcome),
             };

@@ -25,14 +25,16 @@ pub(super) const REQUIRE: Check = Check {
     summary: "the objects that the policy requires are as it requires them",
     explain: "Runs with `require` in a policy (`--policy`). Each entry is a target of its own, shown as `policy.ID`, which `--check`, \
 `--skip`, `--warn-only` and `--fail-on` take as if it were a check.\n\n\
-An entry names objects of any kind that the API server serves, and what has to hold of them, in the words of `kubectl wait`: \
-`condition=Ready`, `jsonpath={.status.phase}=Running`; and `age={.status.lastSuccessfulTime}<24h`, by the clock of the API server; and \
-`current`: the controller has seen the newest generation of the object and is done with it.\n\n\
-It passes only on what was seen. An object that does not exist, and a list without any, fail (`allowNone: true` permits an empty one). A \
+An entry names objects of any kind that the API server serves, and what is required of them, written as for `kubectl wait`: \
+`condition=Ready`, `jsonpath={.status.phase}=Running`; also `age={.status.lastSuccessfulTime}<24h`, by the API server's \
+clock, and `current`: the controller has observed the object's newest generation and finished with it.\n\n\
+It passes only on evidence. An object that does not exist fails, and so does an empty list (unless `allowNone: true` permits \
+it). A \
 field that is absent in an object younger than five minutes, and a generation that its controller has not seen, fail for now. A field \
 that is absent otherwise is undetermined (`orElse` gives the value that the API leaves out), and so are a path with several values, a \
 time in the future, a kind that is not served and a list that was refused or cut.\n\n\
-Values are shown without what looks like a secret, in at most 64 characters. Secrets are never read. `cluster-health rbac --policy FILE` \
+Values are shown with anything that looks like a secret removed, in at most 64 characters. Secrets are never read. \
+`cluster-health rbac --policy FILE` \
 prints the rights that the entries need.",
     severity: Severity::Fail,
     finds: &[
@@ -410,7 +412,7 @@ fn current(object: &RequiredObject, now: Option<Timestamp>) -> Held {
         None if is_observed || ["Ready", "Reconciling", "Stalled"].iter().any(|it| of(it).next().is_some()) => {
             Held::Yes
         }
-        None => absent(object, "a status that says whether it is current", now),
+        None => absent(object, "a status that shows whether it is current", now),
     }
 }
 

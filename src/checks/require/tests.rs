@@ -202,10 +202,10 @@ fn current_is_what_its_controller_is_done_with() {
     assert_eq!(of(json!({"observedGeneration": 1, "conditions": [condition("Ready", "True")]})), pass);
     assert_eq!(of(json!({"conditions": [condition("Ready", "True")]})), pass);
     for (status, expected) in [
-        (json!({}), "error requirement-unclear: ns/apps: a status that says whether it is current is absent"),
+        (json!({}), "error requirement-unclear: ns/apps: a status that shows whether it is current is absent"),
         (
             json!({"phase": "fine"}),
-            "error requirement-unclear: ns/apps: a status that says whether it is current is absent",
+            "error requirement-unclear: ns/apps: a status that shows whether it is current is absent",
         ),
         (
             json!({"observedGeneration": 0, "conditions": [condition("Ready", "True")]}),

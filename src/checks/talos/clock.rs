@@ -19,7 +19,7 @@ pub(in crate::checks) const TIME: Check = Check {
     summary: "every machine's clock is synchronized and correct",
     explain: "Reads each machine's report of its clock synchronization. Without a synchronized clock, Talos starts neither \
 etcd nor the kubelet. The check itself queries no time server.\n\n\
-How far the clock is off is the kernel's estimate, which is only as good as its time server. So the time that the kubelet \
+The kernel's estimate of how far the clock is off is only as good as its time server. So the time that the kubelet \
 wrote into its lease is also compared with the time at which the API server returned that lease. A clock that is ahead shows \
 at once. One that is behind shows only beyond the age that a lease may have; an old lease is read again. The worse of the two \
 results counts. More than 1 second is a warning, more than 30 seconds a failure.\n\n\

@@ -17,16 +17,17 @@ pub(in crate::checks) const ENDPOINTS: Check = Check {
     summary: "the talosconfig's endpoints answer",
     explain: "Queries every endpoint of the talosconfig for its own version, each on its own connection and without a node to \
 forward to. Clients rotate through the endpoints, so a single bad entry shows only now and then; here each is reported.\n\n\
-When none answers, nothing is known about the machines. An endpoint that refuses or resets the connection, or never answers on it, \
-fails, because that was seen of the cluster. If a name does not resolve, there is no route, the connection times out or a proxy \
+When none answers, nothing is known about the machines. An endpoint that refuses or resets the connection, or never answers \
+on it, fails, because that comes from the cluster's side. If a name does not resolve, there is no route, the connection \
+times out or a proxy \
 refuses, the network of this runner may be the reason: that is an error, unless something else of the cluster answered in the same \
 round. A certificate from another CA is always an error. Each endpoint is reported with its own cause: connection refused, timeout, \
 a name that does not resolve, a certificate from another CA (another cluster, or a machine in maintenance mode), a certificate \
 that is not valid for the address, or a refused client certificate.\n\n\
 The warning `endpoint-cut-off` means that an endpoint cannot reach a node that answers through another one: the network is \
 partitioned. Each node is queried through one endpoint, and through the next when that fails, so not every pair is tested.\n\n\
-The endpoint of a context of Omni is no machine: Omni passes on what the service account has signed. The error `signature-refused` \
-means that it does not accept the signature.\n\n\
+The endpoint of an Omni context is not a machine: Omni forwards the requests that the service account has signed. The error \
+`signature-refused` means that Omni does not accept the signature.\n\n\
 Endpoints must be control planes, because workers do not forward requests. The virtual IP of the Kubernetes API is a bad \
 endpoint: it disappears when etcd is down, exactly when Talos is needed. Correct the endpoints with `talosctl config \
 endpoint`.",
@@ -160,7 +161,7 @@ fn cut_off(cluster: &Assessment<'_>, endpoint: &Endpoint) -> Option<Problem> {
     if lost.is_empty() {
         return None;
     }
-    let observed = format!("not to {}, which answered through another endpoint", lost.join(", "));
+    let observed = format!("does not reach {}, which answered through another endpoint", lost.join(", "));
     let problem = Problem::warn(Reason::EndpointCutOff, "reaches every node", observed)
         .hint(Hint::likely("port 50000 is filtered between them, or the network is partitioned"));
     Some(problem)
@@ -257,7 +258,7 @@ fn likely_at_omni(kind: GapKind, address: &str) -> Option<String> {
         ),
         GapKind::NameNotInCertificate => format!("something other than Omni answers for `{host}`"),
         GapKind::Broken => {
-            "something other than Omni answers there, or a proxy that speaks no HTTP/2 is in between".to_owned()
+            "something other than Omni answers there, or a proxy without HTTP/2 is in between".to_owned()
         }
         GapKind::TimedOut => "it accepts connections and does not answer".to_owned(),
         GapKind::Maintenance => return None,

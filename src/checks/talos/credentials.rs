@@ -22,8 +22,8 @@ ci.yaml`. Without an administrator's talosconfig, from the secrets of the cluste
 secrets.yaml --output-types talosconfig`.\n\n\
 A context of Omni (`auth.siderov1`) has no client certificate. The key of a service account signs every call: \
 `SIDERO_SERVICE_ACCOUNT_KEY` or, if that is not set, `OMNI_SERVICE_ACCOUNT_KEY`. It has to be a private Ed25519 key without a passphrase that has not \
-expired by its own signature, and the same threshold applies. Whether Omni still knows it, only Omni can tell: it answers \
-`invalid signature` if not, which `talos.endpoints` reports. `omnictl serviceaccount renew NAME` makes a new one.",
+expired by its own signature, and the same threshold applies. Only Omni knows whether the key is still registered: if not, \
+it answers `invalid signature`, which `talos.endpoints` reports. `omnictl serviceaccount renew NAME` makes a new one.",
     severity: Severity::Fail,
     finds: &[
         Reason::CertificateExpired,

@@ -155,7 +155,7 @@ fn in_phase(volume: &Volume) -> Option<Problem> {
 /// Warning for a volume with keys that failed to sync. Another key opened it; whether it opens after the next reboot is unknown.
 fn unsynced(volume: &Volume) -> Option<Problem> {
     let text = text::some(volume.failed_syncs.iter(), SYNCS);
-    let observed = format!("{}: keys of its encryption are not up to date: {text}", volume.id);
+    let observed = format!("{}: encryption keys are not up to date: {text}", volume.id);
     let problem = || Problem::warn(Reason::VolumeFailed, "volumes with the keys of the configuration", observed);
     (!volume.failed_syncs.is_empty()).then(problem)
 }

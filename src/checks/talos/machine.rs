@@ -19,8 +19,9 @@ pub(in crate::checks) const NETWORK: Check = Check {
 if configured, successful probes), a hostname, and the files `/etc/hosts` and `/etc/resolv.conf`. Services wait for all of \
 these, so a machine without one of them does not finish booting. A machine that loses one later keeps running for a while \
 without symptoms.\n\n\
-An address that stands alone (/32, /128) on a link of two machines, such as a virtual IP, fails: traffic for it reaches now the \
-one and now the other. Loopback and dummy interfaces do not count; they have addresses that are on every machine on purpose. A \
+A single address (/32, /128) that is on a link of two machines, such as a virtual IP, fails: traffic for it reaches \
+sometimes one machine, sometimes the other. Loopback and dummy interfaces do not count; they have addresses that are on \
+every machine on purpose. A \
 virtual IP that moves may be seen on both for a moment.\n\n\
 Where KubeSpan is enabled, each control plane reports which peers it can reach. A peer that is down is a warning: the two \
 machines, and the pods on them, reach each other in other ways or not at all. Pairs of workers are not checked.",

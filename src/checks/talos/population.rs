@@ -113,8 +113,8 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     } else if cluster.machine(node).is_stale_node_object {
         let other = node.talos.contact.as_ref().ok().and_then(|contact| contact.answered_by_other.as_ref());
         let observed = other.map_or_else(
-            || "discovery does not know it, and it does not answer".to_owned(),
-            |other| format!("discovery does not know it, and at its address is `{other}`"),
+            || "discovery does not list it, and it does not answer".to_owned(),
+            |other| format!("discovery does not list it, and `{other}` is at its address"),
         );
         Problem::fail(Reason::StaleNodeObject, "Kubernetes lists only nodes that exist", observed)
             .hint(Hint::likely(OFF_OR_GONE))

@@ -44,8 +44,8 @@ pub(in crate::checks) const READY: Check = Check {
     explain: "Reads whether each machine in stage running reports that it is ready, and its unmet conditions: time, network, \
 services, staticPods, nodeReady. In other stages a machine reports `ready` without checking any condition, so those are left \
 to `talos.nodes.booted`.\n\n\
-With `--level talos`, `etcd` or `api`, nodeReady is not waited for: if you install the network plugin yourself, Nodes are not ready \
-before you have done that.\n\n\
+With `--level talos`, `etcd` or `api`, nodeReady is ignored: if you install the network plugin yourself, Nodes are not ready \
+until you have done so.\n\n\
 An unmet condition often repeats what another check has found in more detail; then that check is shown as the cause.",
     severity: Severity::Fail,
     finds: &[Reason::ConditionUnmet],

@@ -22,8 +22,8 @@ pub(in crate::checks) const APIS: Check = Check {
 (`apiserver_requested_deprecated_apis` in its metrics) and the version that removes each. An API that the target version has \
 removed fails: its clients get 404 after the upgrade. An API that is deprecated but still served is no problem.\n\n\
 Every control plane is queried at its own address, because each counts only its own requests and a load balancer hides the \
-others. An API server that was not seen, or metrics that may not be read, are an error. Counting starts when the API server \
-starts. So a monthly job may be missing, and a client that was fixed stays listed until the API server restarts.\n\n\
+others. An API server that was not reached, or metrics that cannot be read, are an error. Counting starts when the API server \
+starts, so a monthly job may be missing, and a client that was fixed stays listed until the API server restarts.\n\n\
 Where no API server can be queried at its own address, because a provider runs them or the cluster is behind Omni, one of them is \
 queried through the endpoint, and a warning reports how many there are.",
     severity: Severity::Fail,

@@ -16,18 +16,22 @@ use crate::text::duration::human;
 pub(in crate::checks) const DRAIN: Check = Check {
     id: CheckId::UpgradeDrain,
     stage: Stage::Upgrade,
-    summary: "the pods of each machine to be upgraded or drained may be evicted now",
+    summary: "the pods of each machine to be upgraded or drained can be evicted now",
     explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Reads the \
 pods and PodDisruptionBudgets of all namespaces and decides as the Kubernetes eviction API would. It fails if a budget that \
 allows 0 disruptions selects a pod of the machine (a warning if it is one of KubeVirt's virtual machines, which are moved then), or if two budgets select the same pod. A budget with a status older than \
 its spec is an error, because it is unknown what it allows.\n\n\
-Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready may \
+Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready can \
 be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending \
 or being deleted, always.\n\n\
-It fails, too, if a pod that is being deleted should have been gone a minute ago, because a drain waits for it, and if a budget allows fewer disruptions than it has pods on the machine that run nowhere else: the last of them could never be evicted (a warning if the budget belongs to an operator, which may open it). So it does if an admission webhook for evictions fails closed and has no ready backend, \
-and if one for new pods, which fails closed on its own pods too, has all its backends on the machine: they could not come back. It fails as well \
-if the kubelet of the machine that `--drain` names has stopped reporting: a drain would wait in vain for its pods.\n\n\
-It warns of pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads with all their ready pods on the machine, data in emptyDir volumes \
+It also fails if a pod that is being deleted should have been gone a minute ago, because a drain waits for it; if a budget \
+allows fewer disruptions than it has pods on the machine that can run nowhere else, because the last of them could never be \
+evicted (a warning if the budget belongs to an operator, which may open it); if an admission webhook for evictions fails \
+closed and has no ready backend; if one for new pods, which also fails closed on its own pods, has all its backends on the \
+machine, because they could not come back; and if the kubelet of the machine that `--drain` names has stopped reporting, \
+because a drain would wait in vain for its pods.\n\n\
+It warns about pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads \
+with all their ready pods on the machine, data in emptyDir volumes \
 (which are deleted), and pods that cannot run elsewhere because of a local volume.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
 `--wait-timeout`, this check waits before anything is changed: budgets managed by operators usually allow disruptions again \
@@ -67,7 +71,7 @@ fn drain(cluster: &Assessment<'_>) -> Verdict {
     }
     match EvictionState::of(cluster) {
         Ok(evictions) => {
-            let fine = |which: &str| format!("{which} may be drained now");
+            let fine = |which: &str| format!("{which} can be drained now");
             each_to_go(cluster, fine, |node, verdict| of_machine(cluster, node, &evictions, verdict))
         }
         Err(outcome) => Verdict::whole(outcome),
@@ -199,7 +203,7 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
     }
     let words: Vec<String> = dead.into_iter().collect();
     if !words.is_empty() {
-        let expected = "its pods may be evicted";
+        let expected = "its pods can be evicted";
         return Ok(Some(Problem::fail(Reason::WebhookUnavailable, expected, words.join("; "))));
     }
     let words = that_would_lock_themselves_out(cluster, evicted)?;
@@ -279,11 +283,11 @@ fn look_at(budget: &DisruptionBudget) -> Hint {
 
 fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     let observed = format!("PodDisruptionBudget {} {}; it selects {}", name_of(budget), why(budget), all_named(pods));
-    let problem = Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget));
+    let problem = Problem::fail(Reason::EvictionBlocked, "its pods can be evicted", observed).hint(look_at(budget));
     let is_machine =
         |pod: &&BoundPod| pod.controller.as_ref().is_some_and(|(kind, _)| kind == "VirtualMachineInstance");
     if pods.iter().all(is_machine) {
-        let why = "KubeVirt moves a virtual machine once its pod is to be evicted, and drains wait for that: look at whether it can be moved (LiveMigratable)";
+        let why = "KubeVirt moves a virtual machine once its pod is to be evicted, and drains wait for that: check whether it can be moved (LiveMigratable)";
         return Problem { severity: Severity::Warn, ..problem }.hint(Hint::likely(why));
     }
     match pods.iter().find(|pod| is_of_operator(pod)) {
@@ -343,7 +347,7 @@ fn used_up(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
         "PodDisruptionBudget {name} allows {allowed} disruption{s}, but {count} of its pods here cannot run elsewhere: {}",
         all_named(pods),
     );
-    let problem = Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget));
+    let problem = Problem::fail(Reason::EvictionBlocked, "its pods can be evicted", observed).hint(look_at(budget));
     if !budget.is_operated {
         return problem;
     }

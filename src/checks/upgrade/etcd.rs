@@ -20,8 +20,8 @@ pub(in crate::checks) const ETCD: Check = Check {
     id: CheckId::UpgradeEtcd,
     stage: Stage::Upgrade,
     summary: "etcd can go to the version that the new Talos brings, and starts there",
-    explain: "Runs with `--upgrade-talos VERSION`. Each release of Talos brings an etcd, and since 1.13 `talosctl upgrade` no \
-longer looks at etcd. Compares the version and the storage version that each member reports, and the image and the extra \
+    explain: "Runs with `--upgrade-talos VERSION`. Each release of Talos brings an etcd, and since 1.13 `talosctl upgrade` \
+no longer checks etcd. Compares the version and the storage version that each member reports, and the image and the extra \
 arguments of each control plane (EtcdSpecs), with etcd's upgrade guides.\n\n\
 etcd goes to 3.6 only from 3.5.26 or newer (3.5.32 is recommended), to 3.7 only from 3.6.11 or newer, and never skips a minor \
 version. Talos 1.10.0 to 1.10.8, 1.12.0 to 1.12.7 and 1.13.0 bring an older etcd: the report names the release to upgrade to \
@@ -107,7 +107,7 @@ fn etcd(cluster: &Assessment<'_>) -> Verdict {
         let (strange, known) = (strange.into_iter().collect::<Vec<_>>(), releases::known_etcd());
         verdict.leave_out(format!("{}: no etcd that cluster-health knows ({known}) has it", some_of(&strange)));
     }
-    verdict.sum_up(&format!("etcd can go along with Talos v{target}: {}", ways(&members)));
+    verdict.sum_up(&format!("etcd is ready for Talos v{target}: {}", ways(&members)));
     verdict
 }
 

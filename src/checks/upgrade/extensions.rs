@@ -13,14 +13,16 @@ pub(in crate::checks) const EXTENSIONS: Check = Check {
     id: CheckId::UpgradeExtensions,
     stage: Stage::Upgrade,
     summary: "the installer image of the upgrade has the extensions of each machine",
-    explain: "Runs with `--upgrade-talos`, and needs the installer by `--image`; without, it is skipped. Compares the image with the \
+    explain: "Runs with `--upgrade-talos` and `--image`, the installer; without `--image` it is skipped. Compares the image \
+with the \
 extensions and the schematic that each machine reports (`ExtensionStatuses`). An installer of the Image Factory has the id of its \
 schematic before the tag (`factory.talos.dev/metal-installer/ID:v1.14.1`): the same id as the machine's means the same extensions, \
 kernel arguments and overlay. `{schematic}` in its place stands for the id of each machine.\n\n\
 It fails if extensions would be lost: `ghcr.io/siderolabs/installer` and the factory's schematic without customization have none. \
-The machine boots all the same, and what needs the extension breaks: volumes over iSCSI, drivers, guest agents.\n\n\
-An id alone does not show what is in a schematic. Another one than the machine's passes only if a machine of this cluster \
-runs it and has all the extensions; any other image only on machines without extensions. Otherwise it is an error \
+The machine still boots, but everything that needs the extension breaks: volumes over iSCSI, drivers, guest agents.\n\n\
+An id alone does not show what is in a schematic. A schematic other than the machine's passes only if a machine of this \
+cluster runs it and has all the extensions; any other image passes only on machines without extensions. Otherwise it is an \
+error \
 (`image-unknown`), never a pass. If you have compared them yourself: `--warn-only image-unknown`.",
     severity: Severity::Fail,
     finds: &[Reason::NodeUnknown, Reason::ExtensionsLost],

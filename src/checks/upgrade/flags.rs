@@ -20,8 +20,8 @@ pub(in crate::checks) const FLAGS: Check = Check {
 kube-scheduler from the static pods that Talos has rendered, and that of kube-proxy from its DaemonSet. Compares their flags, \
 feature gates, admission plugins and the APIs of `--runtime-config` with tables of what each version accepts, which are extracted \
 from Kubernetes itself. A component with a removed flag exits at once, and the upgrade loses the control plane. Setting a feature \
-gate to a value that is no longer allowed fails, too. A flag that no version in the tables has, such as one of a build of your own, \
-is not checked; the report names it.\n\n\
+gate to a value that is no longer allowed fails, too. A flag that no version in the tables has, such as one from your own \
+build, is not checked; the report names it.\n\n\
 The flags and feature gates of each kubelet are compared the same way (`KubeletSpecs`). Talos 1.12.9, 1.13.4, 1.14 and newer show \
 them to os:admin only: with a lower role, a warning says that they were not checked. They come from `machine.kubelet.extraArgs` \
 and `extraConfig`; those of the control plane from `cluster.apiServer.extraArgs` and so on, those of kube-proxy from \
@@ -198,8 +198,8 @@ impl Judge {
                 verdict.problem(node.target(), problem);
             }
         }
-        let which = if unseen.is_empty() { "flag" } else { "flag that was seen" };
-        verdict.sum_up(&format!("no {which} of the control plane is one that Kubernetes 1.{} refuses", self.to));
+        let which = if unseen.is_empty() { "flag" } else { "visible flag" };
+        verdict.sum_up(&format!("no {which} of the control plane is refused by Kubernetes 1.{}", self.to));
         if !unseen.is_empty() {
             verdict.leave_out(format!("the flags of {}: not in the command lines", some_of(&unseen)));
         }

@@ -18,8 +18,7 @@ pub(in crate::checks) const MATRIX: Check = Check {
 Kubernetes. The new version of one has to support the current version of the other on every machine. With both options, the \
 two new versions have to support each other, and one of the two orders has to work; the report shows which.\n\n\
 Nothing else checks this in advance: Talos refuses an unsupported Kubernetes only once the machine runs it, and `talosctl \
-upgrade-k8s` knows only the current Talos. A version that is not in the tables of cluster-health is an error \
-(`target-unknown`).",
+upgrade-k8s` knows only the current Talos. A version that cluster-health does not know is an error (`target-unknown`).",
     severity: Severity::Fail,
     finds: &[Reason::VersionsIncompatible],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
@@ -114,7 +113,10 @@ impl Pairs<'_> {
                             by_minor(self.parts, old_parts.into_iter()),
                             by_minor(self.machines, old_machines.into_iter()),
                         );
-                        let expected = format!("1.{} and 1.{kubernetes} reached one after the other", talos.minor);
+                        let expected = format!(
+                            "Talos 1.{} and Kubernetes 1.{kubernetes} reachable one after the other",
+                            talos.minor
+                        );
                         let problem = Problem::fail(Reason::VersionsIncompatible, expected, observed);
                         problem.hint(Hint::likely("upgrade to a minor version in between first")).into_outcome()
                     }

@@ -18,7 +18,8 @@ compatibility table. The installer checks that table only after the image was pu
 started.\n\n\
 Outside of the table it fails: the machine is too old, or too new for a downgrade. Within the table, skipping a minor version \
 is a warning, because only upgrades between adjacent minor versions are tested: upgrade to the latest patch of each in \
-between. A downgrade is a warning, too, and so is a version of Talos that is still in development. A version that is not in the tables of cluster-health is an error (`target-unknown`), \
+between. A downgrade is a warning, too, and so is a version of Talos that is still in development. A version that \
+cluster-health does not know is an error (`target-unknown`), \
 never a pass.",
     severity: Severity::Fail,
     finds: &[Reason::UpgradePathUnsupported, Reason::MinorSkipped, Reason::Downgrade, Reason::TargetInDevelopment],
@@ -37,7 +38,7 @@ pods and those of the kubelets from their Node objects, as k8s.controlplane.vers
 `talosctl upgrade-k8s` upgrades to a newer patch of the same minor version, or to the next minor version, and never \
 downgrades. Meanwhile the new API server works with kubelets of the old version, which may be at most three minor versions \
 older (two for those before 1.25). A version that only a Talos in development supports is a warning. A component with an image that names no version is an error, because its current version is \
-unknown; with --no-talos, the version that the API server tells is enough.",
+unknown; with --no-talos, the version that the API server reports is enough.",
     severity: Severity::Fail,
     finds: &[Reason::UpgradePathUnsupported, Reason::TargetInDevelopment],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],

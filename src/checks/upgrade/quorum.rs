@@ -21,8 +21,9 @@ pub(in crate::checks) const QUORUM: Check = Check {
     explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts \
 the etcd voters that are up without the machine, the working API servers on other control planes, and the ready endpoints of \
 cluster DNS on other machines that are ready.\n\n\
-`quorum-at-risk` means that fewer voters than n/2+1 would be left. What cannot be avoided is a warning: etcd with one or two \
-voters, the only control plane, and DNS in a cluster of one node or with one replica. A member or API server of unknown state counts as down; if \
+`quorum-at-risk` means that fewer voters than n/2+1 would be left. Unavoidable risks are warnings: etcd with one or two \
+voters, a single control plane, and DNS in a cluster of one node or with one replica. A member or API server of unknown \
+state counts as down; if \
 the result depends on it, the check is an error. It warns if the Kubernetes endpoint in use is an address of the machine itself.\n\n\
 With --no-talos, which etcd member is on which machine is unknown, and only API servers and DNS are checked.\n\n\
 `etcd.tolerance` and `--require-quorum-margin` check the cluster as it is; this check shows what one reboot leaves.",
@@ -64,9 +65,9 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
     }
     let fine = |which: &str| {
         if cluster.asks_talos() {
-            format!("etcd, the API and DNS keep working: {which} may go down")
+            format!("etcd, the API and DNS keep working: {which} can go down")
         } else {
-            format!("no last API server and no last endpoint of DNS is on {which}")
+            format!("neither the last API server nor the last DNS endpoint is on {which}")
         }
     };
     let mut hosts_control_plane = false;
@@ -83,8 +84,7 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
         }
     });
     if hosts_control_plane && !cluster.asks_talos() {
-        verdict
-            .leave_out("whether etcd, or what else the API stores its objects in, keeps working without the machine");
+        verdict.leave_out("whether etcd, or whatever else stores the API's objects, keeps working without the machine");
     }
     verdict
 }
@@ -145,7 +145,7 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         // Clients that use it cannot reach the other API servers, which work.
         return on_machine(cluster, node).map(Outcome::problem);
     }
-    let expected = "an API server that works on another control plane";
+    let expected = "a working API server on another control plane";
     let is_wrong = |server: &Server<'_>| match server {
         Server::NotReady(readyz) => gaps::readyz(cluster, readyz).severity == Severity::Fail,
         server => matches!(server, Server::Lost(_) | Server::Refused(_)),
@@ -206,8 +206,9 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
     let hint = show_dns_pods(cluster, endpoints);
     // None of those elsewhere lives.
     let elsewhere = ready().filter_map(|endpoint| endpoint.node.as_deref()).filter(|name| !is_here(name));
-    let problem =
-        Problem::fail(Reason::LastDnsEndpoint, expected, "all that work are on this machine").hint(hint).on(elsewhere);
+    let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all working ones are on this machine")
+        .hint(hint)
+        .on(elsewhere);
     let is_only_node = cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| nodes.len() == 1);
     // k3s runs one. It moves with the drain, and DNS is away for a moment.
     let is_one_wanted = deployment(cluster).is_some_and(|it| it.is_observed() && it.desired == 1);

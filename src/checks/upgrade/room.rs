@@ -14,14 +14,14 @@ pub(in crate::checks) const ROOM: Check = Check {
     id: CheckId::UpgradeRoom,
     stage: Stage::Upgrade,
     summary: "the pods of each machine to be upgraded or drained fit on the others",
-    explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts as \
-the scheduler does. On one side is what the other nodes have allocatable, minus the requests of their own pods; on the other, \
-the requests of the evicted pods that a controller recreates. Cordoned nodes, those with \
+    explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts \
+as the scheduler does: what the other nodes have allocatable, minus the requests of their own pods, has to cover the \
+requests of the evicted pods that a controller recreates. Cordoned nodes, those with \
 one of Kubernetes' own taints and those that no longer report take no pods; node selectors, required node affinity, tolerations, the node affinity of volumes and devices are honored.\n\n\
 It fails if a pod requests more than any suitable node has left, or if all pods together request more than those nodes have \
-left together, or if all machines that take a pod are cordoned or have a taint that is not there to stay. It warns if no \
-placement was found for all of them, or if less than 20 % of the CPU or memory would be left. It also warns of pods that fit on no \
-other node and stay Pending until the machine is back. Pods that have ended take no room.\n\n\
+left together, or if all machines that take a pod are cordoned or have a temporary taint. It warns if no \
+placement was found for all of them, or if less than 20 % of the CPU or memory would be left. It also warns about pods that \
+fit on no other node and stay Pending until the machine is back. Pods that have ended take no room.\n\n\
 Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
     severity: Severity::Fail,
     finds: &[Reason::NodeUnknown, Reason::PodsDoNotFit, Reason::LittleRoom, Reason::PinnedPod],

@@ -36,11 +36,11 @@ pub(super) fn private_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Problem> {
         }
     }
     if lines.any(|line| line.starts_with("-----BEGIN ")) {
-        return Err("is followed by another block: which key is meant is unknown");
+        return Err("is followed by another block: it is unclear which key is meant");
     }
     let bytes = Zeroizing::new(STANDARD.decode(body.as_bytes()).map_err(|_| "is not valid base64")?);
     if sum.is_some_and(|sum| STANDARD.decode(sum).ok().as_deref() != Some(&crc24(&bytes))) {
-        return Err("has another checksum than it says: a part of it is missing or changed");
+        return Err("does not match its checksum: a part of it is missing or changed");
     }
     Ok(bytes)
 }

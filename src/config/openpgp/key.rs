@@ -53,19 +53,19 @@ impl Key {
     fn read(body: &[u8]) -> Result<Self, Problem> {
         let mut reader = Reader(body);
         if reader.u8()? != 4 {
-            return Err("is not of version 4, which Omni's keys are");
+            return Err("is not a key of version 4, as Omni's keys are");
         }
         let created = reader.u32()?;
         if reader.u8()? != EDDSA {
-            return Err("is not an Ed25519 key (EdDSA, algorithm 22), which Omni's keys are");
+            return Err("is not an Ed25519 key (EdDSA, algorithm 22), as Omni's keys are");
         }
         let length = reader.u8()?;
         if reader.take(length.into())? != ED25519 {
-            return Err("is of another curve than Ed25519");
+            return Err("uses another curve than Ed25519");
         }
         let point = match reader.number()?.split_first() {
-            Some((&COMPRESSED, point)) => point.try_into().map_err(|_| "has no point of Ed25519")?,
-            _ => return Err("has no point of Ed25519"),
+            Some((&COMPRESSED, point)) => point.try_into().map_err(|_| "has no Ed25519 point")?,
+            _ => return Err("has no Ed25519 point"),
         };
         let public = &body[..body.len() - reader.0.len()];
         let framed = framed(public)?;
@@ -79,9 +79,9 @@ impl Key {
         let written = &before[..before.len() - reader.0.len()];
         let sum = written.iter().fold(0_u16, |sum, byte| sum.wrapping_add((*byte).into()));
         if reader.u16()? != sum {
-            return Err("has a secret with another checksum than it says");
+            return Err("has a secret that does not match its checksum");
         }
-        let secret = Zeroizing::new(filled(secret).ok_or("has no secret of Ed25519")?);
+        let secret = Zeroizing::new(filled(secret).ok_or("has no Ed25519 secret")?);
         Ok(Self { point, secret, fingerprint, created, framed })
     }
 
@@ -134,7 +134,7 @@ pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
     while !reader.0.is_empty() {
         let Packet { tag, body } = reader.packet()?;
         match tag {
-            SECRET_KEY | PUBLIC_KEY => return Err("is more than one key: which one is meant is unknown"),
+            SECRET_KEY | PUBLIC_KEY => return Err("contains more than one key: it is unclear which one is meant"),
             USER_ID => part = Part::User(body),
             USER_ATTRIBUTE => part = Part::Other,
             SECRET_SUBKEY | PUBLIC_SUBKEY => {
@@ -149,7 +149,7 @@ pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
             _ => {}
         }
     }
-    let own = own.ok_or("has no signature of its own that says for how long it counts")?;
+    let own = own.ok_or("has no self-signature with its validity period")?;
     let (of_primary, is_allowed) = (primary.ends(&own), own.may_sign);
     let ends_of = |subkey: &Subkey<'_>| {
         let ends = subkey.key.as_ref().zip(subkey.bound.as_ref()).and_then(|(key, bound)| key.ends(bound));
@@ -166,11 +166,11 @@ pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
     match newest {
         Some(subkey) => {
             let ends = ends_of(&subkey);
-            let key = subkey.key.ok_or("has no key that may sign")?;
+            let key = subkey.key.ok_or("has no signing key")?;
             Ok(Signer { primary: fingerprint, created: created.max(key.created), key, ends })
         }
         None if is_allowed => Ok(Signer { primary: fingerprint, created, key: primary, ends: of_primary }),
-        None => Err("has no key that may sign"),
+        None => Err("has no signing key"),
     }
 }
 

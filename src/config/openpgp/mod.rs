@@ -44,7 +44,7 @@ impl SigningKey {
             i64::try_from(seconds).ok().and_then(|it| Timestamp::from_second(it).ok()).unwrap_or(Timestamp::MAX)
         };
         Ok(Self {
-            pair: pair.map_err(|_| "has a secret that is not of its public part")?,
+            pair: pair.map_err(|_| "has a secret that does not match its public part")?,
             fingerprint: found.key.fingerprint,
             name,
             created: timestamp(found.created.into()),

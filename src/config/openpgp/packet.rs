@@ -70,14 +70,14 @@ impl<'a> Reader<'a> {
                 short @ ..192 => short.into(),
                 high @ 192..224 => two_bytes(high, self.u8()?),
                 u8::MAX => self.u32()?,
-                _ => return Err("has packets without a length, as no key has"),
+                _ => return Err("has packets without a length, which no key has"),
             }
         } else {
             match head & 3 {
                 0 => self.u8()?.into(),
                 1 => self.u16()?.into(),
                 2 => self.u32()?,
-                _ => return Err("has packets without a length, as no key has"),
+                _ => return Err("has packets without a length, which no key has"),
             }
         };
         let tag = if is_new { head & 0x3f } else { (head >> 2) & 0x0f };

@@ -79,20 +79,20 @@ fn what_is_no_such_key_is_told_in_its_own_words() {
         (good.replace("PGP PRIVATE", "EC PRIVATE"), "is armored, but not a private key"),
         (good.replace("-----END PGP PRIVATE KEY BLOCK-----", ""), "has no end line"),
         (good.replace("END PGP PRIVATE", "END PGP PUBLIC"), "has different labels at its beginning and end"),
-        (good.replace(sum, "=AAAA"), "has another checksum than it says: a part of it is missing or changed"),
-        (good.replace(sum, "=***"), "has another checksum than it says: a part of it is missing or changed"),
-        (format!("{good}{}", other.armored()), "is followed by another block: which key is meant is unknown"),
-        (armored(&twice), "is more than one key: which one is meant is unknown"),
+        (good.replace(sum, "=AAAA"), "does not match its checksum: a part of it is missing or changed"),
+        (good.replace(sum, "=***"), "does not match its checksum: a part of it is missing or changed"),
+        (format!("{good}{}", other.armored()), "is followed by another block: it is unclear which key is meant"),
+        (armored(&twice), "contains more than one key: it is unclear which one is meant"),
         (armored(&[]), "ends too early: a part of it is missing"),
         (armored(b"hello"), "is not an OpenPGP key"),
-        (edited(version, &[6]), "is not of version 4, which Omni's keys are"),
-        (edited(algorithm, &[1]), "is not an Ed25519 key (EdDSA, algorithm 22), which Omni's keys are"),
-        (edited(algorithm, &[27]), "is not an Ed25519 key (EdDSA, algorithm 22), which Omni's keys are"),
-        (edited(algorithm, &[28]), "is not an Ed25519 key (EdDSA, algorithm 22), which Omni's keys are"),
-        (edited(curve, &[0x2c]), "is of another curve than Ed25519"),
-        (edited(point + 1, &[0x04]), "has no point of Ed25519"),
+        (edited(version, &[6]), "is not a key of version 4, as Omni's keys are"),
+        (edited(algorithm, &[1]), "is not an Ed25519 key (EdDSA, algorithm 22), as Omni's keys are"),
+        (edited(algorithm, &[27]), "is not an Ed25519 key (EdDSA, algorithm 22), as Omni's keys are"),
+        (edited(algorithm, &[28]), "is not an Ed25519 key (EdDSA, algorithm 22), as Omni's keys are"),
+        (edited(curve, &[0x2c]), "uses another curve than Ed25519"),
+        (edited(point + 1, &[0x04]), "has no Ed25519 point"),
         (edited(encrypted + 1, &[254]), "is encrypted with a passphrase, and no prompt is possible"),
-        (edited(encrypted + 8, &[0; 4]), "has a secret with another checksum than it says"),
+        (edited(encrypted + 8, &[0; 4]), "has a secret that does not match its checksum"),
     ] {
         assert_eq!(problem(&text), Some(expected), "{text}");
     }
@@ -107,7 +107,7 @@ fn a_secret_of_another_key_is_none() {
     let secret = 2 + 6 + 10 + 35 + 1;
     mixed.splice(secret..end, of_other[secret..2 + usize::from(of_other[1])].iter().copied());
     mixed[1] = of_other[1];
-    assert_eq!(read_key(&armored(&mixed)).err(), Some("has a secret that is not of its public part"));
+    assert_eq!(read_key(&armored(&mixed)).err(), Some("has a secret that does not match its public part"));
 }
 
 #[test]
@@ -116,10 +116,7 @@ fn what_its_owner_has_not_signed_says_nothing() {
     let packets = key.packets();
     let user = 2 + usize::from(packets[1]);
     let signed = user + 2 + usize::from(packets[user + 1]);
-    assert_eq!(
-        read_key(&armored(&packets[..signed])).err(),
-        Some("has no signature of its own that says for how long it counts")
-    );
+    assert_eq!(read_key(&armored(&packets[..signed])).err(), Some("has no self-signature with its validity period"));
     let end = at(CREATED + YEAR);
     for at in signed + 2..packets.len() {
         let mut spoilt = packets.clone();

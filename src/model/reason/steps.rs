@@ -23,7 +23,7 @@ pub(super) const DEFRAGMENT: Step = Do(
 );
 /// The order for a member that works is the reverse of that for one that is lost.
 pub(super) const ADD_BEFORE_REMOVING: Step = Do(
-    "To replace a control plane that works, add the new one first, wait until its member votes, and only then remove the old one. One that is lost is removed before the new one is added.",
+    "To replace a control plane that works, add the new one first, wait until its member votes, and only then remove the old one. Remove a lost one before you add the new one.",
 );
 /// Before a member is taken out or its data is wiped.
 pub(super) const ONLY_WITH_QUORUM: Step = Do(

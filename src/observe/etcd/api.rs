@@ -69,7 +69,7 @@ impl Api {
         };
         answered_by(answer.header())?;
         let token = HeaderValue::from_str(answer.token()).ok().filter(|token| !token.is_empty());
-        let mut token = token.ok_or_else(|| Gap::new(GapKind::Malformed, "a token that is none"))?;
+        let mut token = token.ok_or_else(|| Gap::new(GapKind::Malformed, "an invalid token"))?;
         token.set_sensitive(true);
         Ok(Some(token))
     }
@@ -189,5 +189,5 @@ fn is_of_users(message: &str) -> bool {
 /// no leader, no alarm, or a quorum.
 fn answered_by(header: Option<&ResponseHeader>) -> Observed<u64> {
     let member = header.map(ResponseHeader::member_id).filter(|&id| id != 0);
-    member.ok_or_else(|| Gap::new(GapKind::Malformed, "an answer of no member"))
+    member.ok_or_else(|| Gap::new(GapKind::Malformed, "an answer that names no member"))
 }

@@ -322,7 +322,7 @@ fn of_which<T>(page: Page<Item<T>>, which: &Which, namespace: Option<&str>) -> O
     }
     let next = page.metadata.next.filter(|next| !next.is_empty());
     if next.is_none() && page.metadata.left.is_some_and(|left| left > 0) {
-        return Err(malformed(&format!("`{shown}` is cut: it says that there are more, and not where")));
+        return Err(malformed(&format!("`{shown}` is cut: there are more, without a token to continue")));
     }
     for item in &page.items {
         if item.name.is_empty() {

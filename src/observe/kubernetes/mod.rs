@@ -514,7 +514,7 @@ impl KubeClient {
         if slices.iter().any(|slice| slice.service != service) {
             return Err(Gap::new(
                 GapKind::Malformed,
-                "endpoints of another Service: something on the way drops the selector",
+                "endpoints of another Service: something in between drops the selector",
             ));
         }
         Ok(slices.into_iter().flat_map(|slice| slice.endpoints).collect())

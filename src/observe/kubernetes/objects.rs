@@ -193,7 +193,7 @@ impl Ages for Pod {
 /// A pod that a node was given and that runs no container yet.
 #[derive(Debug)]
 pub(super) enum PendingPod {
-    /// It has no sandbox, or no scheduler has looked at it.
+    /// It has no sandbox, or no scheduler has considered it.
     Starting(StartingPod),
     /// It waits for an image.
     Pulling(PullingPod),
@@ -275,7 +275,7 @@ fn starting(pod: core::Pod) -> Option<StartingPod> {
     let spec = pod.spec.unwrap_or_default();
     let is_pending = status.phase.as_deref() == Some("Pending");
     if is_ignored(&spec, &status) {
-        return is_pending.then(|| without_sandbox(&metadata, spec, None, "no scheduler has looked at it")).flatten();
+        return is_pending.then(|| without_sandbox(&metadata, spec, None, "no scheduler has considered it")).flatten();
     }
     // The address of a pod in the host's network is there before.
     let has_address = status.pod_ip.is_some() && spec.host_network != Some(true);

@@ -179,7 +179,7 @@ fn located(name: &str, path: &OsStr) -> Result<PathBuf, &'static str> {
     let mut places = env::split_paths(path).map(|folder| folder.join(name));
     match places.find(is_program).filter(|_| !name.is_empty()) {
         Some(found) if found.is_absolute() => Ok(found),
-        Some(_) => Err("is in the current folder, where PATH leads: name it with its path"),
+        Some(_) => Err("was found through PATH in the current folder: name it with its path"),
         None => Err("is not in PATH"),
     }
 }

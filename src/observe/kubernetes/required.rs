@@ -75,11 +75,14 @@ impl KubeClient {
         };
         match (&of.place, found.namespaced) {
             (Place::NoNamespace, true) => {
-                let problem = "is in namespaces: the policy has to say `namespace` or `allNamespaces`";
+                let problem = "is namespaced: the policy has to set `namespace` or `allNamespaces`";
                 return Ok(Served::Not(format!("`{}` {problem}", of.resource())));
             }
             (Place::Namespace(_), false) => {
-                return Ok(Served::Not(format!("`{}` is in no namespace, and the policy says one", of.resource())));
+                return Ok(Served::Not(format!(
+                    "`{}` is not namespaced, and the policy sets a `namespace`",
+                    of.resource()
+                )));
             }
             _ => {}
         }
@@ -124,7 +127,7 @@ impl KubeClient {
     async fn document<T: for<'de> Deserialize<'de>>(&self, path: String) -> Observed<Option<T>> {
         let mut request = Request::new(Vec::new());
         let uri = path.parse();
-        *request.uri_mut() = uri.map_err(|_| Gap::new(GapKind::Malformed, format!("`{path}` is no path")))?;
+        *request.uri_mut() = uri.map_err(|_| Gap::new(GapKind::Malformed, format!("`{path}` is not a path")))?;
         let answer = self.limited(self.transport.ask(&self.lists, request, Keep::All(DISCOVERY))).await?;
         if answer.status == StatusCode::NOT_FOUND {
             return Ok(None);
@@ -187,7 +190,7 @@ pub(crate) fn taken(entry: &Require, object: &Value) -> Observed<RequiredObject>
         Value::Array(all) if all.len() <= CONDITIONS => all.iter().map(condition).collect(),
         Value::Null => Vec::new(),
         _ if reads_conditions => {
-            let text = format!("the conditions of `{}` are no list, or more than {CONDITIONS}", gaps::short(&name));
+            let text = format!("the conditions of `{}` are not a list, or more than {CONDITIONS}", gaps::short(&name));
             return Err(Gap::new(GapKind::Malformed, text));
         }
         _ => Vec::new(),
@@ -225,7 +228,7 @@ fn was_selected(entry: &Require, name: &str, object: &Value) -> Observed<()> {
     let is_unlike = selector.filter_map(|it| it.is_met_by(labels[&it.key].as_str())).any(|is_met| !is_met);
     let mut fields = of.field_selector.iter().flat_map(|(_, fields)| fields);
     if is_other || is_unlike || fields.any(|field| !has_field(object, field)) {
-        let text = format!("`{}` was not selected: something on the way drops the selector", gaps::short(name));
+        let text = format!("`{}` was not selected: something in between drops the selector", gaps::short(name));
         return Err(Gap::new(GapKind::Malformed, text));
     }
     Ok(())

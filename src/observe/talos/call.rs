@@ -110,7 +110,7 @@ async fn place(of: &Semaphore, until: Instant) -> Result<SemaphorePermit<'_>, Ga
     match timeout_at(until, of.acquire()).await {
         Ok(Ok(permit)) if Instant::now() < until => Ok(permit),
         // The semaphores are never closed.
-        Ok(_) | Err(_) => Err(Gap::new(GapKind::NotAsked, "the round ended before it was its turn")),
+        Ok(_) | Err(_) => Err(Gap::new(GapKind::NotAsked, "the round ended before this request's turn")),
     }
 }
 

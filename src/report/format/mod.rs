@@ -44,7 +44,7 @@ type WriteMerged = fn(&Overview<'_>, &TextStyle, &mut dyn io::Write) -> io::Resu
 
 pub(crate) static TEXT: Format = Format {
     name: "text",
-    about: "For people: the verdict, each stage, then the causes and next steps",
+    about: "Human-readable: the verdict, each stage, then the causes and next steps",
     media_type: "text/plain",
     extension: "txt",
     grow: None,
@@ -66,7 +66,7 @@ pub(crate) static JSON: Format = Format {
 
 pub(crate) static NDJSON: Format = Format {
     name: "ndjson",
-    about: "One event a line, as it happens; the last has the JSON document",
+    about: "One event per line, as it happens; the last one has the JSON document",
     media_type: "application/x-ndjson",
     extension: "ndjson",
     grow: Some(ndjson::write),

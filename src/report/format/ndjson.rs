@@ -102,7 +102,7 @@ enum Body<'a> {
         /// heartbeat: checks that are not fine. Nothing else has happened for 30 s.
         pending: Vec<&'static str>,
     },
-    /// the last line; without it the run did not come to its end
+    /// the last line; without it the run did not finish
     RunFinished {
         /// runFinished: the same document as the JSON report.
         report: Box<json::Document<'a>>,

@@ -19,7 +19,7 @@ pub(crate) const SCHEMA: &str = include_str!("../../../schema/upgrade-plan.v1.js
 
 pub(crate) static TEXT: Format = Format {
     name: "text",
-    about: "A table for people",
+    about: "Human-readable table",
     media_type: "text/plain",
     extension: "txt",
     grow: None,
@@ -45,7 +45,7 @@ pub(crate) static JSON: Format = Format {
 
 pub(crate) static TSV: Format = Format {
     name: "tsv",
-    about: "A line for each machine, for scripts",
+    about: "One line per machine, for scripts",
     media_type: "text/tab-separated-values",
     extension: "tsv",
     grow: None,
@@ -215,7 +215,7 @@ pub(crate) struct Document<'a> {
     kind: &'static str,
     /// What made it.
     tool: json::Tool<'a>,
-    /// Every machine was seen, and none fell back. If false, exitReason and stderr say why, and the plan is not to be acted on.
+    /// Every machine was seen, and none fell back. If false, exitReason and stderr show why, and the plan must not be acted on.
     complete: bool,
     /// Exit code of the process.
     exit_code: u8,

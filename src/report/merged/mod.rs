@@ -275,11 +275,11 @@ impl Merged {
             && let Some(names) = names(|member| member.identities().next().is_none())
         {
             notes.push(format!(
-                "which cluster was seen is not known of {names}: two names for one would not be noticed"
+                "the identity of the cluster is unknown for {names}: two names for one cluster would not be noticed"
             ));
         }
         if self.expected.is_none() {
-            notes.push("a cluster without a report cannot be noticed; name all of them with --expect".to_owned());
+            notes.push("a cluster without a report would go unnoticed; name all clusters with --expect".to_owned());
         }
         Overview { merged: self, rows, exit, missing, notes }
     }
@@ -289,14 +289,14 @@ impl Merged {
         let exit = ledger::gate(report);
         let mut row = Row { name: member.name(), exit, member: Some(member), concerns: Vec::new(), is_outdated: false };
         if !report.complete {
-            row.doubt("incomplete: the run did not come to its end".to_owned());
+            row.doubt("incomplete: the run did not finish".to_owned());
         } else if report.exit == Exit::Healthy && exit != Exit::Healthy {
             row.doubt("nothing was checked".to_owned());
         }
         let age = member.age(now);
         if member.is_of_future {
             row.is_outdated = true;
-            row.doubt("it is of the future: the clock of its runner or of this machine is wrong".to_owned());
+            row.doubt("it is from the future: the clock of its runner or of this machine is wrong".to_owned());
         } else if let Some(most) = self.max_age
             && age > SignedDuration::try_from(most).unwrap_or(SignedDuration::MAX)
         {

@@ -443,7 +443,7 @@ impl Document {
             return Err("its summary contradicts its checks".to_owned());
         }
         if self.upgrade_readiness.as_deref() != report.upgrade_readiness().map(Readiness::name) {
-            return Err("what it says of the upgrade contradicts its checks".to_owned());
+            return Err("its upgrade readiness contradicts its checks".to_owned());
         }
         for stored in &self.checks {
             let Some(check) = report.checks.iter().find(|check| check.check.id.name() == stored.id) else { continue };
@@ -705,7 +705,7 @@ struct Unknown(&'static str, String);
 
 fn unknown(what: &str, said: &str, tool: &ToolEntry) -> String {
     let (said, written, own) = (clean(said), &tool.version.0, env!("CARGO_PKG_VERSION"));
-    format!("{what} `{said}` is not known to cluster-health {own} (the report is of {written})")
+    format!("{what} `{said}` is not known to cluster-health {own} (the report is from {written})")
 }
 
 fn find<T: Copy, const N: usize>(

@@ -42,7 +42,7 @@ pub(crate) fn read(bytes: &[u8], now: Timestamp) -> Result<Stored, String> {
     let header: Header = parsed(bytes)?;
     let is_known = header.schema_version.strip_prefix("1.").is_some_and(|minor| minor.parse::<u32>().is_ok());
     if !is_known {
-        return Err(format!("version {} of its schema is not known", clean(&header.schema_version)));
+        return Err(format!("its schema version {} is unknown", clean(&header.schema_version)));
     }
     match header.kind.as_str() {
         json::KIND => Ok(Stored::One(Box::new(parsed::<Document>(bytes)?.checked()?))),
@@ -52,7 +52,7 @@ pub(crate) fn read(bytes: &[u8], now: Timestamp) -> Result<Stored, String> {
             let known = merged.overview(now).exit;
             // What was old or missing then is so now.
             if document.exit().is_none_or(|exit| merged::worse(known, exit) != known) {
-                return Err(format!("its exit code contradicts its reports, which come to {}", known.code()));
+                return Err(format!("its exit code contradicts its reports, which give {}", known.code()));
             }
             Ok(Stored::Several(merged))
         }
@@ -78,10 +78,10 @@ fn agrees(report: &Report) -> Result<(), String> {
     }
     let is_of_upgrade = |entry: &CheckReport| entry.check.stage == Stage::Upgrade;
     if report.asked != Upgrade::default() && !report.checks.iter().any(is_of_upgrade) {
-        return Err("it is about an upgrade or a drain, and has no check of that".to_owned());
+        return Err("it is about an upgrade or a drain, but has no check for it".to_owned());
     }
     if let Some(check) = left_out(report, &Tool::OWN) {
-        return Err(format!("{} is not in it, and every run of this version has it", check.id));
+        return Err(format!("it lacks {}, which every run of this version has", check.id));
     }
     if !ledger::can_end_so(report) || (report.result == RunResult::Healthy && report.rounds == 0) {
         return Err(format!(

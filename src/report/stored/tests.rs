@@ -205,7 +205,7 @@ fn what_is_not_known_is_unreadable_and_says_so() {
     let (_, document) = stored().remove(1);
     for (place, value, words) in [
         ("/kind", json!("ClusterHealthUpgradePlan"), "its kind is ClusterHealthUpgradePlan"),
-        ("/schemaVersion", json!("2.0"), "version 2.0 of its schema is not known"),
+        ("/schemaVersion", json!("2.0"), "its schema version 2.0 is unknown"),
         ("/checks/0/id", json!("talos.later"), "check `talos.later` is not known to cluster-health"),
         ("/checks/0/problems/0/reason", json!("of-later"), "reason `of-later` is not known"),
         ("/checks/0/status", json!("worse"), "the status of talos.nodes.reachable contradicts"),

@@ -204,7 +204,7 @@ fn relaxed_blockers(report: &Report) -> Option<String> {
     });
     let blockers: BTreeSet<CheckId> = blocked.filter(is_warned).collect();
     let names = joined(blockers.iter().map(|id| id.name()));
-    let said = format!("{who} makes a failure a warning, and the checks behind it still see nothing");
+    let said = format!("{who} makes a failure a warning, but the checks that it blocks still have no result");
     (!blockers.is_empty()).then(|| format!("nothing is known behind {names}: {said}"))
 }
 

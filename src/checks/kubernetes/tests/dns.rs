@@ -176,7 +176,7 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
         snapshot.node_mut("cp-2").leaving = true;
     });
     assert_eq!(said(&leaving, DNS), [""; 0]);
-    assert_eq!(lines(&leaving, DNS), ["Cluster DNS: 1 ready endpoint, 1 on nodes that are going or gone"]);
+    assert_eq!(lines(&leaving, DNS), ["Cluster DNS: 1 ready endpoint, 1 on nodes that are being removed or gone"]);
     let both = with(|snapshot| {
         not_ready(snapshot, "cp-1");
         not_ready(snapshot, "cp-2");
@@ -333,7 +333,7 @@ fn without_talos_dns_that_is_nowhere_is_a_warning() {
     assert!(first(&snapshot).observed.ends_with("and no control plane reported whether DNS is wanted"));
     let mut blind = snapshot.without_talos();
     assert_eq!(said(&blind, DNS), ["warn dns-missing kube-system/kube-dns"]);
-    assert_eq!(judge(&blind, DNS).left_out, ["cluster DNS: nothing that serves it is seen here"]);
+    assert_eq!(judge(&blind, DNS).left_out, ["cluster DNS: nothing was found that serves it"]);
     // What cannot be read may be all that there is.
     blind.kube().deployments = no(GapKind::Throttled);
     assert_eq!(said(&blind, DNS), ["error dns-missing kube-system/kube-dns"]);

@@ -42,7 +42,7 @@ fn passes(snapshot: &Snapshot) {
 #[test]
 fn a_budget_that_allows_one_is_enough() {
     passes(&world());
-    assert_eq!(lines(DRAIN, &world()), ["w-1 may be drained now"]);
+    assert_eq!(lines(DRAIN, &world()), ["w-1 can be drained now"]);
 }
 
 #[test]

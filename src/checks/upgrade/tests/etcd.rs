@@ -35,11 +35,11 @@ fn of_each(what: &str) -> Vec<String> {
 #[test]
 fn etcd_goes_to_the_next_minor_version_from_a_patch_that_is_new_enough() {
     for (talos, etcd, target, line) in [
-        ("v1.13.1", "3.6.11", "1.14.1", "etcd can go along with Talos v1.14.1: 3.6.11 to 3.7.1"),
-        ("v1.12.12", "3.6.14", "1.14.7", "etcd can go along with Talos v1.14.7: 3.6.14 to 3.7.4"),
-        ("v1.13.0", "3.6.9", "1.13.9", "etcd can go along with Talos v1.13.9: 3.6.9 to 3.6.12"),
-        ("v1.13.4", "3.6.12", "1.13.9", "etcd can go along with Talos v1.13.9: 3.6.12 stays"),
-        ("v1.14.1", "3.7.1", "1.14.1", "etcd can go along with Talos v1.14.1: 3.7.1 stays"),
+        ("v1.13.1", "3.6.11", "1.14.1", "etcd is ready for Talos v1.14.1: 3.6.11 to 3.7.1"),
+        ("v1.12.12", "3.6.14", "1.14.7", "etcd is ready for Talos v1.14.7: 3.6.14 to 3.7.4"),
+        ("v1.13.0", "3.6.9", "1.13.9", "etcd is ready for Talos v1.13.9: 3.6.9 to 3.6.12"),
+        ("v1.13.4", "3.6.12", "1.13.9", "etcd is ready for Talos v1.13.9: 3.6.12 stays"),
+        ("v1.14.1", "3.7.1", "1.14.1", "etcd is ready for Talos v1.14.1: 3.7.1 stays"),
     ] {
         let snapshot = runs_etcd(talos, etcd, target);
         assert_eq!(lines(ETCD, &snapshot), [line], "{:#?}", judge(ETCD, &snapshot));
@@ -85,7 +85,7 @@ fn one_member_below_keeps_all_from_going() {
     mixed.etcd_status_mut("cp-1").storage_version = "3.6.0".to_owned();
     assert_eq!(
         lines(ETCD, &mixed),
-        ["etcd can go along with Talos v1.14.1: 3.6.12 to 3.7.1, 3.7.1 stays"],
+        ["etcd is ready for Talos v1.14.1: 3.6.12 to 3.7.1, 3.7.1 stays"],
         "{:#?}",
         judge(ETCD, &mixed)
     );
@@ -110,7 +110,7 @@ fn an_image_that_is_set_stays() {
     let pinned = with("3.6.16", "v1.13.4", "1.14.1");
     assert_eq!(
         lines(ETCD, &pinned),
-        ["etcd can go along with Talos v1.14.1: 3.6.12 to 3.7.1, 3.6.16 stays"],
+        ["etcd is ready for Talos v1.14.1: 3.6.12 to 3.7.1, 3.6.16 stays"],
         "{:#?}",
         judge(ETCD, &pinned)
     );
@@ -230,7 +230,7 @@ fn etcd_goes_back_only_while_its_data_is_of_the_older_version() {
     for name in CONTROL_PLANES {
         enabled.etcd_status_mut(name).storage_version = "3.6.0".to_owned();
     }
-    assert_eq!(lines(ETCD, &enabled), ["etcd can go along with Talos v1.13.9: 3.7.1 to 3.6.12"]);
+    assert_eq!(lines(ETCD, &enabled), ["etcd is ready for Talos v1.13.9: 3.7.1 to 3.6.12"]);
     enabled.etcd_status_mut("cp-3").storage_version = "3.7.0".to_owned();
     assert_eq!(wrong(ETCD, &enabled), of_each("fail etcd-downgrade, for ever"), "not yet on every member");
     enabled.etcd_status_mut("cp-3").storage_version.clear();

@@ -8,7 +8,7 @@ const QUORUM: &str = "upgrade.quorum";
 
 #[test]
 fn the_cluster_goes_on_without_any_one_machine() {
-    let line = "etcd, the API and DNS keep working: every machine may go down";
+    let line = "etcd, the API and DNS keep working: every machine can go down";
     assert_eq!(lines(QUORUM, &before(Some("1.14.1"), None)), [line]);
     // `talosctl upgrade-k8s` takes none of them down.
     assert_eq!(status(QUORUM, &before(None, Some("1.36.0"))), Status::Skip);

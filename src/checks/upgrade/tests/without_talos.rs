@@ -54,7 +54,7 @@ fn machines_can_be_drained_if_kubernetes_says_so() {
     for id in ["upgrade.drain", "upgrade.room", "upgrade.volumes", "upgrade.quorum"] {
         assert_eq!((wrong(id, &snapshot), status(id, &snapshot)), (vec![], Status::Pass), "{id}");
     }
-    assert_eq!(lines("upgrade.quorum", &snapshot), ["no last API server and no last endpoint of DNS is on w-1"]);
+    assert_eq!(lines("upgrade.quorum", &snapshot), ["neither the last API server nor the last DNS endpoint is on w-1"]);
     assert_eq!(left_out("upgrade.quorum", &snapshot), [""; 0]);
     // Whatever `--etcd-endpoints` lead to may be on the machine.
     assert!(left_out("upgrade.quorum", &cluster(drain("cp-1")))[0].starts_with("whether etcd"));
@@ -126,7 +126,7 @@ fn behind_a_balancer_one_api_server_tells_which_apis_were_requested() {
 fn command_lines_are_those_that_kubernetes_lists() {
     let id = "upgrade.flags";
     let snapshot = cluster(to_kubernetes());
-    assert_eq!(lines(id, &snapshot), ["no flag of the control plane is one that Kubernetes 1.36 refuses"]);
+    assert_eq!(lines(id, &snapshot), ["no flag of the control plane is refused by Kubernetes 1.36"]);
     assert!(left_out(id, &snapshot)[0].starts_with("the flags of the kubelets"));
     let with = |change: &dyn Fn(&mut Option<Flags>)| {
         let mut snapshot = cluster(to_kubernetes());
@@ -138,7 +138,7 @@ fn command_lines_are_those_that_kubernetes_lists() {
     assert_eq!(wrong(id, &gone), ["cp-2: fail removed-flag, for ever"]);
     // A script starts it.
     let unseen = with(&|flags| *flags = None);
-    assert_eq!(lines(id, &unseen), ["no flag that was seen of the control plane is one that Kubernetes 1.36 refuses"]);
+    assert_eq!(lines(id, &unseen), ["no visible flag of the control plane is refused by Kubernetes 1.36"]);
     assert!(left_out(id, &unseen)[0].contains("kube-apiserver-cp-2"));
     let mut none = cluster(to_kubernetes());
     none.kube().pods.iter_mut().flatten().for_each(|pod| pod.flags = None);

@@ -34,7 +34,7 @@ pub(super) fn checks(index: &Index<'_>, origins: &[Origin<'_>]) -> Markup {
     html! {
         @if !bad.is_empty() {
             section aria-labelledby="not-well" {
-                h3 id="not-well" { "Not well" }
+                h3 id="not-well" { "Not passed" }
                 @for check in &bad { (self::check(check, index, origins)) }
             }
         }

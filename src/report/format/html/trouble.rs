@@ -116,7 +116,7 @@ fn seen<'a>(origin: &Origin<'a>) -> Vec<(&'a str, Vec<&'a Target>)> {
     }
 }
 
-/// What there is to unfold: `4 steps, 14 problems, in the way of 3 checks`.
+/// What there is to unfold: `4 steps, 14 problems, blocks 3 checks`.
 fn contents(cause: &Cause, origin: &Origin<'_>, index: &Index<'_>) -> String {
     let problems = match origin {
         Origin::Recognized(those) => those.iter().map(|it| it.explains.len()).sum(),
@@ -127,7 +127,7 @@ fn contents(cause: &Cause, origin: &Origin<'_>, index: &Index<'_>) -> String {
     };
     let of_kinds = HintKind::COMMANDS.into_iter().flat_map(|kind| selected(kind, &cause.hints).0);
     let steps = of_kinds.filter(|hint| hint.command.is_some()).count();
-    let parts = [(steps, "", "step"), (problems, "", "problem"), (cause.blocked.len(), "in the way of ", "check")];
+    let parts = [(steps, "", "step"), (problems, "", "problem"), (cause.blocked.len(), "blocks ", "check")];
     let parts = parts.into_iter().filter(|(n, ..)| *n > 0).map(|(n, how, what)| format!("{how}{}", count(n, what)));
     format!("all of it: {}", joined(parts))
 }
