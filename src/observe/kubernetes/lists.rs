@@ -356,7 +356,7 @@ mod tests {
     use crate::snapshot::{BoundPod, DisruptionBudget, KubeNode, Lease, Pod, PodEvent, SigningRequest};
 
     fn try_as<T: Kept>(bytes: &[u8]) {
-        // Objects outside a list are more likely to be found by the fuzzer.
+        // The fuzzer finds single objects more easily than whole lists, so it also supplies the items of a valid list.
         let _ = wire::page::<Item<T>>(bytes);
         let kind = format!(
             r#"{{"kind":"{}","apiVersion":"{}","items":["#,
