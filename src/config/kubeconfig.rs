@@ -172,7 +172,7 @@ pub(super) fn access(
     routes.to(&endpoint)?;
 
     let mut config = client(url, roots.own());
-    // As in talosctl, the certificate has to be valid for the forced endpoint's own name.
+    // The certificate has to be valid for the forced endpoint's own name, as in talosctl.
     config.tls_server_name = cluster.key("tls-server-name").text()?.filter(|_| options.k8s_endpoint.is_none());
     config.disable_compression = cluster.key("disable-compression").bool()?;
     if let Some(namespace) = context.key("namespace").text()? {

@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    /// `make omni-judge` builds the program in tools/omni-judge, which uses Omni's own verifier, and sets the variable to its path.
+    /// `make omni-judge` builds tools/omni-judge, which contains Omni's own verifier, and sets the variable to the program's path.
     #[test]
     fn the_verifier_of_omni_accepts_what_is_signed() {
         const METHOD: &str = "/machine.MachineService/Version";

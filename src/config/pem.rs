@@ -103,7 +103,7 @@ fn encode(label: &str, der: &[u8]) -> String {
 /// Returns the blocks of a text, and the problem of each broken one.
 fn blocks(text: &[u8]) -> Result<Vec<Result<Pem, String>>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "is not PEM but binary (DER?)".to_owned())?;
-    // As in Go, blank lines and headers are allowed anywhere, and a block begins and ends at the start of a line.
+    // Like Go, this allows blank lines and headers anywhere. A block begins and ends at the start of a line.
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.filter(|line| !line.contains(':') || line.starts_with(ENCRYPTED));
     let text: Zeroizing<String> = Zeroizing::new(lines.flat_map(|line| ["\n", line]).collect());

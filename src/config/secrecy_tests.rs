@@ -181,7 +181,7 @@ fn pasted() -> Vec<String> {
     ]
 }
 
-/// Returns whether `text` shows any piece of `secret`, looking at each of its lines separately.
+/// Returns whether `text` shows any eight characters of a line of `secret`.
 fn shows(text: &str, secret: &str) -> bool {
     let lines = secret.lines().filter(|line| !line.starts_with("-----"));
     lines.flat_map(|line| line.as_bytes().windows(LONGEST_FRAGMENT)).any(|piece| {

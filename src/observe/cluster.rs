@@ -18,11 +18,11 @@ use crate::model::Role;
 use crate::snapshot::{Gap, GapKind, Kubernetes, Leases, Node, Observed, Part, Pod, Readyz, RequestedApis, TalosNode};
 use crate::text::host;
 
-/// How many addresses of a control plane are tried to find its API server.
+/// Limit for the addresses of a control plane that are tried to find its API server.
 const API_ADDRESSES: usize = 3;
-/// How many control planes are connected to before discovery has named them.
+/// Limit for control planes that are connected to before discovery has named them.
 const EXPECTED: usize = 16;
-/// How many user-defined static pods are looked up.
+/// Limit for user-defined static pods that are looked up.
 const USER_PODS: usize = 100;
 
 impl Observer<'_> {

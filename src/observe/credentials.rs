@@ -156,7 +156,7 @@ fn kubernetes_access(
         options: options.overrides.clone(),
         environment: environment.clone(),
     };
-    // With `--kube-context`, the error of the first file that lacks the context, used if no other file has it.
+    // The error of the first file that lacks the `--kube-context`, used if no other file has it.
     let mut lacking = None;
     // The reason for skipping the file of the variable, used if no other source can be used.
     let mut of_variable = None;
@@ -230,7 +230,7 @@ pub(super) struct KubernetesSide {
     client: Option<(KubeClient, KubeAccess)>,
     /// Sources that seemed to belong to another cluster. A cluster that is still forming looks like that too.
     strangers: Vec<KubeAccess>,
-    /// Set once the Talos API has been asked to issue a kubeconfig.
+    /// Set once the Talos API has issued the kubeconfig in use.
     minted: bool,
     call_timeout: Duration,
     budget: Arc<Budget>,

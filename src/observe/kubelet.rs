@@ -21,7 +21,7 @@ const PORT: u16 = 10250;
 const IN_FLIGHT: usize = 64;
 /// Time limit for one handshake, connecting included.
 const WITHIN: Duration = Duration::from_secs(2);
-/// How much longer a handshake may take than the calls that run at the same time.
+/// Extra time that a handshake may take after the calls that run at the same time.
 const MOMENT: Duration = Duration::from_millis(500);
 
 /// A handshake that has begun.

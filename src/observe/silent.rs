@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::snapshot::{Gap, GapKind, Node, Observed, TalosNode};
 
-/// How long a round waits for a machine that was silent in the previous one.
+/// Time that a round waits for a machine that was silent in the previous one.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Limit for concurrent greetings of one machine. If hundreds of machines are silent, greetings wait for their turn longer than a round

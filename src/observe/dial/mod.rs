@@ -75,10 +75,10 @@ async fn open(address: SocketAddr) -> Result<TcpStream, Gap> {
     stream
 }
 
-/// How long to wait for an address to accept a connection: long enough for a lost packet to be sent again.
+/// Time limit for an address to accept a connection: long enough for a lost packet to be sent again.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(2);
 
-/// How many addresses of a name are tried: a DNS server could return thousands.
+/// Limit for the addresses of a name that are tried: a DNS server could return thousands.
 const ADDRESSES: usize = 16;
 
 /// Connects to each address of a name with several addresses and returns the outcomes. Empty for names with one address

@@ -22,9 +22,9 @@ use crate::text::sanitize::never_show;
 
 /// A token that expires within this time is replaced.
 const SOON: SignedDuration = SignedDuration::from_secs(60);
-/// How long an answer counts as recent.
+/// Time for which an answer counts as recent.
 const JUST: Duration = Duration::from_secs(2);
-/// How often a file is read again, since tokens of pods change.
+/// Time after which a file is read again, since tokens of pods change.
 const STALE: Duration = Duration::from_secs(60);
 
 /// The source of the header.

@@ -66,7 +66,7 @@ impl Answer {
 /// Size up to which any answer may be kept, and how many answers may exceed it at once.
 const SHORT: usize = 1 << 20;
 const LONG_AT_ONCE: usize = 2;
-/// How often a request to an overloaded server is retried, and the longest wait that is accepted: API servers suggest a second.
+/// Limits for retries of a request to an overloaded server, and for the wait that it asks for: API servers suggest a second.
 const AGAIN: u32 = 2;
 const LATER: Duration = Duration::from_secs(5);
 /// Minimum length of a token that cannot occur in an answer by chance.

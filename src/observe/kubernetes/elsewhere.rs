@@ -32,7 +32,7 @@ pub(super) struct Elsewhere {
 struct Everywhere {
     /// The workloads marked as critical to the cluster.
     critical: Observed<Vec<Workload>>,
-    /// How many of the listed workloads are in kube-system.
+    /// The number of listed workloads in kube-system.
     of_system: usize,
 }
 

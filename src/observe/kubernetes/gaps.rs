@@ -8,7 +8,7 @@ use super::whom::Place;
 use crate::observe::dial::cause::clean;
 use crate::snapshot::{Gap, GapKind};
 
-/// How many bytes of a refusal are examined.
+/// The number of bytes of a refusal that are examined.
 const LOOKED_AT: usize = 1200;
 
 /// Returns the first line of a foreign text, fit for a report.

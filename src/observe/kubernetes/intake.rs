@@ -6,10 +6,10 @@ use crate::snapshot::{Gap, GapKind, Observed};
 
 /// Size limit for an unsuccessful answer, of which one line is shown.
 const REFUSAL: usize = 64 << 10;
-/// How many bytes are read of an answer that is kept in part. `/metrics` of the API servers of large clusters has 30
+/// Limit for the bytes read of an answer that is kept in part. `/metrics` of the API servers of large clusters has 30
 /// MB.
 const READ: usize = 256 << 20;
-/// How many bytes of such an answer, and of one line, are kept: it has as many series as clients request different
+/// Limits for the bytes kept of such an answer, and of one line: it has as many series as clients request different
 /// deprecated APIs.
 const KEPT: usize = 256 << 10;
 const LINE: usize = 4 << 10;

@@ -201,7 +201,7 @@ impl KubeClient {
         self.transport.is_outdated()
     }
 
-    /// Begins a round. With `anew`, all connections are closed; otherwise only those without an answer.
+    /// Begins a round. With `anew`, all connections are closed; otherwise only failed ones.
     pub(crate) fn begin_round(&self, anew: bool) {
         self.transport.renew(anew);
         *self.round() = Round::default();

@@ -31,11 +31,11 @@ const MOST: u64 = 1 << 20;
 /// Bytes of its stderr that are kept, and characters that are shown.
 const COMPLAINT: usize = 2048;
 const SHOWN: usize = 200;
-/// How long to wait for the rest of its stderr after it has ended.
+/// Time to wait for the rest of its stderr after it has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// How often the lock is tried, a millisecond apart, while a plugin is being started. If the kernel cannot start the program, the process
-/// must still be able to exit.
+/// Number of attempts to take the lock, a millisecond apart, while a plugin is being started. If the kernel cannot start the program, the
+/// process must still be able to exit.
 const TRIES: u32 = 500;
 
 /// Process groups of running plugins. The lock is held while a plugin is started, until its group has been added.

@@ -23,9 +23,9 @@ use crate::text::sanitize::without_secrets;
 
 /// Size limit for a discovery document.
 const DISCOVERY: usize = 2 << 20;
-/// How many versions of a group are tried.
+/// Limit for the versions of a group that are tried.
 const VERSIONS: usize = 8;
-/// How many conditions of an object are kept, and how many characters of each text.
+/// Limits for the conditions of an object, and for the characters of each text.
 const CONDITIONS: usize = 256;
 const TEXT: usize = 256;
 

@@ -93,7 +93,7 @@ impl Caller {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AddressStatus {
-    /// With prefix length.
+    /// The address, with its prefix length.
     address: String,
     link_name: String,
     scope: String,

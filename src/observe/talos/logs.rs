@@ -15,11 +15,11 @@ use crate::snapshot::{Contact, Gap, GapKind, Observed};
 
 /// Size limit for an answer, in bytes.
 const LARGEST: usize = 256 << 10;
-/// How many lines of a log are read: the cause of a failure may be followed by many irrelevant lines.
+/// Number of lines of a log that are read: the cause of a failure may be followed by many irrelevant lines.
 const LINES_READ: i32 = 200;
-/// How many informative lines are kept in addition to the last [`LINES`].
+/// Limit for the informative lines that are kept in addition to the last [`LINES`].
 const TELLING: usize = 5;
-/// How many lines of machined's log are searched for an installer: users check soon after an upgrade.
+/// Number of lines of machined's log that are searched for an installer: users check soon after an upgrade.
 const LINES_OF_INSTALLERS: i32 = 1000;
 /// The containerd namespace of pods.
 const PODS: &str = "k8s.io";

@@ -17,7 +17,7 @@ use crate::observe::dial::stagger::staggered;
 use crate::observe::fill;
 use crate::snapshot::{Contact, EtcdStatus, Gap, GapKind, Observed, Service, TalosNode, Version, own_role};
 
-/// How long an endpoint, or an address, may be silent before the next one is tried in parallel.
+/// Time that an endpoint, or an address, may be silent before the next one is tried in parallel.
 const NEXT_ENDPOINT: Duration = Duration::from_secs(1);
 const NEXT_ADDRESS: Duration = Duration::from_secs(2);
 
@@ -53,7 +53,7 @@ struct First<'a> {
     endpoint: usize,
     address: &'a str,
     version: Version,
-    /// How long the answer took.
+    /// The time until the answer arrived.
     took: Duration,
     machine_type: Observed<Option<MachineType>>,
     nodename: Observed<Option<Nodename>>,

@@ -9,7 +9,7 @@ use crate::observe::dial::cause::{clean, innermost, of_loss};
 use crate::snapshot::{Gap, GapKind};
 use crate::text::duration::human;
 
-/// How long a signature is valid, before and after the time it was made.
+/// Time for which a signature is valid, before and after it was made.
 const ALLOWED_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
 /// Returns whether the failure arose on our side of the connection and not from a server.

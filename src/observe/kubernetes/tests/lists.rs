@@ -164,7 +164,7 @@ async fn lists_of_crumbs_are_not_read() {
     assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::TooLarge);
 }
 
-/// As large as a page of large nodes, including all the fields that are ignored.
+/// The list is as large as a page of large nodes, including all the fields that are ignored.
 #[tokio::test]
 async fn what_nobody_reads_of_an_object_may_be_much() {
     let pki = Pki::new();
