@@ -71,8 +71,7 @@ pub(crate) struct KnownEndpoint {
     pub(crate) machine_id: Option<String>,
 }
 
-/// Returns the union of all sources, sorted by name. Machines named by flags keep the role that the flags give them unless the machines
-/// report their own.
+/// Returns the union of all sources, sorted by name. A role given by a flag counts only if no other source reports one.
 pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
     let vip = virtual_ip(said);
     let mut known = Known::default();
