@@ -298,7 +298,7 @@ async fn probe(
     for address in addresses.into_iter().take(API_ADDRESSES) {
         let asked = async {
             match (client.server(address, port).await, name) {
-                // Talos puts every address of a machine into the certificate, so this concerns only other clusters.
+                // Talos puts every address of a machine into the certificate; kubeadm does not.
                 (Err(gap), Some(name)) if gap.kind == GapKind::NameNotInCertificate => {
                     Box::pin(client.server_by_name((address, port), name, gap)).await
                 }
