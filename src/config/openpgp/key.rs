@@ -1,4 +1,4 @@
-//! A transferable private key, and which part of it signs.
+//! Reads a transferable private key and selects the part of it that signs.
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use zeroize::Zeroizing;
@@ -7,14 +7,14 @@ use super::Problem;
 use super::packet::{Packet, Reader, filled};
 use super::signature::Signature;
 
-/// The algorithm: Ed25519, as it was before it had a number of its own.
+/// The algorithm number of Ed25519 from before it had its own (`EdDSA`).
 pub(super) const EDDSA: u8 = 22;
-/// Ed25519 as a curve (1.3.6.1.4.1.11591.15.1).
+/// The object identifier of the curve Ed25519 (1.3.6.1.4.1.11591.15.1).
 const ED25519: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
-/// Before a point that is not the whole of one.
+/// The prefix of a compressed point.
 const COMPRESSED: u8 = 0x40;
 
-/// Kinds of packets.
+/// Packet types.
 const SIGNATURE: u8 = 2;
 const SECRET_KEY: u8 = 5;
 const PUBLIC_KEY: u8 = 6;
@@ -23,7 +23,7 @@ const USER_ID: u8 = 13;
 const PUBLIC_SUBKEY: u8 = 14;
 const USER_ATTRIBUTE: u8 = 17;
 
-/// Kinds of signatures.
+/// Signature types.
 const USER_CERTIFIED: std::ops::RangeInclusive<u8> = 0x10..=0x13;
 const SUBKEY_BOUND: u8 = 0x18;
 const KEY_REVOKED: u8 = 0x20;
@@ -36,11 +36,11 @@ pub(super) struct Key {
     pub(super) fingerprint: [u8; 20],
     /// Unix seconds.
     pub(super) created: u32,
-    /// As it is hashed.
+    /// The public key in the form that is hashed.
     framed: Vec<u8>,
 }
 
-/// Which of a key's parts signs, and until when, in Unix seconds.
+/// The part of a key that signs, and the time until which it does, in Unix seconds.
 pub(super) struct Signer {
     pub(super) primary: [u8; 20],
     pub(super) key: Key,
@@ -49,7 +49,7 @@ pub(super) struct Signer {
 }
 
 impl Key {
-    /// The body of the packet of a secret key.
+    /// Reads the body of a secret key packet.
     fn read(body: &[u8]) -> Result<Self, Problem> {
         let mut reader = Reader(body);
         if reader.u8()? != 4 {
@@ -85,7 +85,7 @@ impl Key {
         Ok(Self { point, secret, fingerprint, created, framed })
     }
 
-    /// When it ends by the word of a signature about it.
+    /// Returns when the key expires according to a signature about it.
     fn ends(&self, by: &Signature<'_>) -> Option<u64> {
         let after = |begin: u32, lasts: Option<u32>| lasts.map(|lasts| u64::from(begin) + u64::from(lasts));
         [after(self.created, by.key_lasts), after(by.created, by.lasts)].into_iter().flatten().min()
@@ -97,7 +97,7 @@ fn framed(public: &[u8]) -> Result<Vec<u8>, Problem> {
     Ok([&[0x99][..], &length.to_be_bytes(), public].concat())
 }
 
-/// What a signature is about: the last of these before it.
+/// The part that a signature is about: the last of these before it.
 #[derive(Clone, Copy)]
 enum Part<'a> {
     Primary,
@@ -106,20 +106,20 @@ enum Part<'a> {
     Other,
 }
 
-/// Of two signatures of one kind, the later one counts.
+/// Returns the signature that counts: one of the primary user first, then the later one.
 fn later<'a>(known: Option<Signature<'a>>, new: Signature<'a>) -> Signature<'a> {
     let rank = |it: &Signature<'_>| (it.is_of_primary_user, it.created);
     known.filter(|known| rank(known) > rank(&new)).unwrap_or(new)
 }
 
 struct Subkey<'a> {
-    /// `None`: most are for encryption, and one that we cannot read does not sign.
+    /// `None` if the key cannot be read and so cannot sign. Most subkeys are for encryption.
     key: Option<Key>,
     bound: Option<Signature<'a>>,
     is_revoked: bool,
 }
 
-/// The key of the packets: what its own signatures say of it decides which part signs, as where it will be verified. `now`: Unix seconds.
+/// Selects the part that signs. The key's own signatures decide this, as they do for the verifier. `now` is in Unix seconds.
 pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
     let mut reader = Reader(packets);
     let first = reader.packet()?;
@@ -159,7 +159,7 @@ pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
     let signs = |subkey: &Subkey<'_>| {
         subkey.key.is_some() && !subkey.is_revoked && subkey.bound.as_ref().is_some_and(|it| it.may_sign)
     };
-    // A subkey goes before the primary key as long as it counts.
+    // A subkey takes precedence over the primary key while it is valid.
     subkeys.retain(|subkey| signs(subkey) && !(is_allowed && is_over(subkey)));
     let newest = subkeys.into_iter().max_by_key(|it| (!is_over(it), it.bound.as_ref().map(|bound| bound.created)));
     let (fingerprint, created) = (primary.fingerprint, primary.created);
@@ -174,7 +174,7 @@ pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
     }
 }
 
-/// Takes in a signature that the primary key has made; those of others say nothing.
+/// Applies a signature made by the primary key; signatures of other keys are ignored.
 fn take_in<'a>(
     primary: &Key,
     part: Part<'a>,

@@ -1,4 +1,4 @@
-//! Keys that the simulator makes, spoilt in every way, and what the real gpg says of our signatures.
+//! Keys made by the simulator and corrupted in every way, and signatures verified by the real gpg.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::*;
 const CREATED: u32 = 1_800_000_000;
 const YEAR: u32 = 365 * 24 * 60 * 60;
 
-/// As a private key, with no checksum: one that is not right would hide all that comes after it.
+/// Armors packets as a private key, without a checksum: a wrong checksum would hide every later error.
 pub(in crate::config) fn armored(packets: &[u8]) -> String {
     let body = STANDARD.encode(packets);
     format!("-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{body}\n-----END PGP PRIVATE KEY BLOCK-----\n")
@@ -48,7 +48,7 @@ fn a_key_tells_its_name_and_its_end() {
 
 #[test]
 fn numbers_with_zeros_in_front_are_signatures_too() {
-    // One in 128 signatures has a number that is a byte shorter.
+    // In one of 128 signatures, a number is one byte shorter.
     let key = made(None);
     let read = read_key(&key.armored()).unwrap();
     for number in 0..400_u32 {
@@ -121,7 +121,7 @@ fn what_its_owner_has_not_signed_says_nothing() {
     for at in signed + 2..packets.len() {
         let mut spoilt = packets.clone();
         spoilt[at] ^= 1;
-        // Its issuer, and the first bytes of its hash, are not signed.
+        // The issuer and the first bytes of the hash are not signed.
         let Ok(read) = read_key(&armored(&spoilt)) else { continue };
         assert_eq!(read.ends, Some(end), "byte {at}");
     }
@@ -138,7 +138,7 @@ fn debug_keeps_the_key() {
     assert!(key.packets().windows(4).all(|bytes| !shown.contains(&format!("{bytes:?}").replace(['[', ']'], ""))));
 }
 
-/// What gpg says of a detached signature, in a home of its own.
+/// Runs gpg in a separate home directory.
 fn gpg(home: &Path, arguments: &[&str], input: &[u8]) -> std::io::Result<std::process::Output> {
     let mut command = Command::new("gpg");
     command.env("GNUPGHOME", home).args(["--batch", "--no-autostart", "--no-tty"]).args(arguments);
