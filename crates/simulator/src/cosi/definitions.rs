@@ -93,7 +93,7 @@ impl Type {
     }
 
     /// The aliases that are shown, and all aliases that are accepted: the singular, the capital letters of the name (also with an `s`), and
-    /// ever longer parts of the dotted name.
+    /// ever longer prefixes of the dotted name.
     fn all_aliases(&self) -> (Vec<String>, Vec<String>) {
         let mut shown: Vec<_> = self.aliases.iter().map(|&alias| alias.to_owned()).collect();
         let mut all = Vec::new();
