@@ -2,7 +2,7 @@
 //!
 //! - `conduct` derives a port's behavior from the world, and `ports` applies it immediately.
 //! - `connection` handles a connection; `line` makes it slow or silent, `tls` provides its certificates, `anybody` accepts any
-//! client's certificate, and `mangle` corrupts answers.
+//!   client's certificate, and `mangle` corrupts answers.
 //! - `balancer` forwards connections to the API servers.
 //!
 //! Like a real network, this one has connections that are refused, reset, silent or never established, and it takes time. Unlike in a real
