@@ -26,7 +26,7 @@
 //! | [`timeline`], [`scenario`] | later changes, and files that describe them |
 //! | `control` | the same over HTTP, to test other programs |
 //!
-//! Modules may only use those above them; `tests/floors.rs` checks this.
+//! Each module may only use those above it; `tests/floors.rs` checks this.
 
 mod address;
 mod control;
