@@ -147,7 +147,7 @@ async fn without_time_and_on_workers_there_is_none() {
     let answer = client.health_check(HealthCheckRequest { wait_timeout: None, cluster_info }).await;
     assert_eq!(failed(answer).0, Code::Unknown);
 
-    // With `nodes`, failures are messages.
+    // Calls with `nodes` report failures as messages.
     let mut stream =
         client.health_check(to(HealthCheckRequest::default(), &[("nodes", "worker-1")])).await.unwrap().into_inner();
     let metadata = stream.message().await.unwrap().unwrap().metadata.unwrap();

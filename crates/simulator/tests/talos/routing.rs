@@ -178,7 +178,7 @@ async fn silent_machines_hold_a_call_until_its_deadline() {
     });
     let mut client = admin(&simulator, "cp-1").await;
     let expired = (Code::DeadlineExceeded, "context deadline exceeded".to_owned());
-    // With `nodes`, the answers of the other machines are lost, too.
+    // The answers of the other machines are lost, too, if the call uses `nodes`.
     for metadata in [vec![("node", "cp-2")], vec![("node", "cp-3")], vec![("nodes", "cp-1"), ("nodes", "cp-3")]] {
         let mut request = to(Empty {}, &metadata);
         request.metadata_mut().insert("grpc-timeout", "300m".parse().unwrap());
