@@ -60,7 +60,7 @@ pub(crate) struct Case {
     pub(crate) shapes: Vec<&'static Shape>,
     pub(crate) faults: Vec<Planted>,
     pub(crate) choices: Vec<&'static Choice>,
-    /// Seed for the machines' names and the order of their addresses; 0 means `cp-1` …, `worker-1` … in order.
+    /// Seed for the machines' names and the order of their addresses; with 0, they are `cp-1` …, `worker-1` … in order.
     pub(crate) shuffle: u64,
 }
 

@@ -138,7 +138,7 @@ impl Plan {
         self.arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
     }
 
-    /// The simulator's part of the file. `{NAME}` in it stands for the address of that machine.
+    /// The simulator's part of the file. It contains `{NAME}` in place of that machine's address.
     pub(crate) fn scenario(&self, title: &str) -> String {
         let mut text = format!("title = {}\n\n[cluster]\n", inline(&title.into()));
         table(&mut text, &self.cluster);

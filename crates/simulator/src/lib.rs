@@ -22,7 +22,7 @@
 //! | [`world`] | the facts about the cluster, a healthy cluster, and its faults |
 //! | `state` | the world of a running cluster, the calls that it received, and subscribers to its changes |
 //! | `net` | listeners, TLS, transport faults, delay |
-//! | `talos`, `kubernetes`, `etcd` | answers to calls, derived from nothing but the world |
+//! | `talos`, `kubernetes`, `etcd` | answers to calls, derived from the world alone |
 //! | [`timeline`], [`scenario`] | later changes, and files that describe them |
 //! | `control` | the same over HTTP, to test other programs |
 //!

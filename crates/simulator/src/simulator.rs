@@ -205,7 +205,7 @@ impl Drop for Simulator {
     }
 }
 
-/// A handler that treats every request as one without credentials, and returns nothing but 401.
+/// A handler that answers 401 without content, because requests without credentials get nothing.
 fn nothing() -> Handler {
     Arc::new(|_| empty(StatusCode::UNAUTHORIZED))
 }

@@ -38,7 +38,7 @@ impl Rights {
     }
 }
 
-/// Whether a member's status may be read with this call.
+/// Checks that a call may read a member's status.
 pub(super) fn of_status(cluster: &EtcdCluster, member: &Member, metadata: &MetadataMap) -> Result<(), Status> {
     match member.confides() {
         Confides::InAll => Ok(()),
@@ -47,7 +47,7 @@ pub(super) fn of_status(cluster: &EtcdCluster, member: &Member, metadata: &Metad
     }
 }
 
-/// Whether a member's lists of members and alarms may be read with this call.
+/// Checks that a call may read a member's lists of members and alarms.
 pub(super) fn of_lists(cluster: &EtcdCluster, member: &Member, metadata: &MetadataMap) -> Result<(), Status> {
     match member.confides() {
         Confides::InAll | Confides::StatusInRoot => Ok(()),

@@ -1,4 +1,4 @@
-//! Changes of a running world: immediately, at a time, or upon a call.
+//! Changes of a running world: immediately, at a time, or when a call arrives.
 
 mod change;
 mod check;

@@ -41,7 +41,7 @@ impl Kubernetes {
     }
 }
 
-/// A user, as Kubernetes sees it.
+/// A user of the Kubernetes API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// `system:serviceaccount:kube-system:cluster-health`

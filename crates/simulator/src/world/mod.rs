@@ -58,7 +58,7 @@ pub struct World {
     pub virtual_ip: Option<IpAddr>,
     /// Omni in front of the machines; `None`: clients connect to the machines directly.
     pub omni: Option<Omni>,
-    /// The machine whose own API server kubeconfigs contain; `None`: they contain the Kubernetes endpoint.
+    /// The machine whose API server is the server in kubeconfigs; `None`: they contain the Kubernetes endpoint.
     pub kubeconfig_server: Option<IpAddr>,
     /// Calls that misbehave. If several entries match a call, the one with the longest name applies.
     pub call_faults: Vec<CallFault>,

@@ -4,7 +4,7 @@ use hyper::client::conn::http1;
 
 use super::*;
 
-/// The received part of a body and its end. `TooMuch` stands for a body that exceeded the limit.
+/// The received part of a body and its end; `TooMuch` if the body exceeded the limit.
 #[derive(Debug, PartialEq, Eq)]
 enum Arrived {
     Whole(Vec<u8>),

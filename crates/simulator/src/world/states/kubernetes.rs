@@ -41,7 +41,8 @@ pub(super) fn overlays(world: &World) -> BTreeMap<Subject, Overlay> {
         let is_object = |subject: &Subject| matches!(subject, Subject::Object(..));
         world.states.overlays.iter().filter(|(subject, _)| is_object(subject)).map(owned).collect()
     };
-    // A change only becomes visible after this time. Without writes, it does not become visible at all.
+    // Kubernetes has noticed that renewals are missing, so this has already lasted for a while. As long as nothing can
+    // be written, it notices nothing.
     let seconds = if world.can_write() { UNNOTICED } else { 0 };
     for lease in all(world, LEASES).filter(|lease| !renewed(world, lease)) {
         let metadata = &lease["metadata"];
