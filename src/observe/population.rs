@@ -287,11 +287,12 @@ fn same(known: &Candidate, new: &Candidate, vip: Option<&str>) -> bool {
 }
 
 fn merge(known: &mut Candidate, new: Candidate) {
-    if let Some(role) = new.role {
-        let told_by_machine = new.role_told && !new.sources.flags;
-        if (told_by_machine || known.role.is_none()) && role != Role::Unknown {
-            known.role = Some(role);
-        }
+    // Machines overrule flags. A flag makes a control plane of an unlabeled Node, but not a worker of a labeled one: that would leave out
+    // checks.
+    let adds_checks = new.role == Some(Role::ControlPlane) && !known.role_told;
+    let is_better = known.role.is_none() || (new.role_told && (!new.sources.flags || adds_checks));
+    if let Some(role) = new.role.filter(|role| is_better && *role != Role::Unknown) {
+        known.role = Some(role);
     }
     known.name = known.name.take().or(new.name);
     known.hostname = known.hostname.take().or(new.hostname);
@@ -478,6 +479,20 @@ mod tests {
         assert!(all[0].role_told);
         assert!(!population(&Said { kube_nodes: &nodes, ..Said::default() })[0].role_told, "a label is a guess");
         assert!(all[0].sources.discovery && all[0].sources.kubernetes);
+    }
+
+    #[test]
+    fn a_flag_makes_a_control_plane_of_a_node_without_the_label_and_no_worker_of_one_that_has_it() {
+        let label = |label| [KubeNode { control_plane_label: label, ..kube_node("cp-1", "10.0.0.1") }];
+        let (named, none) = (["cp-1".to_owned()], []);
+        let role = |labeled, flags: (&[String], &[String]), members: &[Member]| {
+            let said = Said { control_plane_flags: flags.0, worker_flags: flags.1, members, ..Said::default() };
+            population(&Said { kube_nodes: &label(labeled), ..said })[0].role
+        };
+        assert_eq!(role(false, (&named, &none), &[]), Some(Role::ControlPlane));
+        assert_eq!(role(true, (&none, &named), &[]), Some(Role::ControlPlane));
+        let worker = member("cp-1", &["10.0.0.1"], Role::Worker);
+        assert_eq!(role(false, (&named, &none), &[worker]), Some(Role::Worker), "the machine's own report");
     }
 
     #[test]
