@@ -199,8 +199,7 @@ fn missing_port(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Option<Hin
     })
 }
 
-/// Adds the failing API servers behind the endpoint as places of the problem, or reports that all of them are ready and only the endpoint
-/// fails.
+/// Attributes the problem to the machines of the API servers. If all servers are ready, only the endpoint in front of them fails.
 fn with_what_is_behind(cluster: &Assessment<'_>, kubernetes: &Kubernetes, problem: Problem) -> Problem {
     if problem.severity != Severity::Fail {
         return problem;
