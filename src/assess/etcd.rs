@@ -357,7 +357,7 @@ pub(crate) fn could_be(member: &EtcdMember, node: &Node) -> bool {
         || member.hosts().iter().any(|host| *host == node.address || node.addresses.contains(host))
 }
 
-/// The quorum, as far as it is known in this round.
+/// The quorum, to the extent that it is known in this round.
 pub(crate) struct Quorum {
     /// Number of voters.
     pub(crate) voters: usize,

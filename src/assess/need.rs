@@ -16,7 +16,7 @@ pub(crate) struct Place<'a, 'p> {
     pub(crate) pods: Vec<&'p Pod>,
     /// The reason why a pod may be missing here; `None` if it may not.
     pub(crate) excuse: Option<Excuse>,
-    /// Whether the DaemonSet no longer selects this node; Kubernetes lets its pods keep running.
+    /// Whether the DaemonSet does not want a pod on this node. Kubernetes lets existing pods keep running.
     pub(crate) is_surplus: bool,
 }
 
@@ -66,7 +66,7 @@ impl<'a> Assessment<'a> {
             by_node.entry(pod.node.as_deref().unwrap_or_default()).or_default().push(pod);
         }
         let missing = set.missing();
-        // The pods of the namespace were not read, so the places of the existing ones are unknown.
+        // The pods of the namespace were not read, so the nodes of the existing ones are unknown.
         let is_unlisted =
             pods.is_empty() && set.available > 0 && !self.all_pods().any(|pod| pod.namespace == set.namespace);
         let wanted = if is_unlisted { None } else { self.wanting(set) };
@@ -89,8 +89,8 @@ impl<'a> Assessment<'a> {
                 others.push(place);
             }
         }
-        // Unknown is which of the other machines should have a pod, so every one of them has to be excused. Their number is limited to the
-        // number of missing pods.
+        // The other machines that should have a pod are unknown, so every one of them has to be excused. At most as many pods can be
+        // missing there as the DaemonSet lacks.
         let unplaced = missing.saturating_sub(places.iter().filter(|place| !place.is_surplus).count());
         let elsewhere = set.replicas().saturating_sub(pods.len());
         if unplaced <= others.len().min(elsewhere) && others.iter().all(|place| place.excuse.is_some()) {

@@ -27,7 +27,7 @@ pub(crate) enum Why {
     NotReady,
     /// No list has its pod.
     PodGone,
-    /// The pod has not been ready for a while.
+    /// The pod has been unready for a while.
     PodUnready,
     /// The pod is being deleted and is no longer ready.
     PodDeleted,

@@ -226,7 +226,7 @@ mod tests {
         assert!(said.contains(&"etcd.tolerance cluster no-tolerance fail".to_owned()), "{said:?}");
     }
 
-    /// With five control planes of which one is off, etcd can lose one more.
+    /// If one of five control planes is off, etcd can lose one more.
     #[test]
     fn one_control_plane_of_five_may_be_off() {
         let mut snapshot = fixture::Shape { control_planes: 5, ..fixture::Shape::default() }.world();

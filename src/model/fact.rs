@@ -71,7 +71,7 @@ facts! {
     Services: "ServiceList", Talos("os:reader");
     TimeStatus: "TimeStatuses, AdjtimeStatuses", Talos("os:reader");
     NetworkStatus: "NetworkStatuses", Talos("os:reader");
-    /// `AddressStatuses`, plus `LinkStatuses` if a machine has only one address.
+    /// `AddressStatuses`, plus `LinkStatuses` if an address stands alone (/32 or /128), outside of any network of its link.
     Addresses: "AddressStatuses, LinkStatuses", Talos("os:reader");
     KubePrism: "KubePrismStatuses", Talos("os:reader");
     KubeSpan: "KubeSpanPeerStatuses (of control planes)", Talos("os:reader");
@@ -119,7 +119,7 @@ facts! {
     CsiNodes: "csinodes (while pods wait for volumes)", Kubernetes(Resource("storage.k8s.io", "csinodes"));
     /// Volumes and the nodes they are attached to. Read while several pods of a node wait for volumes.
     AttachedVolumes: "volumeattachments (while pods wait for volumes)", Kubernetes(Resource("storage.k8s.io", "volumeattachments"));
-    /// Events about sandboxes that could not be created. If a pod has been waiting for long, also other pod events.
+    /// Events about sandboxes that could not be created. If a pod has been waiting for a long time, also other pod events.
     PodEvents: "events (of pods)", Kubernetes(Resource("", "events"));
     /// Pods in all namespaces that are bound to a node and have not finished.
     BoundPods: "pods (all namespaces)", Kubernetes(Resource("", "pods"));

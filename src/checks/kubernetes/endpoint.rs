@@ -217,7 +217,7 @@ fn with_what_is_behind(cluster: &Assessment<'_>, kubernetes: &Kubernetes, proble
     problem.on(behind(cluster))
 }
 
-/// Returns the machines that run the API servers. If no machine's role is known, the endpoints of Talos are assumed to be control planes.
+/// Returns the machines that run the API servers. If no control plane is known, the endpoints of Talos are assumed to be control planes.
 fn behind<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a str> {
     let control_planes: Vec<&str> = cluster.control_planes().map(|node| node.name.as_str()).collect();
     if !control_planes.is_empty() {

@@ -220,7 +220,7 @@ fn odd_registration(
     Some(problem)
 }
 
-/// Describes InternalIPs that are not among the addresses reported by Talos and at which the machine did not answer. With address
+/// Describes InternalIP addresses that are not among the addresses reported by Talos and at which the machine did not answer. With address
 /// translation, it does answer at such an address.
 fn foreign_address(node: &Node, object: &KubeNode, holders: &Holders<'_>) -> Option<String> {
     let contact = contact(node)?;

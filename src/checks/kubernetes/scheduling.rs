@@ -62,8 +62,8 @@ const TAINT_GOES: Duration = Duration::from_secs(30);
 /// `node.cilium.io/agent-not-ready`.
 const AGENT_NOT_READY: &str = "/agent-not-ready";
 
-/// Returns true for temporary taints: a node has them until some agent on it has started, or until the component that gave up the node
-/// removes them.
+/// Returns true for temporary taints: a node has them until some agent on it has started, or until the decision to give up the node is
+/// reverted.
 pub(in crate::checks) fn is_to_pass(key: &str) -> bool {
     key.ends_with(AGENT_NOT_READY)
         || matches!(key, UNINITIALIZED | OUT_OF_SERVICE | AUTOSCALER_TAINT | "karpenter.sh/disrupted")
@@ -289,7 +289,7 @@ fn removal(node: &Node, object: &KubeNode) -> Option<Problem> {
         _ if node.role == Role::ControlPlane && object.is_leaving() => {
             "being removed, but still checked: it is or may be an etcd member".to_owned()
         }
-        // The removal is overdue, and the node may remain for long.
+        // The removal is overdue, and the node may remain for a long time.
         age if !object.is_leaving() && says_ready(object) => {
             format!("being removed for {}, but still there", human(age))
         }

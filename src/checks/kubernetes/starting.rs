@@ -125,7 +125,7 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Lists pods that have been waiting for long without any rule attributing it to the cluster, by what they wait for.
+/// Lists pods that have been waiting for a long time, for reasons that no rule attributes to the cluster, by what they wait for.
 fn left_out(cluster: &Assessment<'_>, pods: &[StartingPod], verdict: &Verdict) -> Vec<String> {
     let reported: HashSet<(&str, Reason)> =
         verdict.problems().map(|(target, problem)| (target.name.as_str(), problem.reason)).collect();
@@ -245,7 +245,8 @@ fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Pro
     let fails = if pod.overtaken_by.is_some() { Severity::Warn } else { Severity::Fail };
     let events = match listed(cluster, |kubernetes| &kubernetes.pod_events, EVENTS) {
         Ok(events) => events,
-        // A pod waiting for a volume or a large image looks the same for minutes. A pod that needs neither has been waiting for too long.
+        // A pod may wait for minutes for a volume or a large image, which looks the same. A pod that needs neither has been waiting for too
+        // long.
         Err(_) if pod.overtaken_by.is_some() || !pod.has_own_volumes && is_stuck(pod) => {
             return Some((of(fails, &pod.says), pod));
         }

@@ -134,7 +134,7 @@ fn is_known_by_class_alone(cluster: &Assessment<'_>, workload: &Workload) -> boo
         && !cluster.list(|kubernetes| &kubernetes.plugin_namespaces).is_some_and(is_of_system)
 }
 
-/// Turns a failure into a warning if some pods are available. Agents are often installed with the system's priority classes, so a single
+/// Turns a problem into a warning if some pods are available. Agents are often installed with the system's priority classes, so a single
 /// pod that does not work is only a warning.
 fn softened(outcome: Outcome, workload: &Workload) -> Outcome {
     match outcome {

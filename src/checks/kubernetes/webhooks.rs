@@ -333,7 +333,7 @@ fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
 }
 
 /// Returns true if every working pod behind the webhook is evicted and matched by the webhook itself. A webhook without any working pod is
-/// reported by `k8s.webhooks`, as far as that check has its pods.
+/// reported by `k8s.webhooks`, if that check reads its pods.
 fn all_go(cluster: &Assessment<'_>, hook: &Webhook, namespace: &str, evicted: &[&BoundPod]) -> bool {
     let is_asked_about = |pod: &&&BoundPod| {
         let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();

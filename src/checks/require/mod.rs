@@ -336,7 +336,7 @@ fn condition(object: &RequiredObject, kind: &str, status: &str, now: Option<Time
     own().map(of_one).max().unwrap_or_else(|| absent(object, &format!("condition {kind}"), now))
 }
 
-/// Returns a result if the condition belongs to an earlier generation of the object, by its own observedGeneration or otherwise the
+/// Returns a result if the condition belongs to an earlier generation of the object, by its own `observedGeneration` or otherwise the
 /// status's.
 fn outdated(object: &RequiredObject, condition: &ObjectCondition) -> Option<Held> {
     let Some(observed) = &condition.observed_generation else { return unobserved(object) };

@@ -153,8 +153,7 @@ fn unknown(node: &Node, status: TimeStatus, why: &str) -> Outcome {
         return Outcome::problem(not_corrected(node));
     }
     match &node.talos.adjtime {
-        // Other failures mean that the version or the role does not permit the query, or that the clock is the host's, which does not
-        // change.
+        // All other cases last: the version or the role does not provide the offset, or the clock is the host's.
         Err(gap) if !matches!(gap.kind, GapKind::Unsupported | GapKind::Forbidden) => {
             Outcome::problem(gaps::talos(gap, "how far the clock is off"))
         }

@@ -138,7 +138,8 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
 
 /// Severity of an unusable endpoint if no other endpoint forwards. Observations of the cluster are failures: no configuration, a refusal, a
 /// reset, a timeout after connecting. An obstacle that may be in this runner's network is a failure only if some other part of the cluster
-/// answered in the same round. A foreign certificate, or one that is refused, is left to the check of credentials.
+/// answered in the same round. A foreign certificate and a refused client certificate are errors, because the credentials may be those of
+/// another cluster.
 fn severity_of_last(cluster: &Assessment<'_>, kind: GapKind) -> Severity {
     use GapKind::{Broken, ConnectionRefused, Maintenance, NodeUnreachable, ServerError, TimedOut, UnknownCa};
     let is_failure = match kind {

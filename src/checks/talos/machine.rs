@@ -93,7 +93,7 @@ fn network(cluster: &Assessment<'_>) -> Verdict {
     })
 }
 
-/// Machines by their single addresses, with the link that has the address.
+/// Machines by their stand-alone addresses (/32 or /128), with the link that has each.
 type Holders<'a> = HashMap<&'a str, Vec<(&'a Node, &'a LinkAddress)>>;
 
 /// Holders among all machines that answer, whether or not they are judged.

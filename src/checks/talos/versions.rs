@@ -32,7 +32,7 @@ were left out, were not rebooted, or rolled back to the previous version because
 type Numbers = (u32, u32, u32);
 
 fn versions(cluster: &Assessment<'_>) -> Verdict {
-    // By number, then by tag: two pre-releases of one version are different versions.
+    // Sorted by number, then by tag: two pre-releases of one version are different versions.
     let mut names = Versions::new();
     let mut verdict = each_node(cluster, |node, verdict| {
         let target = node.target();

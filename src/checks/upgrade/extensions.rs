@@ -42,7 +42,7 @@ const NO_EXTENSIONS: [&str; 2] = ["schematic", "modules.dep"];
 
 const EXPECTED: &str = "an image with the extensions that the machine has";
 
-/// How an installer image identifies its schematic.
+/// The schematic of an installer image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Installer<'a> {
     /// The schematic that each machine already runs.

@@ -96,7 +96,7 @@ fn unless_by_design(by_design: bool, problem: Problem) -> Outcome {
 }
 
 fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
-    // With `--etcd-endpoints`, no member is on any of the machines.
+    // No member runs on the machines if `--etcd-endpoints` is given.
     if node.role == Role::Worker || cluster.etcd.is_external || !cluster.asks_talos() {
         return None;
     }

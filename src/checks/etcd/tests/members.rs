@@ -278,7 +278,7 @@ fn a_member_without_a_status_is_told_of_once() {
     }
 }
 
-/// With `--etcd-endpoints`, a voter without an endpoint is not observed by any other means: it may be full or stuck.
+/// A voter without an endpoint in `--etcd-endpoints` is not observed by any other means: it may be full or stuck.
 #[test]
 fn a_voter_that_no_endpoint_is_goes_unseen_however_many_there_are() {
     for voters in [2, 5] {

@@ -1,4 +1,4 @@
-//! Which answers count toward a quorum, and the findings about members without one.
+//! Answers that count toward a quorum, and the findings about members without one.
 
 use std::time::Duration;
 

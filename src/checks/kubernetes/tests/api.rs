@@ -318,7 +318,7 @@ fn a_certificate_is_looked_at_itself() {
     }
 }
 
-/// The checks that Talos can answer, once Kubernetes is known not to answer.
+/// The checks that depend on Talos, and are blocked if it is not accessible.
 const BY_TALOS: [&str; 6] = [
     "k8s.api.identity",
     "k8s.controlplane.apiserver",

@@ -48,7 +48,7 @@ fn crash_looping_is_told_from_a_single_crash() {
     };
     assert_eq!(trouble(waiting("CrashLoopBackOff")).0, crashing);
     assert_eq!(trouble(waiting("ImagePullBackOff")).0, not_ready);
-    // A scheduler that was restarted twice at boot and is frozen now.
+    // A scheduler that crashed at boot, was restarted twice and is frozen now.
     let crashed = |finished| pod_of(vec![ContainerState { finished, ..container(false, Some(1), 2, true) }]);
     for (finished, expected) in [(Some(ago(600)), crashing), (Some(ago(601)), not_ready), (None, not_ready)] {
         assert_eq!(trouble(crashed(finished)).0, expected, "{finished:?}");

@@ -210,7 +210,7 @@ fn a_daemon_set_has_to_want_every_machine() {
         said(&gone, PROXY),
         ["cp-1", "cp-2", "cp-3", "w-1"].map(|name| format!("fail daemonset-incomplete {name}"))
     );
-    // The places of the pods are unknown.
+    // The nodes of the pods are unknown.
     one.kube().pods = no(GapKind::TimedOut);
     assert_eq!(said(&one, PROXY), ["error timed-out kube-system/kube-proxy < k8s.controlplane.apiserver"]);
     // A guest does not need a pod, and neither does a machine that is being removed.

@@ -372,7 +372,7 @@ fn dns_that_has_nowhere_to_run_waits_for_nodes() {
     assert_eq!(on(&names, false), [waits]);
 }
 
-/// It is unknown whether the nodes with DNS pods are still alive.
+/// The nodes with DNS pods may no longer be alive.
 #[test]
 fn endpoints_of_dns_take_leases_to_count() {
     let blind = with(|snapshot| snapshot.kube().node_leases = no(GapKind::TimedOut));

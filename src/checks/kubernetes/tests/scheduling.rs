@@ -62,7 +62,7 @@ fn some_node_has_to_take_workloads() {
         ("node.cilium.io/agent-not-ready", "fail"),
         // The taint was not removed after the node came back.
         ("node.kubernetes.io/out-of-service", "fail"),
-        // It is unknown which pods tolerate the taint.
+        // The pods that tolerate the taint are unknown.
         ("example.com/gpu", "warn"),
     ] {
         let mut snapshot = Shape::default().world();

@@ -329,7 +329,7 @@ fn every_list_is_needed() {
     ] {
         assert_eq!(said(&with(lose), SYSTEM), ["error timed-out cluster"]);
     }
-    // With access only to kube-system, its workloads are judged, and the rest is reported as missing.
+    // If only kube-system is accessible, its workloads are judged, and the rest is reported as missing.
     let narrow = |snapshot: &mut Snapshot| snapshot.kube().plugin_namespaces = no(GapKind::Forbidden);
     assert_eq!(said(&with(narrow), SYSTEM), ["error forbidden cluster !"]);
     let worse = with(|snapshot| {

@@ -93,7 +93,7 @@ fn without_talos_a_component_that_leads_elsewhere_may_be_switched_off_here() {
     assert!(is_missed(&|snapshot| {
         snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-apiserver-cp-2");
     }));
-    // With Talos the state is known, and every control plane has an API server.
+    // Talos makes the state known, and every control plane has an API server.
     let mut known = healthy();
     known.talos_of("cp-2").static_pod_statuses.as_mut().unwrap().retain(|pod| pod.name != "kube-scheduler-cp-2");
     assert_eq!(said(&known, id), ["fail component-missing cp-2"]);
@@ -180,7 +180,7 @@ fn without_talos_static_pods_are_judged_on_every_node() {
     let mut lacking = snapshot.clone();
     lacking.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-proxy-w-2");
     assert_eq!(said(&lacking, running), ["warn static-pod-missing kube-proxy-w-2"]);
-    // The same applies if no control plane is a Node.
+    // Workers' mirror pods are also judged if no control plane is a Node.
     for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| pod.name == "kube-proxy-w-1") {
         pod.state = crashing("kube-proxy");
     }

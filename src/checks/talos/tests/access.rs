@@ -51,7 +51,7 @@ fn certificates_last_to_the_second() {
         snapshot.asked.deadline = Some(now() + deadline);
         assert_eq!(status("talos.credentials", &snapshot), expected);
     }
-    // With a certificate that every peer rejects, no answers can be expected.
+    // If every peer rejects the certificate, no answers can be expected.
     let silent = |mut snapshot: Snapshot| {
         for node in &mut snapshot.nodes {
             node.talos = TalosNode::unasked(&Gap::not_asked()).into();

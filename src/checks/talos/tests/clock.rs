@@ -287,7 +287,7 @@ fn a_lease_of_thirty_seconds_is_not_old() {
     assert!(again(31).is_some());
 }
 
-/// In that case the time server or the API server's clock may be wrong instead.
+/// If the kernel considers the clock correct, its time server or the API server's clock may be wrong instead.
 #[test]
 fn a_clock_that_its_kernel_vouches_for_may_be_right() {
     let hinted = |milliseconds| {

@@ -231,7 +231,7 @@ fn a_webhook_for_evictions_whose_pods_do_not_serve_blocks() {
     }
 }
 
-/// It is then unknown whether every backend of the webhook is evicted.
+/// Without the endpoints it is unknown whether every backend of the webhook is evicted.
 #[test]
 fn a_webhook_for_pods_whose_endpoints_are_not_told_is_unknown() {
     let mut snapshot = world();

@@ -116,7 +116,7 @@ fn the_last_api_server_and_the_last_dns_endpoint_stay() {
     assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers"]);
 }
 
-/// The endpoint is reported as ready although its pod has not been ready for long.
+/// The endpoint is still reported as ready although its pod has been unready for a long time.
 #[test]
 fn a_dns_endpoint_works_as_its_pod_does() {
     let mut snapshot = before(Some("1.14.1"), None);
