@@ -126,8 +126,8 @@ pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str
     }
 }
 
-/// Returns true if every request that is refused with this text has been refused long enough to be final. Successful requests do not
-/// matter: behind a load balancer, one API server may be starting while the others have loaded the rules.
+/// Returns true if every request that is refused with this text has been refused long enough to be final. Refusals of a different request
+/// prove nothing: behind a load balancer, one API server may be starting while the others have loaded the rules.
 fn has_lasted(cluster: &Assessment<'_>, words: &str) -> bool {
     let refusals = cluster.any_kubernetes().into_iter().flat_map(Kubernetes::refusals);
     let questions = refusals.filter(|(_, refusal)| *refusal == words).map(|(question, _)| question);

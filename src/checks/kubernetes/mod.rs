@@ -122,7 +122,7 @@ fn restarted_lately(cluster: &Assessment<'_>, pod: &Pod) -> Option<Problem> {
     Some(Problem::warn(Reason::Restarting, "no restart in the last 10 minutes", words))
 }
 
-/// Returns the time since which the pod's node is ready. Containers that ended before that were ended by a reboot.
+/// Returns when the pod's node became ready. Containers that ended before that were ended by a reboot.
 fn up_since(cluster: &Assessment<'_>, pod: &Pod) -> Option<Timestamp> {
     let node = cluster.host_of(pod)?;
     let Readiness::Ready(since) = cluster.object(node)?.readiness() else { return None };

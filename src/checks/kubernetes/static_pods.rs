@@ -105,7 +105,7 @@ fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
         match component.enabled(&node.talos) {
             Ok(Some(true)) => missing.push(component.name()),
             Ok(Some(false)) => {}
-            // Without its configuration it is unknown whether the component is missing.
+            // Without the component's configuration, it is unknown whether the component is missing.
             Ok(None) if etcd_is_bad(node) => missing.push(component.name()),
             Ok(None) => {
                 let observed = format!("unknown whether {} is enabled", component.name());

@@ -413,7 +413,7 @@ fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Ve
 
 const PROXY: &str = "kube-proxy";
 
-/// Describes the rule of the version skew policy that this process violates.
+/// Describes the version that the version skew policy requires, if this process violates it.
 fn skew(it: &Running, oldest: Option<&Running>, newest: &Running) -> Option<String> {
     let behind = match it.part {
         Part::Component(_) | Part::Endpoint => 1,

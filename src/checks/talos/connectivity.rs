@@ -325,7 +325,8 @@ fn connects(cluster: &Assessment<'_>, node: &Node) -> bool {
 }
 
 /// Explains an unreachable node. The endpoint works, so its report that it cannot reach the node, or a timeout, is a failure of the node.
-/// Errors that do not show the node's state (a missing role, an unreadable answer, the loss of the endpoint itself) remain undetermined.
+/// Errors that do not show the node's state (a role that is too low, an unreadable answer, the loss of the endpoint itself) remain
+/// undetermined.
 fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> Problem {
     let expected = "answers on the Talos API";
     let fail = |reason| Problem::fail(reason, expected, &*gap.text);

@@ -148,7 +148,7 @@ fn peers_of(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     let expected = "KubeSpan reaches every peer";
     let peers = match &node.talos.kube_span_peers {
         Ok(peers) => peers,
-        // The check only warns, so a missing role is not reported.
+        // The check only warns, so a role that is too low is not reported.
         Err(gap) if gap.kind == GapKind::Forbidden => return None,
         Err(gap) => return Some(gaps::talos(gap, expected)),
     };
@@ -232,7 +232,7 @@ fn diagnostics(cluster: &Assessment<'_>) -> Verdict {
             Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 8, 0)) => {
                 verdict.skip(target, "this version of Talos has no diagnostics");
             }
-            // The check only warns, so a missing role is not an obstacle.
+            // The check only warns, so a role that is too low is not an obstacle.
             Err(gap) if gap.kind == GapKind::Forbidden => {
                 verdict.skip(target, format!("the role does not allow it: {}", gap.text));
             }

@@ -360,7 +360,7 @@ fn kube_prism(cluster: &Assessment<'_>, node: &Node) -> Outcome {
         }
         Ok(_) => Outcome::Pass(None),
         Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 5, 0)) => Outcome::Pass(None),
-        // The check only warns, so a missing role is not reported.
+        // The check only warns, so a role that is too low is not reported.
         Err(gap) if gap.kind == GapKind::Forbidden => Outcome::Pass(None),
         Err(gap) => Outcome::problem(gaps::talos(gap, expected)),
     }

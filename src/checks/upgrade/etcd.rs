@@ -170,7 +170,8 @@ fn version_of(image: &str) -> Option<Numbers> {
     version::numbers(name.rsplit('/').next()?.split_once(':')?.1)
 }
 
-/// Reports members that do not belong to any control plane, or that no list was seen: their versions are unknown.
+/// Reports members that do not belong to any control plane, or the lack of a member list: the versions are then
+/// unknown.
 fn others(overview: &Overview<'_>) -> Vec<(Target, Outcome)> {
     let expected = "the version of every etcd member";
     let Some(members) = overview.members else {
@@ -317,7 +318,7 @@ fn downgrade(member: &Member<'_>, members: &[Member<'_>]) -> Option<Problem> {
     (!untold.is_empty()).then(|| Problem::error(Reason::NoAnswer, expected, observed()))
 }
 
-/// The version of etcd that must run before the upgrade, and the releases of Talos that contain it.
+/// A version of etcd that the next one requires but that does not run yet, and the releases of Talos that contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EtcdStops {
     /// `cp-1 runs etcd 3.6.9; …`

@@ -46,7 +46,7 @@ fn not_asked(option: &str) -> Verdict {
     Verdict::skipped(format!("`{option}` is not given"))
 }
 
-/// Checks on the way to each machine's pods and to everything that they need.
+/// Checks that cover access to each machine's pods and to everything that the pods need.
 const BEFORE_DRAINS: &[CheckId] = &[
     CheckId::TalosNodesReachable,
     CheckId::K8sCredentials,
