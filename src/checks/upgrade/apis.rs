@@ -62,7 +62,7 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
         Err(Outcome::Skip(_)) if !cluster.asks_talos() => return at_endpoint(cluster, to),
         Err(outcome) => return Verdict::whole(outcome),
     };
-    // All are alive, and none can be queried at its own address.
+    // All API servers are alive, but none can be queried at its own address.
     if nodes.iter().all(|node| matches!(cluster.server(node), Server::AliveBy(..))) {
         return at_endpoint(cluster, to);
     }
@@ -82,7 +82,7 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Verdict for a hosted control plane: only one of its API servers has answered, behind the endpoint.
+/// Verdict if no API server can be queried at its own address: one of them has answered, behind the endpoint.
 fn at_endpoint(cluster: &Assessment<'_>, to: Numbers) -> Verdict {
     let seen = kubernetes_side(cluster).and_then(|side| match of_endpoint(side) {
         Some(Ok(requested)) => Ok(requested),

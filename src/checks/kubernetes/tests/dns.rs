@@ -333,8 +333,8 @@ fn without_talos_dns_that_is_nowhere_is_a_warning() {
     assert!(first(&snapshot).observed.ends_with("and no control plane reported whether DNS is wanted"));
     let mut blind = snapshot.without_talos();
     assert_eq!(said(&blind, DNS), ["warn dns-missing kube-system/kube-dns"]);
-    // The DNS workload may be in the list that cannot be read.
     assert_eq!(judge(&blind, DNS).left_out, ["cluster DNS: nothing was found that serves it"]);
+    // The DNS workload may be in the list that cannot be read.
     blind.kube().deployments = no(GapKind::Throttled);
     assert_eq!(said(&blind, DNS), ["error dns-missing kube-system/kube-dns"]);
     assert!(first(&blind).observed.ends_with("and without Talos it is unknown whether DNS is wanted"));
