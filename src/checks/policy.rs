@@ -1,4 +1,4 @@
-//! Stage 9: what a policy says, held against the cluster.
+//! Stage 9: compares a policy with the cluster.
 
 use super::Check;
 use super::stated;
@@ -74,7 +74,7 @@ fn of_machine(cluster: &Assessment<'_>, entry: &Declared, verdict: &mut Verdict)
     };
     let machine = cluster.machine(node);
     let Some(declaration) = machine.declaration else { return };
-    // About the entry, and not about the machine: whatever the machine's troubles come from explains nothing here.
+    // The target is the entry and not the machine, so that causes of the machine's problems do not explain it.
     let own = Target::new(Kind::Policy, format!("machine {}", entry.name));
     if let Some(problem) = invalid(declaration.state, &entry.excuse) {
         verdict.problem(own, problem);
@@ -117,7 +117,7 @@ fn accept(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Why an excuse does not count.
+/// Explains why an excuse does not count.
 fn invalid(state: ExcuseState, excuse: &Excuse) -> Option<Problem> {
     let until = excuse.until;
     let unproven = |observed: String| {
@@ -166,7 +166,7 @@ mod tests {
         verdicts
     }
 
-    /// Everything but what passes: check, target, reason and severity.
+    /// Returns all problems: check, target, reason and severity.
     fn said(snapshot: &Snapshot) -> Vec<String> {
         let mut said = Vec::new();
         for (check, verdict) in judged(snapshot) {
@@ -226,7 +226,7 @@ mod tests {
         assert!(said.contains(&"etcd.tolerance cluster no-tolerance fail".to_owned()), "{said:?}");
     }
 
-    /// Of five control planes, etcd can lose one more.
+    /// If one of five control planes is off, etcd can lose one more.
     #[test]
     fn one_control_plane_of_five_may_be_off() {
         let mut snapshot = fixture::Shape { control_planes: 5, ..fixture::Shape::default() }.world();
@@ -235,7 +235,7 @@ mod tests {
         assert!(is_fine(&snapshot), "{:?}", said(&snapshot));
     }
 
-    /// The Node says which version the kubelet had, and discovery that there are two.
+    /// Covers a wrong kubelet version in the Node, and discovery that shows two machines.
     #[test]
     fn only_absence_is_excused() {
         let version = off(for_a_day(), |it| {
@@ -263,7 +263,7 @@ mod tests {
         assert!(!is_fine(&snapshot), "no control plane");
     }
 
-    /// Discovery forgets a machine within half an hour, and its Node stays.
+    /// Discovery forgets a machine within half an hour, but its Node remains.
     #[test]
     fn a_machine_that_discovery_has_forgotten_is_excused() {
         let forgotten = off(for_a_day(), |it| {
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(forgotten, ["policy.machines w-1 machine-off warn"]);
     }
 
-    /// What changes in a cluster in which w-1 is off.
+    /// Returns the problems of a cluster in which w-1 is off, with further changes.
     fn off(excuse: Excuse, change: impl Fn(&mut Snapshot)) -> Vec<String> {
         let mut snapshot = healthy();
         snapshot.power_off("w-1");
@@ -301,7 +301,7 @@ mod tests {
                 },
                 "policy.machines machine w-1 excuse-expired warn",
             ),
-            // And ahead.
+            // The runner's clock is ahead.
             (
                 now() + hour,
                 |it| it.taken = now() + SignedDuration::from_hours(2),
@@ -342,7 +342,7 @@ mod tests {
             assert!(said.contains(&"policy.machines machine w-1 machine-not-off warn".to_owned()), "{said:?}");
             assert!(said.iter().any(|line| line.ends_with(" fail")), "{said:?}");
         }
-        // A healthy one, too.
+        // An entry for a healthy machine is reported, too.
         let mut snapshot = healthy();
         declared(&mut snapshot, "w-1", for_a_day());
         assert_eq!(said(&snapshot), ["policy.machines machine w-1 machine-not-off warn"]);
@@ -374,7 +374,7 @@ mod tests {
         Acceptance { check, reason, target: target.to_owned(), max, excuse }
     }
 
-    /// Of a cluster in which so many of the machines are cordoned.
+    /// Returns the problems of a cluster in which these machines are cordoned.
     fn cordoned(names: &[&str], accept: &[Acceptance]) -> Vec<String> {
         let mut snapshot = healthy();
         for name in names {

@@ -1,6 +1,6 @@
-//! Exit codes: one table, from which help, man page, reference and tests are made.
+//! The table of exit codes. Help, man page, reference and tests are generated from it.
 
-/// How the process ends.
+/// An exit code of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Exit {
     Healthy,
@@ -43,7 +43,7 @@ impl Exit {
         self.row().1
     }
 
-    /// What it says of the cluster, and what to do; for `explain`.
+    /// Explains what the code means for the cluster and what to do next, for `explain`.
     pub(crate) fn explanation(self) -> &'static str {
         match self {
             Self::Healthy => {

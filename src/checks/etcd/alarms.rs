@@ -1,4 +1,5 @@
-//! Has etcd raised an alarm? Nothing else shows one: with it, Talos and `/readyz` say that all is well.
+//! Checks whether etcd has raised an alarm. Nothing else shows one: Talos and `/readyz` report a healthy etcd despite
+//! an alarm.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +42,7 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
         for error in view.status.iter().flat_map(|status| &status.errors) {
             match parse_alarm(error) {
                 Some(alarm) => raised.extend([alarm]),
-                // The leader and the quorum have checks of their own.
+                // The leader and the quorum have their own checks.
                 None if error.contains("no leader") => {}
                 None => odd.push(error.as_str()),
             }
@@ -61,7 +62,8 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
     let frees_space = |view: &View<'_>| view.status.as_ref().is_ok_and(|status| defrag::frees_space(status));
     let full = raised.iter().filter(|it| it.kind == AlarmKind::NoSpace).filter_map(of);
     let full: Vec<&View<'_>> = full.filter(|view| !has_room(view) && frees_space(view)).collect();
-    // To disarm is the last step, when every member has room again, and it disarms CORRUPT, too: `explain` says when.
+    // Disarming is the last step, once every member has room again. It also disarms CORRUPT; `explain` describes when
+    // that is safe.
     let may_disarm = raised.iter().all(|it| it.kind == AlarmKind::NoSpace) && views.iter().all(has_room);
     let disarms = raised.iter().find_map(of).and_then(|view| view.node).filter(|_| may_disarm);
     for alarm in &raised {
@@ -85,7 +87,7 @@ fn has_room(view: &View<'_>) -> bool {
 
 const FULL: &str = "the database has reached its quota; Kubernetes cannot write";
 
-/// An alarm whose cause is gone; one machine disarms those of all.
+/// Adds hints for an alarm whose cause is gone. Disarming on one machine affects all alarms.
 fn left(problem: Problem, disarms: Option<&Node>) -> Problem {
     let problem = problem
         .hint(Hint::likely("the database has room again, but Kubernetes cannot write until the alarm is disarmed"));

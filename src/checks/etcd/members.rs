@@ -1,4 +1,4 @@
-//! Who belongs to etcd: do all agree on it, is every member a control plane, and is every one a voter?
+//! Checks etcd's membership: whether all members agree on it, every member is a control plane, and every member is a voter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -73,7 +73,7 @@ EPHEMERAL partition.",
     judge: learners,
 };
 
-/// Longest time that a member can take to join.
+/// Maximum time that a member may take to join.
 const JOINING: SignedDuration = SignedDuration::from_mins(5);
 
 fn consistent(cluster: &Assessment<'_>) -> Verdict {
@@ -182,7 +182,7 @@ fn nodes(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// The endpoints may be of another etcd, of which nobody knows.
+/// Reports that the cluster ID is unknown, so that the endpoints may belong to a different etcd.
 fn nameless(node: &Node) -> Verdict {
     let mut verdict = Verdict::default();
     let observed = "Talos runs etcd but does not report its cluster ID";
@@ -211,7 +211,7 @@ fn no_list(cluster: &Assessment<'_>, views: &[View<'_>], quorum: &Quorum) -> Ver
     verdict
 }
 
-/// Is this control plane a member? Its own answer about that counts as much as the list.
+/// Determines whether this control plane is a member. Its own answer counts as much as the list.
 fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Outcome {
     if let Err(outcome) = contact(cluster, node) {
         return outcome;
@@ -232,7 +232,7 @@ fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdM
     }
 }
 
-/// The member of this machine tells its peers to look for it at other addresses. Of names, nothing is known here.
+/// Reports a member whose peer URLs point only to addresses that its machine does not have. Host names cannot be checked here.
 fn elsewhere(view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Option<Problem> {
     let links = node.talos.link_addresses.as_ref().ok()?;
     let member = listed.iter().find(|member| Some(member.id) == view.id)?;
@@ -251,8 +251,8 @@ fn elsewhere(view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Option<Prob
     Some(problem)
 }
 
-/// How long the node's etcd has been running or starting, by the runner's clock; `None` if the node's clock is so far ahead
-/// that the difference says nothing.
+/// Returns how long the node's etcd has been running or starting, by the runner's clock; `None` if the node's clock is too far ahead for
+/// the difference to be meaningful.
 fn etcd_age(cluster: &Assessment<'_>, node: &Node) -> Option<SignedDuration> {
     let service = talos_service(cluster, node, "etcd").ok().flatten()?;
     let started = service.running_since.or_else(|| service.last_event.as_ref()?.at)?;
@@ -287,9 +287,9 @@ fn stale(cluster: &Assessment<'_>, member: &EtcdMember) -> Problem {
     }
 }
 
-/// Only then may it be removed, which cannot be taken back: discovery and Kubernetes were read and know no machine of its name or
-/// address, and nobody has named one. A machine that is merely switched off is known to one of them, but may have another name there:
-/// while any control plane is silent, it could be that one.
+/// Returns true if the member's machine is known to be gone. Only then may the member be removed, which cannot be undone: discovery and
+/// Kubernetes were read and have no machine with its name or address, and the user has not named one. A machine that is merely powered off
+/// is still listed, but possibly under a different name, so while any control plane does not respond, it could be that one.
 fn is_gone(cluster: &Assessment<'_>, member: &EtcdMember) -> bool {
     let hosts = member.hosts();
     let is_it = |name: &str, addresses: &[String]| {
@@ -301,7 +301,7 @@ fn is_gone(cluster: &Assessment<'_>, member: &EtcdMember) -> bool {
     let control_planes = || cluster.nodes().iter().filter(|node| node.role == Role::ControlPlane);
     let is_silent = control_planes().any(|node| is_named_beyond_etcd(node) && node.talos.contact.is_err())
         || endpoints().any(|endpoint| !endpoint.vip && endpoint.version.is_err());
-    // Another cluster's Kubernetes knows none of our machines, and neither does a discovery that is off.
+    // Neither another cluster's Kubernetes nor disabled discovery lists any of our machines.
     cluster.identity == Identity::Same
         && cluster.discovery_is_on()
         && !is_silent
@@ -339,7 +339,7 @@ fn learners(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Young learners are on their way. Of unknown age, one that is seen once cannot be told from one that is stuck.
+/// Judges a learner. A young learner only warns. If its age is unknown, a single observation cannot distinguish it from one that is stuck.
 fn learner(cluster: &Assessment<'_>, node: Option<&Node>) -> Problem {
     let expected = "a voter";
     let young = match node.and_then(|node| etcd_age(cluster, node)) {

@@ -29,7 +29,7 @@ The check is skipped if the credentials cannot list apiservices.",
 fn apiservices(cluster: &Assessment<'_>) -> Verdict {
     let expected = "the list of APIServices";
     let services = match listed(cluster, |kubernetes| &kubernetes.api_services, expected) {
-        // The API server registers its own ones.
+        // The API server registers its own APIs, so the list is never empty.
         Ok(services) if services.is_empty() => return Verdict::whole(says_nothing(expected, "an empty list")),
         Ok(services) => services,
         Err(outcome) if is_refused(cluster, &outcome, |kubernetes| &kubernetes.api_services) => {

@@ -1,4 +1,4 @@
-//! The control plane's own components, as the kubelets of the control planes tell them.
+//! The control plane's own components, as reported by the control planes' kubelets.
 
 use super::{failed, miss_mirrors, push_or_look_again, restarted, silent};
 use crate::assess::Assessment;
@@ -80,7 +80,7 @@ containers --kubernetes` lists the containers, `talosctl -n NODE logs --kubernet
     ..CONTROLLER_MANAGER
 };
 
-/// Why no pod is judged where no API server is a static pod.
+/// The reason to skip pods on clusters without static API server pods.
 const PROCESS: &str = "no static pod was found; its lease (k8s.controlplane.leases) and the API servers (k8s.api.servers) are checked instead";
 
 fn judge(cluster: &Assessment<'_>, component: Component) -> Verdict {

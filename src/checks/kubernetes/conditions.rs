@@ -1,4 +1,4 @@
-//! Node conditions that others than Kubernetes set.
+//! Node conditions that are not set by Kubernetes itself.
 
 use super::nodes::each_object;
 use super::pressure::PRESSURES;
@@ -60,7 +60,8 @@ fn reported(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
     Outcome::problem(Problem { severity, ..problem })
 }
 
-/// Whether the condition reports a problem. Types that end in Ready do so when they are False; `Ready` itself has a check of its own.
+/// Returns true if the condition reports a problem. Types that end in Ready do so when they are False; `Ready` itself has a check of its
+/// own.
 fn is_bad(condition: &Condition) -> bool {
     let kind = condition.kind.as_str();
     let is_good = kind == "EtcdIsVoter" || (kind.ends_with("Ready") && !kind.ends_with("NotReady"));

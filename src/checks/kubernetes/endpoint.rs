@@ -1,4 +1,4 @@
-//! The way into Kubernetes: the credentials, and the endpoint that everybody uses.
+//! Access to Kubernetes: the credentials, and the shared endpoint.
 
 use std::net::SocketAddr;
 
@@ -122,12 +122,12 @@ fn unreadable(kubernetes: &Kubernetes, gap: &Gap) -> Problem {
             .hint(Hint::likely("pass one with --kubeconfig, or leave Kubernetes out with --no-kubernetes"));
         return if kubernetes.may_still_find { problem } else { problem.permanent() };
     }
-    // The file was named by the user, so each of these is a mistake that only a person corrects.
+    // The user named the file, so each of these errors has to be corrected by a person.
     let reason = match gap.kind {
         GapKind::Insecure => Reason::KubeconfigInsecure,
         GapKind::ContextUnknown => Reason::ContextUnknown,
         GapKind::Malformed => Reason::ConfigUnreadable,
-        // The service that it logs in with may be back in the next round.
+        // The login service may be available again in the next round.
         GapKind::PluginFailed => return Problem::fail(Reason::PluginFailed, expected, &*gap.text),
         kind => return Problem::error(gaps::reason(Protocol::Kubernetes, kind), expected, &*gap.text),
     };
@@ -161,7 +161,7 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
         Some(hint) => problem.hint(hint),
         None => problem,
     };
-    // A refusal tells of the credentials only, and asking again tells no more.
+    // A refusal concerns only the credentials, so repeating the query would show nothing new.
     let refused = problem.severity != Severity::Fail
         && !kubernetes.endpoint.as_ref().is_err_and(|gap| gaps::is_on_the_way(gap.kind));
     let look = match &cluster.asked.k8s_endpoint {
@@ -172,7 +172,8 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Addresses of the endpoint's name that take no connection, while others of their family do: a runner without IPv6 reaches no IPv6 address.
+/// Returns addresses of the endpoint's name that refuse connections while others of the same family accept them. Families are separate
+/// because a runner without IPv6 reaches no IPv6 address.
 fn dead_addresses(addresses: &[(SocketAddr, Observed<()>)]) -> impl Iterator<Item = (SocketAddr, &Gap)> {
     let is_reached = |is_ipv4: bool| addresses.iter().any(|(other, it)| other.is_ipv4() == is_ipv4 && it.is_ok());
     let dead = addresses.iter().filter_map(|(address, taken)| Some((*address, taken.as_ref().err()?)));
@@ -186,7 +187,7 @@ fn dead(address: SocketAddr, gap: &Gap) -> Problem {
     Problem::warn(Reason::EndpointAddressDead, expected, &*gap.text).hint(look)
 }
 
-/// A hint for a server without a port, where no API server answers at 443.
+/// Returns a hint for a server without a port, if no API server answers at 443.
 fn missing_port(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Option<Hint> {
     let is_silent = |gap: &Gap| {
         matches!(gap.kind, GapKind::ConnectionRefused | GapKind::ConnectTimedOut | GapKind::TimedOut | GapKind::NoRoute)
@@ -198,7 +199,7 @@ fn missing_port(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Option<Hin
     })
 }
 
-/// The endpoint fails where the API servers behind it fail, unless all of them are ready.
+/// Attributes the problem to the machines of the API servers. If all servers are ready, only the endpoint in front of them fails.
 fn with_what_is_behind(cluster: &Assessment<'_>, kubernetes: &Kubernetes, problem: Problem) -> Problem {
     if problem.severity != Severity::Fail {
         return problem;
@@ -216,7 +217,7 @@ fn with_what_is_behind(cluster: &Assessment<'_>, kubernetes: &Kubernetes, proble
     problem.on(behind(cluster))
 }
 
-/// The machines that the API servers run on. Where nobody tells what a machine is, the endpoints of Talos are control planes.
+/// Returns the machines that run the API servers. If no control plane is known, the endpoints of Talos are assumed to be control planes.
 fn behind<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a str> {
     let control_planes: Vec<&str> = cluster.control_planes().map(|node| node.name.as_str()).collect();
     if !control_planes.is_empty() {
@@ -225,7 +226,7 @@ fn behind<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a str> {
     cluster.talos().iter().flat_map(|talos| &talos.endpoints).map(|endpoint| host(&endpoint.address)).collect()
 }
 
-/// The trouble lies before the API servers: TLS and credentials do not count, a balancer's own 502 to 504 does.
+/// Returns true if the fault is in front of the API servers. TLS and credentials do not count; a load balancer's own 502 to 504 does.
 fn is_in_between(kubernetes: &Kubernetes) -> bool {
     match &kubernetes.endpoint {
         Ok(readyz) => matches!(readyz.status, 502..=504) && readyz.failed.is_empty(),

@@ -1,4 +1,4 @@
-//! What Talos creates in a new cluster: kube-proxy, the network plugin, DNS, and the rights of kubelets.
+//! The objects that Talos creates in a new cluster: kube-proxy, the network plugin, DNS, and permissions for kubelets.
 
 use std::collections::BTreeSet;
 
@@ -42,15 +42,15 @@ Look at `talosctl -n CP logs controller-runtime` for the line that names the man
     judge: manifests,
 };
 
-/// A cluster is new for this time after its first Node was created.
+/// Time after the creation of the first Node during which a cluster is considered new.
 const NEW: SignedDuration = SignedDuration::from_hours(1);
 
-/// Most manifests that are named.
+/// Maximum number of manifests that are named.
 const NAMED: usize = 5;
 
-/// A bootstrap manifest that the configuration can leave out.
+/// A bootstrap manifest that the configuration can disable.
 struct Optional {
-    /// What its name ends in, after the order in which it is applied.
+    /// The end of the manifest's name, which begins with its position in the order of application.
     name: &'static str,
     enabled: fn(&BootstrapManifests) -> bool,
 }
@@ -100,7 +100,7 @@ fn manifests(cluster: &Assessment<'_>) -> Verdict {
         };
         verdict.push(Target::cluster(), outcome);
     } else {
-        // What the others lack may be in the answer that is missing.
+        // A missing answer may contain the manifests that the others lack.
         for (target, outcome) in unread {
             verdict.push(target, outcome);
         }

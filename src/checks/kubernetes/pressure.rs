@@ -1,4 +1,4 @@
-//! What the kubelet says of its node's resources, and whether the node has a network.
+//! Resource pressure reported by kubelets, and the node's network.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -47,11 +47,11 @@ is left.",
     judge: pressure,
 };
 
-/// What `pressed` reads.
+/// The conditions that `pressed` reads.
 pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
 
 fn pressure(cluster: &Assessment<'_>) -> Verdict {
-    // A range belongs to its Node until that is deleted, whatever the node runs and however it is.
+    // A range belongs to its Node until the Node is deleted, regardless of its state and operating system.
     let overlaps = pod_cidrs::overlapping(cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten());
     let of_flannel = overlay_addresses(cluster);
     each_object_of(cluster, |node, object| {
@@ -66,7 +66,7 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
         };
         let network = network.into_iter().chain(odd_overlay(cluster, node, object, &of_flannel)).map(Outcome::problem);
         match pressed(cluster, object) {
-            // What it said of itself before it fell silent is old.
+            // The Node's earlier report about itself is outdated once the kubelet is silent.
             pressed if pressed.is_unseen() => vec![pressed],
             Outcome::Pass(_) => network.collect(),
             pressed => [pressed].into_iter().chain(network).collect(),
@@ -74,7 +74,8 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
     })
 }
 
-/// Talos's kubelet registers with an address. Other nodes may be reached by their names.
+/// Returns true if the Node should have an address but has none. Talos's kubelet registers with an address; other nodes may be reached by
+/// name.
 fn has_no_address(node: &Node, object: &KubeNode) -> bool {
     node.is_talos && !is_uninitialized(object) && object.addresses.is_empty()
 }
@@ -88,13 +89,13 @@ fn shared_range(cluster: &Assessment<'_>, overlap: &str) -> Problem {
     let problem = Problem::fail(Reason::PodCidrShared, "podCIDRs of its own", overlap)
         .hint(Hint::likely("etcd was restored from a snapshot that is older than one of the two Nodes"))
         .hint(Hint::run("{kubectl} get nodes -o custom-columns=NAME:.metadata.name,CIDRS:.spec.podCIDRs", []));
-    // Another network plugin may assign ranges of its own.
+    // Other network plugins may assign ranges of their own.
     let severity = if daemon_sets::flannel_is_wanted(cluster) { Severity::Fail } else { Severity::Warn };
     Problem { severity, ..problem }
 }
 
-/// Living Nodes by the address to which flannel sends what is for their pods. A Node that no longer reports may have left its address to
-/// another, and one of another system may pose as any.
+/// Returns Nodes that are alive, by the address to which flannel sends traffic for their pods. Nodes that no longer report are excluded
+/// because another Node may have taken over the address, and guests because their claims cannot be trusted.
 fn overlay_addresses<'a>(cluster: &Assessment<'a>) -> HashMap<&'a str, BTreeSet<&'a str>> {
     let mut nodes: HashMap<&str, BTreeSet<&str>> = HashMap::new();
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
@@ -122,7 +123,7 @@ fn odd_overlay(
         Some(format!("flannel's public-ip {address} is also that of {other}"))
     });
     if let Some(observed) = shared {
-        // It may be left from a network plugin that was replaced.
+        // The annotation may be left over from a network plugin that was replaced.
         let severity = if daemon_sets::flannel_is_wanted(cluster) { Severity::Fail } else { Severity::Warn };
         let problem = Problem::fail(Reason::NodeAddress, "a public-ip of its own for flannel", observed)
             .hint(Hint::likely(
@@ -142,7 +143,7 @@ fn odd_overlay(
     Some(Problem::warn(Reason::NodeAddress, "a public-ip that the machine has", observed).hint(Hint::run(look, [])))
 }
 
-/// The kubelet's word on each resource, and whoever's on the network.
+/// Judges the kubelet's conditions for each resource, and the network condition, which other components may set.
 fn pressed(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
     let expected = "no pressure on memory, disk and process IDs, and a network";
     let mut wrong = Vec::new();
@@ -154,7 +155,7 @@ fn pressed(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
             Some(condition) if condition.status == "True" => {
                 wrong.push(condition.told_as(kind));
             }
-            // Whoever sets it does not know, and the kubelet, which does, calls the node ready.
+            // The component that sets the condition does not know, but the kubelet does, and reports the node as ready.
             Some(condition) if kind == "NetworkUnavailable" && condition.status == "Unknown" && says_ready(object) => {
                 unknown_network = Some(condition.told_as(&format!("{kind} is Unknown")));
             }
@@ -167,7 +168,7 @@ fn pressed(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
         let problem = Problem::fail(Reason::NodePressure, expected, wrong.join("; "));
         return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
-    // What a kubelet said before it fell silent is no evidence of the present.
+    // Conditions from before the kubelet fell silent do not show the present state.
     if object.readiness() == Readiness::Unknown || !cluster.kubelet_reports(&object.name) {
         return unseen(Reason::NodeLeaseStale, expected, "its kubelet has stopped reporting");
     }

@@ -1,4 +1,4 @@
-//! Each control plane's own API server, asked at the node's address.
+//! Each control plane's own API server, queried at the node's address.
 
 use std::collections::BTreeSet;
 
@@ -60,10 +60,10 @@ Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-s
     judge: servers,
 };
 
-/// What shows how each server is.
+/// The facts that show the state of each server.
 pub(super) const FACTS: &[Fact] = &[
     Fact::TalosNodes,
-    // A proxy in front of all of them shows there.
+    // Shows whether a proxy is in front of all servers.
     Fact::EndpointReadyz,
     Fact::ServerReadyz,
     Fact::SystemLeases,
@@ -76,7 +76,7 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
         Ok(kubernetes) => kubernetes,
         Err(outcome) => return Verdict::whole(outcome),
     };
-    // Another cluster's CA and leases would accuse healthy servers.
+    // Another cluster's CA and leases would make healthy servers look bad.
     if cluster.is_other_cluster() {
         return Verdict::whole(unseen(Reason::WrongCluster, "API servers of this cluster", "another cluster's"));
     }
@@ -97,7 +97,7 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
     if of_service.is_empty() && cluster.servers_are_all_ready() {
         verdict.sum_up("All Kubernetes API server endpoints are healthy");
     }
-    // Whoever names an endpoint on the command line means that one, and not the one that everybody uses.
+    // An endpoint from the command line is deliberate, and not the one that all other clients use.
     let is_everybodys = cluster.asks_talos() && cluster.asked.k8s_endpoint.is_none();
     let outlives_one = is_everybodys && cluster.control_planes().count() >= SEVERAL;
     for node in cluster.control_planes().filter(|_| outlives_one) {
@@ -111,11 +111,11 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Control planes with which the API is expected to survive the loss of one.
+/// Number of control planes from which the API is expected to survive the loss of one.
 const SEVERAL: usize = 3;
 
-/// The API goes with this machine: the endpoint in use is one of its own addresses. A virtual IP moves to another machine, and is not any
-/// Node's InternalIP.
+/// Warns if the API depends on this machine, because the endpoint in use is one of the machine's own addresses. A virtual IP moves to
+/// another machine, and is not any Node's InternalIP.
 pub(in crate::checks) fn on_machine(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     let kubernetes = cluster.any_kubernetes().filter(|kubernetes| !endpoint_is_down(kubernetes))?;
     let address = cluster.endpoint_address(kubernetes);
@@ -128,9 +128,10 @@ pub(in crate::checks) fn on_machine(cluster: &Assessment<'_>, node: &Node) -> Op
     })
 }
 
-/// Pods reach the API servers through a Service, which those that are ready have to be in, or whatever stands before them.
+/// Judges the Service through which pods reach the API servers. Every ready server, or whatever is in front of it, has to be among its
+/// endpoints.
 fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Vec<Outcome> {
-    // Whether the lists are this cluster's, and whether any server works, is judged elsewhere.
+    // Other checks judge whether the lists belong to this cluster and whether any server works.
     let works = kubernetes.endpoint.as_ref().is_ok_and(is_ready) || cluster.some_server_is_ready();
     if !works || !cluster.is_trusted() {
         return Vec::new();
@@ -155,13 +156,13 @@ const SHOW_SLICES: Hint = Hint::Try {
     arguments: Vec::new(),
 };
 
-/// Problems with the machines behind the endpoints. A single unknown address belongs to whatever is in front of the API servers,
-/// and a run without control planes among its machines cannot recognize any endpoint.
+/// Problems with the machines behind the endpoints. A single unknown address belongs to whatever is in front of the API servers, and a run
+/// without control planes among its machines cannot recognize any endpoint.
 fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Problem> {
     let ready = endpoints.iter().filter(|endpoint| endpoint.serves("TCP"));
     let addresses: BTreeSet<&String> = ready.flat_map(|endpoint| &endpoint.addresses).collect();
     let has = |node: &Node, address: &String| node.addresses.contains(address) || node.own_addresses.contains(address);
-    // A node that poses as a machine may have its address.
+    // A guest may claim a machine's address.
     let own = || cluster.nodes().iter().filter(|node| !cluster.is_guest(node));
     let of = |address: &String| own().filter(|node| has(node, address)).min_by_key(|node| node.role == Role::Worker);
     let known: Vec<&Node> = addresses.iter().filter_map(|address| of(address)).collect();
@@ -169,7 +170,7 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
     let of_guest = |address: &&&String| guests().find(|node| has(node, address));
     let (of_guests, unknown): (Vec<_>, Vec<_>) =
         addresses.iter().filter(|address| of(address).is_none()).partition(|address| of_guest(address).is_some());
-    // Talos tells all addresses of its machines; a Node has those alone by which it is looked for.
+    // Talos reports all addresses of its machines; a Node has only the addresses at which it can be reached.
     let has_control_planes = cluster.asks_talos() && cluster.control_planes().next().is_some();
     let is_left_out = |node: &&Node| {
         matches!(cluster.server(node), Server::Ready) && !addresses.iter().any(|address| has(node, address))
@@ -182,7 +183,7 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
         problems.push(if cluster.asks_talos() {
             Problem::fail(Reason::ApiServiceStray, expected, format!("an endpoint is {target}, which is a worker"))
         } else {
-            // Nobody tells the role of a machine without the label.
+            // Without the label, the role of a machine is unknown.
             let observed = format!("an endpoint is {target}, which has no control plane label");
             Problem::warn(Reason::ApiServiceStray, expected, observed)
         });
@@ -205,7 +206,7 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
     problems
 }
 
-/// Most addresses that are named.
+/// Maximum number of addresses that are named.
 const NAMES: usize = 3;
 
 /// Warning about a server whose certificate lacks the address at which default/kubernetes lists it.
@@ -229,7 +230,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node) -> Outcome {
                 ApiserverEvidence::Lease => "its lease is current",
                 ApiserverEvidence::Endpoints => "it is an endpoint of default/kubernetes",
             };
-            // Where a balancer is the only way in, all are out of reach, and nothing is wrong.
+            // If a load balancer is the only way in, all servers are out of reach, which is not a problem.
             if !cluster.some_server_is_reached() {
                 let why = if gap.kind == GapKind::Untrusted {
                     "sent no credentials"
@@ -255,14 +256,14 @@ fn on_node(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     })
 }
 
-/// Why others could not show that it lives, if they were not heard.
+/// Explains why evidence from other sources is missing, if it could not be read.
 fn unproven(cluster: &Assessment<'_>, has_lease: bool) -> Option<Outcome> {
     let leases = listed(cluster, |kubernetes| &kubernetes.system_leases, "the leases of the API servers");
     let endpoints = || listed(cluster, |kubernetes| &kubernetes.api_endpoints, "the endpoints of default/kubernetes");
     leases.err().or_else(|| endpoints().err().filter(|_| !has_lease))
 }
 
-/// Where to look at a server that is seen to be wrong. With a node that is lost, the node comes first.
+/// Adds commands that show more about a failing server. If its node is lost, the node comes first.
 fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> Outcome {
     let Outcome::Problem(problem) = outcome else { return outcome };
     if problem.severity != Severity::Fail || matches!(cluster.server(node), Server::Lost(_)) {
@@ -278,7 +279,7 @@ fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> O
     })
 }
 
-/// A second sample could show the lease moving.
+/// Returns true if a second sample could show that the lease is being renewed.
 fn could_be_renewed(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> bool {
     matches!(cluster.server(node), Server::Refused(gap) | Server::OutOfReach { gap, .. } if is_closed(gap.kind))
         && kubernetes.system_leases.as_ref().is_ok_and(|leases| leases_of(leases, node).any(|lease| !has_moved(lease)))

@@ -1,4 +1,4 @@
-//! Stage 2: the network and the memory of each machine, and what it has diagnosed itself.
+//! Stage 2: each machine's network, memory, and own diagnostics.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -93,7 +93,7 @@ fn network(cluster: &Assessment<'_>) -> Verdict {
     })
 }
 
-/// Machines that have an address that stands alone, and on which link.
+/// Machines by their stand-alone addresses (/32 or /128), with the link that has each.
 type Holders<'a> = HashMap<&'a str, Vec<(&'a Node, &'a LinkAddress)>>;
 
 /// Holders among all machines that answer, whether or not they are judged.
@@ -111,7 +111,8 @@ fn shared_address(node: &Node, holders: &Holders<'_>) -> Option<Problem> {
     let expected = "no address of another machine";
     let own = match &node.talos.link_addresses {
         Ok(own) => own,
-        // As many addresses as Services, maybe: that says nothing of the machine.
+        // The list may be too long because it has an address for each Service, which does not show anything about the
+        // machine.
         Err(gap) if gap.kind == GapKind::TooLarge => return None,
         Err(gap) => return Some(gaps::talos(gap, expected)),
     };
@@ -136,10 +137,10 @@ fn shared_address(node: &Node, holders: &Holders<'_>) -> Option<Problem> {
     Some(problem)
 }
 
-/// Most addresses that are named.
+/// Maximum number of addresses that are named.
 const ADDRESSES: usize = 3;
 
-/// What is wrong with this control plane's way to its peers.
+/// Reports this control plane's unreachable KubeSpan peers.
 fn peers_of(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     if node.role != Role::ControlPlane {
         return None;
@@ -147,7 +148,7 @@ fn peers_of(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     let expected = "KubeSpan reaches every peer";
     let peers = match &node.talos.kube_span_peers {
         Ok(peers) => peers,
-        // Of what only warns.
+        // The check only warns, so a role that is too low is not reported.
         Err(gap) if gap.kind == GapKind::Forbidden => return None,
         Err(gap) => return Some(gaps::talos(gap, expected)),
     };
@@ -231,7 +232,7 @@ fn diagnostics(cluster: &Assessment<'_>) -> Verdict {
             Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 8, 0)) => {
                 verdict.skip(target, "this version of Talos has no diagnostics");
             }
-            // What only warns is no reason to stop somebody whose role does not tell it.
+            // The check only warns, so a role that is too low is not an obstacle.
             Err(gap) if gap.kind == GapKind::Forbidden => {
                 verdict.skip(target, format!("the role does not allow it: {}", gap.text));
             }

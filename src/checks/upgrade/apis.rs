@@ -1,4 +1,4 @@
-//! Was an API requested that the target no longer has?
+//! Checks whether an API was requested that the target no longer serves.
 
 use jiff::Timestamp;
 
@@ -62,7 +62,7 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
         Err(Outcome::Skip(_)) if !cluster.asks_talos() => return at_endpoint(cluster, to),
         Err(outcome) => return Verdict::whole(outcome),
     };
-    // All are alive, and none can be queried at its own address.
+    // All API servers are alive, but none can be queried at its own address.
     if nodes.iter().all(|node| matches!(cluster.server(node), Server::AliveBy(..))) {
         return at_endpoint(cluster, to);
     }
@@ -82,7 +82,7 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Verdict where no API server can be queried at its own address: one of them has answered, behind the endpoint.
+/// Verdict if no API server can be queried at its own address: one of them has answered, behind the endpoint.
 fn at_endpoint(cluster: &Assessment<'_>, to: Numbers) -> Verdict {
     let seen = kubernetes_side(cluster).and_then(|side| match of_endpoint(side) {
         Some(Ok(requested)) => Ok(requested),
@@ -122,7 +122,7 @@ fn requested<'a>(cluster: &Assessment<'a>, node: &Node) -> Result<&'a RequestedA
         None => return Err(Outcome::problem(Problem::error(Reason::NoAnswer, EXPECTED, "not queried").unseen())),
     };
     let problem = gaps::kubernetes(cluster, gap, EXPECTED);
-    // A server that does not even say whether it is ready is another check's to judge.
+    // A server that does not even report its readiness is judged by another check.
     let was_seen = matches!(cluster.server(node), Server::Ready | Server::NotReady(_));
     Err(Outcome::problem(if was_seen { problem } else { problem.unseen() }))
 }
@@ -150,7 +150,7 @@ fn of_server(requested: &RequestedApis, (_, target, _): Numbers) -> Outcome {
     Outcome::problem(problem.permanent().hint(hint))
 }
 
-/// `policy/v1beta1 podsecuritypolicies/status`
+/// Formats `policy/v1beta1 podsecuritypolicies/status`.
 fn name(api: &RequestedApi) -> String {
     let RequestedApi { group, version, resource, subresource, .. } = api;
     let slash = |part: &str| if part.is_empty() { "" } else { "/" };

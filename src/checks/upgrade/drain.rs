@@ -1,4 +1,4 @@
-//! Can each machine be drained now?
+//! Checks whether each machine can be drained now.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -78,7 +78,7 @@ fn drain(cluster: &Assessment<'_>) -> Verdict {
     }
 }
 
-/// Pods on each node, and what blocks their eviction.
+/// Pods on each node, and the obstacles to their eviction.
 struct EvictionState<'a> {
     by_node: HashMap<&'a str, Vec<&'a BoundPod>>,
     budgets: HashMap<&'a str, Vec<&'a DisruptionBudget>>,
@@ -101,7 +101,7 @@ impl<'a> EvictionState<'a> {
         }
         for pod in pods {
             evictions.by_node.entry(&pod.node).or_default().push(pod);
-            // Those on a node that has fallen silent are called ready for a while yet.
+            // Pods on a node whose kubelet has just fallen silent are still reported as ready for a while.
             let serves = pod.ready && !pod.deleting && cluster.serving_on(Some(&pod.node)).may_be();
             if let Some(workload) = workload(pod).filter(|_| serves) {
                 evictions.ready.entry(workload).or_default().push(&pod.node);
@@ -110,7 +110,8 @@ impl<'a> EvictionState<'a> {
         Ok(evictions)
     }
 
-    /// While its machine is away: somebody makes it again, and it runs elsewhere.
+    /// Returns true if the pod has a controller that creates it again and can run on another node while this machine is
+    /// away.
     fn comes_back(&self, pod: &'a BoundPod) -> bool {
         pod.controller.is_some() && self.places.runs_elsewhere(pod, &pod.node)
     }
@@ -125,7 +126,7 @@ fn workload(pod: &BoundPod) -> Option<Workload<'_>> {
     pod.controller.as_ref().map(|(kind, name)| (pod.namespace.as_str(), kind.as_str(), name.as_str()))
 }
 
-/// A newer API server may know operators that this program does not.
+/// Returns an error for a selector with an unknown operator, which a newer API server may support.
 fn is_understood(budget: &DisruptionBudget) -> Result<(), Outcome> {
     let unknown = budget.selector.iter().flatten().find(|it| it.is_met_by(None).is_none());
     unknown.map_or(Ok(()), |it| {
@@ -134,7 +135,8 @@ fn is_understood(budget: &DisruptionBudget) -> Result<(), Outcome> {
     })
 }
 
-/// Whether the budget selects the pod, by Kubernetes' rules: no selector selects nothing, an empty one everything.
+/// Returns true if the budget selects the pod, by Kubernetes' rules: no selector selects nothing, an empty one
+/// everything.
 fn selects(budget: &DisruptionBudget, pod: &BoundPod) -> bool {
     let is_met = |requirements: &Vec<_>| {
         requirements.iter().all(|it: &crate::snapshot::Requirement| {
@@ -144,16 +146,17 @@ fn selects(budget: &DisruptionBudget, pod: &BoundPod) -> bool {
     budget.selector.as_ref().is_some_and(is_met)
 }
 
-/// The API server asks no budget for a pod that does not run, or that is on its way out.
+/// Returns true if budgets apply to the pod. The API server does not apply them to pods that are not running or are
+/// being deleted.
 fn is_held_by_budgets(pod: &BoundPod) -> bool {
     !pod.deleting && pod.phase != "Pending"
 }
 
-/// What a budget says to an eviction.
+/// The answer of a budget to an eviction.
 enum Answer {
     Allowed,
     Refused,
-    /// The budget was changed, and its controller has not counted since.
+    /// The budget was changed, and its controller has not counted its pods since.
     NotCounted,
 }
 
@@ -174,13 +177,13 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, evictions: &EvictionSta
     let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
     let here = || evictions.by_node.get(object.name.as_str()).into_iter().flatten().copied();
     let evicted: Vec<&'a BoundPod> = here().filter(|pod| is_evicted(pod)).collect();
-    // Finished pods, too, are deleted, and a drain waits until they are gone.
+    // Finished pods are deleted as well, and a drain waits until they are gone.
     let stuck = here().filter(|pod| is_drained(pod)).filter_map(stuck);
     let hooks = match refusing_webhooks(cluster, &evicted) {
         Ok(problem) => problem,
         Err(outcome) => return verdict.push(node.target(), outcome),
     };
-    // Whom `--drain` names is to go now; of all others, one that is off may be tolerated.
+    // The machine of `--drain` is about to be drained; on other machines a silent kubelet may be tolerated.
     let is_next = cluster.asked.upgrade.drain.is_some() && !evicted.is_empty();
     let silent =
         (is_next && matches!(cluster.life(&object.name), Life::Silent | Life::Removed)).then(|| never_stop(&evicted));
@@ -194,7 +197,8 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, evictions: &EvictionSta
     }
 }
 
-/// The API server asks them before it evicts, and refuses if nobody answers.
+/// Reports webhooks that the API server calls before an eviction. If a webhook does not respond, the eviction is
+/// refused.
 fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<Option<Problem>, Outcome> {
     let namespaces: BTreeSet<&str> = evicted.iter().map(|pod| pod.namespace.as_str()).collect();
     let mut dead = BTreeSet::new();
@@ -217,7 +221,7 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
 }
 
 fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) -> Vec<Problem> {
-    // By namespace and name of the budget.
+    // Problems by the budget's namespace and name.
     let mut refusing: BTreeMap<(&str, &str), (&DisruptionBudget, Vec<&BoundPod>)> = BTreeMap::new();
     let (mut uncounted, mut lasting) = (refusing.clone(), refusing.clone());
     let mut several = Vec::new();
@@ -230,7 +234,7 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) 
             continue;
         };
         let found = match answer(budget, pod) {
-            // What does not come back is a disruption that lasts.
+            // A pod that cannot run elsewhere is a lasting disruption.
             Answer::Allowed if pod.ready && !evictions.comes_back(pod) => &mut lasting,
             Answer::Allowed => continue,
             Answer::Refused => &mut refusing,
@@ -248,13 +252,13 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) 
     refused.chain(several).chain(used_up).chain(uncounted).collect()
 }
 
-/// A drain waits until they are gone, and there is no kubelet that would say so.
+/// Reports that evicted pods never terminate, because no kubelet is running that would confirm it to the drain.
 fn never_stop(pods: &[&BoundPod]) -> Problem {
     let observed = format!("its kubelet has stopped reporting, so a drain waits in vain for {}", all_named(pods));
     Problem::fail(Reason::SlowTermination, "pods that are evicted stop in time", observed)
 }
 
-/// A drain waits until it is gone.
+/// Reports a pod that is still terminating, because a drain waits until it is gone.
 fn stuck(pod: &BoundPod) -> Option<Problem> {
     let overdue = pod.overdue.filter(|overdue| pod.deleting && *overdue > LATE)?;
     let observed = format!(
@@ -267,9 +271,9 @@ fn stuck(pod: &BoundPod) -> Option<Problem> {
     Some(Problem::fail(Reason::SlowTermination, "pods that are being deleted stop in time", observed).hint(hint))
 }
 
-/// Kubelets need some time beyond what a pod is given.
+/// Time that a kubelet may need beyond a pod's grace period.
 const LATE: Duration = Duration::from_secs(60);
-/// `talosctl upgrade --drain-timeout`, by default.
+/// Default of `talosctl upgrade --drain-timeout`.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(300);
 
 fn name_of(budget: &DisruptionBudget) -> String {
@@ -291,7 +295,7 @@ fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
         return Problem { severity: Severity::Warn, ..problem }.hint(Hint::likely(why));
     }
     match pods.iter().find(|pod| is_of_operator(pod)) {
-        // Longhorn and CloudNativePG, for two.
+        // Longhorn and CloudNativePG are examples.
         Some(pod) => problem
             .hint(Hint::likely(
                 "the operator of these pods may open the budget only once the node is cordoned, as a drain does first: cordon it and run this again",
@@ -301,7 +305,7 @@ fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     }
 }
 
-/// Why it allows nothing, as far as its status tells.
+/// Explains why the budget allows no disruption, as far as its status shows.
 fn why(budget: &DisruptionBudget) -> String {
     let DisruptionBudget { disruptions_allowed: allowed, current_healthy: healthy, desired_healthy: required, .. } =
         budget;
@@ -309,7 +313,7 @@ fn why(budget: &DisruptionBudget) -> String {
         Some(message) => {
             format!("allows {allowed} disruptions because its controller cannot count its pods: {message}")
         }
-        // Those that are on their way out are healthy to the last.
+        // Pods that are being evicted count as healthy until they end.
         None if healthy > required => {
             format!(
                 "allows {allowed} disruptions while evictions are under way ({healthy} healthy pods, {required} required)"
@@ -319,7 +323,7 @@ fn why(budget: &DisruptionBudget) -> String {
     }
 }
 
-/// Whether the pod's owner is of a kind that is not Kubernetes' own.
+/// Returns true if the pod's owner is not of a kind that Kubernetes itself provides.
 fn is_of_operator(pod: &BoundPod) -> bool {
     const OWN: [&str; 5] = ["DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"];
     pod.controller.as_ref().is_some_and(|(kind, _)| !OWN.contains(&kind.as_str()))
@@ -339,7 +343,7 @@ fn not_counted(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     Problem::error(Reason::BudgetStale, "a status of the current generation", observed).hint(look_at(budget))
 }
 
-/// Each eviction is allowed, and the last of them never is.
+/// Reports a budget that allows each eviction, but never the last one.
 fn used_up(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     let (name, allowed, count) = (name_of(budget), budget.disruptions_allowed, pods.len());
     let s = if allowed == 1 { "" } else { "s" };
@@ -351,12 +355,12 @@ fn used_up(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     if !budget.is_operated {
         return problem;
     }
-    // Rook, for one, replaces the budget of its OSDs once the first of a machine is down.
+    // Rook, for example, replaces the budget of its OSDs once the first one on a machine is down.
     let why = "the operator that has made this budget may open it once the first of these pods is gone";
     Problem { severity: Severity::Warn, ..problem }.hint(Hint::likely(why))
 }
 
-/// No budget opens over that.
+/// Reports a pod with several budgets, which the API server never evicts.
 fn several_budgets(pod: &BoundPod, budgets: &[&DisruptionBudget]) -> Problem {
     let names: Vec<&str> = budgets.iter().map(|budget| budget.name.as_str()).collect();
     let observed = format!(

@@ -1,4 +1,4 @@
-//! Will each machine have the extensions that it has now?
+//! Checks whether each machine keeps its extensions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,12 +36,13 @@ error \
 const NO_CUSTOMIZATION: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
 /// Talos's own images, which have no extensions.
 const PLAIN: [&str; 2] = ["ghcr.io/siderolabs/installer", "ghcr.io/siderolabs/installer-base"];
-/// Entries that are no extensions: the schematic's id, and an index of kernel modules that comes and goes with them.
+/// Entries that are not extensions: the schematic's id, and an index of kernel modules that exists only together with
+/// extensions.
 const NO_EXTENSIONS: [&str; 2] = ["schematic", "modules.dep"];
 
 const EXPECTED: &str = "an image with the extensions that the machine has";
 
-/// How an installer image identifies its schematic.
+/// The schematic of an installer image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Installer<'a> {
     /// The schematic that each machine already runs.
@@ -67,7 +68,7 @@ impl<'a> Installer<'a> {
     }
 }
 
-/// The id of the schematic that an installer of the Image Factory was made by.
+/// Returns the id of the schematic of an Image Factory installer.
 pub(crate) fn schematic_of(image: &str) -> Option<&str> {
     match Installer::of(image) {
         Installer::Schematic(id) => Some(id),
@@ -76,12 +77,12 @@ pub(crate) fn schematic_of(image: &str) -> Option<&str> {
     }
 }
 
-/// Whether the schematic adds nothing to a machine without a schematic.
+/// Returns true if the schematic adds nothing to a machine without a schematic.
 pub(crate) fn is_plain(schematic: &str) -> bool {
     schematic == NO_CUSTOMIZATION
 }
 
-/// Extensions by the schematic that has them, as far as machines of this cluster run it.
+/// Extensions of each schematic, as far as machines of this cluster run it.
 type Contents<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 fn extensions(cluster: &Assessment<'_>) -> Verdict {
@@ -158,7 +159,7 @@ fn described(has: &[&str], runs: Option<&str>) -> String {
     format!("it runs {}", [schematic, extensions].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// Prefix of an id, long enough for people to compare.
+/// Returns a prefix of an id, long enough for people to compare.
 fn short(id: &str) -> String {
     id.chars().take(12).collect()
 }

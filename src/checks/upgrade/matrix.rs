@@ -1,4 +1,4 @@
-//! Do the versions of Talos and Kubernetes go together, before, during and after the upgrade?
+//! Checks whether the versions of Talos and Kubernetes are compatible before, during and after the upgrade.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// The versions that the options name, as the table knows them.
+/// Returns the versions from the options, as the table has them.
 fn targets(talos: Option<&str>, kubernetes: Option<&str>) -> Result<(Option<&'static Talos>, Option<u32>), Outcome> {
     let known = |text: &str| {
         let talos = data::target(text).and_then(known_talos);
@@ -80,7 +80,7 @@ fn targets(talos: Option<&str>, kubernetes: Option<&str>) -> Result<(Option<&'st
     Ok((talos.map(known).transpose()?, kubernetes.map(minor).transpose()?))
 }
 
-/// What runs now.
+/// The versions that are running now.
 struct Pairs<'a> {
     machines: &'a ByMinor<'a>,
     parts: &'a ByMinor<'a>,
@@ -146,24 +146,26 @@ impl Pairs<'_> {
         }
     }
 
-    /// Versions of Kubernetes that this Talos does not support.
+    /// Returns the versions of Kubernetes that this Talos does not support.
     fn parts_beyond(&self, talos: &Talos) -> Vec<u32> {
         self.parts.keys().copied().filter(|minor| !talos.kubernetes.contains(minor)).collect()
     }
 
-    /// Versions of Talos that do not support this Kubernetes.
+    /// Returns the versions of Talos that do not support this Kubernetes.
     fn machines_beyond(&self, kubernetes: u32) -> Vec<u32> {
         let supports = |minor: u32| known_talos((1, minor, 0)).is_some_and(|it| it.kubernetes.contains(&kubernetes));
         self.machines.keys().copied().filter(|minor| !supports(*minor)).collect()
     }
 
-    /// A Kubernetes to go to before this Talos: both Talos that run and the new one support it, and it is no step back.
+    /// Returns a version of Kubernetes to upgrade to before this Talos: both the running and the new Talos support it,
+    /// and it is not a downgrade.
     fn kubernetes_before(&self, talos: &Talos) -> Option<u32> {
         let newest = *self.parts.keys().next_back()?;
         talos.kubernetes.clone().find(|minor| *minor >= newest && self.machines_beyond(*minor).is_empty())
     }
 
-    /// A Talos to go to before this Kubernetes: it supports that and what runs, and is no step back.
+    /// Returns a version of Talos to upgrade to before this Kubernetes: it supports both the running and the new
+    /// Kubernetes, and is not a downgrade.
     fn talos_before(&self, kubernetes: u32) -> Option<u32> {
         let newest = *self.machines.keys().next_back()?;
         let fits = |talos: &&Talos| {

@@ -1,4 +1,4 @@
-//! Does the cluster go on without each machine that is to go?
+//! Checks whether the cluster keeps working without each machine that will be taken down.
 
 use super::{each_to_go, not_asked};
 use crate::assess::Assessment;
@@ -89,13 +89,14 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// What no machine that comes back could change is no reason never to upgrade.
+/// Turns a problem into a permanent warning if it is by design, because waiting for other machines would never resolve it and the upgrade
+/// would be blocked forever.
 fn unless_by_design(by_design: bool, problem: Problem) -> Outcome {
     Outcome::problem(if by_design { Problem { severity: Severity::Warn, ..problem }.permanent() } else { problem })
 }
 
 fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
-    // Behind `--etcd-endpoints` no member is on any of the machines.
+    // No member runs on the machines if `--etcd-endpoints` is given.
     if node.role == Role::Worker || cluster.etcd.is_external || !cluster.asks_talos() {
         return None;
     }
@@ -136,13 +137,13 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     }
     let others: Vec<Server<'_>> =
         cluster.control_planes().filter(|other| other.name != node.name).map(|other| cluster.server(other)).collect();
-    // From a runner that reaches none of them, the endpoint leads to any; where it reaches this one alone, the others are cut off.
+    // If this runner reaches no server, the endpoint leads to any of them. If it reaches only this one, the others are cut off.
     let is_seen = matches!(cluster.server(node), Server::Ready | Server::NotReady(_));
     if others
         .iter()
         .any(|server| matches!(server, Server::Ready) || (!is_seen && matches!(server, Server::AliveBy(..))))
     {
-        // Clients that use it cannot reach the other API servers, which work.
+        // Clients of this endpoint cannot reach the other API servers, although these work.
         return on_machine(cluster, node).map(Outcome::problem);
     }
     let expected = "a working API server on another control plane";
@@ -167,11 +168,11 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     Some(unless_by_design(others.is_empty(), problem))
 }
 
-/// The endpoints of the cluster's DNS, and all that shows which of them serve.
+/// Returns the endpoints of the cluster's DNS, provided that the facts that show which of them serve were read.
 fn dns(cluster: &Assessment<'_>) -> Result<Vec<ServiceEndpoint>, Outcome> {
     let endpoints = listed(cluster, |kubernetes| &kubernetes.dns_endpoints, "the endpoints of kube-system/kube-dns")?;
     let endpoints = own(cluster, endpoints);
-    // An endpoint of a node that has fallen silent is there for a while.
+    // The endpoint of a node that has fallen silent remains for a while.
     leases(cluster)?;
     unread_pods(cluster, &endpoints).map_or(Ok(endpoints), Err)
 }
@@ -186,7 +187,7 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
     let ready = || endpoints.iter().filter(|endpoint| dns_serving(cluster, endpoint).but_for_its_node());
     let is_here = |name: &str| name == object.name;
     let lives_elsewhere = |name: &str| !is_here(name) && cluster.serving_on(Some(name)).may_be();
-    // Behind none of the pods and at none of the machines: it serves from outside of the cluster.
+    // An endpoint without a pod and on no machine serves from outside the cluster.
     let is_outside = |endpoint: &ServiceEndpoint| {
         let has = |address: &String| cluster.nodes().iter().any(|it| it.addresses.contains(address));
         endpoint.pod.is_none() && !endpoint.addresses.iter().any(has)
@@ -195,7 +196,7 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
         Some(name) => lives_elsewhere(name),
         None => is_outside(endpoint),
     });
-    // Where there is none at all, that is the trouble of `k8s.dns`, and of no machine.
+    // If there is no endpoint at all, `k8s.dns` reports that, and no machine is to blame.
     if is_elsewhere || !ready().any(|endpoint| endpoint.node.as_deref().is_none_or(is_here)) {
         return None;
     }
@@ -204,13 +205,13 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
         return Some(Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed)));
     }
     let hint = show_dns_pods(cluster, endpoints);
-    // None of those elsewhere lives.
+    // No endpoint on another machine works.
     let elsewhere = ready().filter_map(|endpoint| endpoint.node.as_deref()).filter(|name| !is_here(name));
     let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all working ones are on this machine")
         .hint(hint)
         .on(elsewhere);
     let is_only_node = cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| nodes.len() == 1);
-    // k3s runs one. It moves with the drain, and DNS is away for a moment.
+    // k3s runs one replica. It moves with the drain, and DNS is unavailable for a moment.
     let is_one_wanted = deployment(cluster).is_some_and(|it| it.is_observed() && it.desired == 1);
     Some(unless_by_design(is_only_node || is_one_wanted, problem))
 }

@@ -1,4 +1,4 @@
-//! Credentials, endpoints, and the way to them.
+//! Credentials, endpoints, and the connections to them.
 
 use super::Step::{Change, Do, Look};
 use super::Text;

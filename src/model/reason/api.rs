@@ -1,4 +1,4 @@
-//! The API server, and who asks it.
+//! The API server and its clients.
 
 use super::Step::{Change, Do, Look};
 use super::Text;

@@ -1,8 +1,7 @@
-//! Reason codes: stable, kebab-case, one table; and what each means and what to do about it, for `explain`.
+//! Reason codes: stable, kebab-case, in one table, each with an explanation and a remedy for `explain`.
 //!
-//! Texts are for somebody who has never seen the cluster: what was seen, what usually lies behind it, what to look at first.
-//! Commands that only read come first; `NODE` and `CP` stand for the address of the node concerned and of a healthy control
-//! plane.
+//! Texts are written for readers who have never seen the cluster: what was observed, the usual cause, and what to look at first. Read-only
+//! commands come first. `NODE` is a placeholder for the address of the node concerned, `CP` for that of a healthy control plane.
 
 mod accept;
 mod access;
@@ -22,28 +21,28 @@ pub(crate) use sources::Source;
 /// One step of a remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// In words.
+    /// An instruction in words.
     Do(&'static str),
     /// A command that only reads.
     Look(&'static str),
-    /// A command that changes the cluster or a configuration; shown marked as such.
+    /// A command that changes the cluster or a configuration. Displayed with a mark.
     Change(&'static str),
 }
 
-/// What is said of a reason.
+/// The explanation of a reason and its remedy.
 #[derive(Debug)]
 pub(crate) struct Text {
     /// Two to four sentences.
     pub(crate) explanation: &'static str,
-    /// The official document that the remedy comes from.
+    /// The official document that the remedy is based on.
     pub(crate) source: Source,
     pub(crate) remedy: &'static [Step],
 }
 
-/// Makes the enum, its codes, titles and texts from one list.
+/// Generates the enum, its codes, titles and texts from one list.
 macro_rules! reasons {
     ($($variant:ident $code:literal $title:literal $text:path;)+) => {
-        /// Why a target did not pass. The code never changes its meaning.
+        /// The reason why a target did not pass. A code never changes its meaning.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub(crate) enum Reason {
             $($variant,)+
@@ -58,7 +57,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// One line for people.
+            /// Returns a one-line title for users.
             pub(crate) fn title(self) -> &'static str {
                 match self {
                     $(Self::$variant => $title,)+
@@ -291,8 +290,8 @@ impl Reason {
     }
 }
 
-/// What can cost data, quorum or a machine stands behind words that say when it may be done, and what takes a member of etcd away
-/// behind a snapshot of it. For the tests of all remedies.
+/// Returns the first command that can cost data, quorum or a machine and is not preceded by words about when to run it, or that removes an
+/// etcd member without a snapshot before it. Tests apply this to all remedies.
 #[cfg(test)]
 pub(crate) fn dares_without_a_word(remedy: &[Step]) -> Option<&'static str> {
     const DARING: [&str; 9] = [

@@ -1,4 +1,4 @@
-//! Which nodes there are, and whether they are ready.
+//! The set of nodes and their readiness.
 
 use super::Step::{Change, Do, Look};
 use super::Text;

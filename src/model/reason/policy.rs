@@ -1,4 +1,4 @@
-//! What a policy says, beside the cluster.
+//! Expectations of a policy that go beyond the cluster's own state.
 
 use super::Step::{Do, Look};
 use super::Text;

@@ -1,4 +1,4 @@
-//! What stands in the way of an upgrade.
+//! Obstacles to an upgrade.
 
 use super::Step::{Change, Do, Look};
 use super::Text;

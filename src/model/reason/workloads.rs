@@ -1,4 +1,4 @@
-//! Control plane components and workloads; and what any check can say.
+//! Control plane components and workloads, and reasons that any check can give.
 
 use super::Step::{Change, Do, Look};
 use super::Text;

@@ -64,7 +64,7 @@ fn a_server_that_was_not_seen_is_no_pass() {
     assert_eq!(wrong(APIS, &before(None, Some("1.99.0"))), ["cluster: error target-unknown, for ever"]);
 }
 
-/// As behind Omni, which is sent the credentials and forwards to one of the servers.
+/// A cluster behind Omni, which receives the credentials and forwards requests to one of the servers.
 #[test]
 fn where_no_server_can_be_queried_directly_the_endpoint_answers_for_one() {
     let mut snapshot = before(None, Some("1.36.0"));
