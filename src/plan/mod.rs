@@ -160,7 +160,6 @@ impl Plan {
                     fail_on_node_condition,
                     k8s_endpoint: connection.k8s_endpoint.clone(),
                     deadline: wait_timeout.and_then(|wait| start.wall.checked_add(wait).ok()),
-                    one_pass: wait_timeout.is_none(),
                     nodes_may_wait: checks.level.is_some_and(|level| level != Level::Full),
                 },
                 facts,
@@ -414,7 +413,7 @@ mod tests {
     fn zero_is_one_pass() {
         for arguments in [&[][..], &["--wait-timeout", "0"], &["--wait-timeout", "0s"]] {
             let plan = decide(arguments).unwrap();
-            assert!(plan.inquiry.asked.one_pass && plan.pace.deadline.is_none(), "{arguments:?}");
+            assert!(plan.pace.deadline.is_none(), "{arguments:?}");
         }
     }
 

@@ -203,8 +203,6 @@ pub(crate) struct Asked {
     pub(crate) k8s_endpoint: Option<String>,
     /// When the run has to end, on the wall clock: credentials must live that long.
     pub(crate) deadline: Option<Timestamp>,
-    /// One pass, no waiting: what only time can settle stays undetermined.
-    pub(crate) one_pass: bool,
     /// `--level` ends before the Nodes are judged, so their readiness is not asked for.
     pub(crate) nodes_may_wait: bool,
     /// Checks that the user switched off. They satisfy whatever requires them.

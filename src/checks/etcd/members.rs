@@ -339,14 +339,10 @@ fn learners(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Judges a learner. A young learner only warns. If its age is unknown, a single observation cannot distinguish it from one that is stuck.
+/// Judges a learner: one that started a moment ago only warns. An unknown age does not count as young.
 fn learner(cluster: &Assessment<'_>, node: Option<&Node>) -> Problem {
     let expected = "a voter";
-    let young = match node.and_then(|node| etcd_age(cluster, node)) {
-        Some(age) => age < JOINING,
-        None => !cluster.asked.one_pass && cluster.memory.elapsed < JOINING.unsigned_abs(),
-    };
-    if young {
+    if node.and_then(|node| etcd_age(cluster, node)).is_some_and(|age| age < JOINING) {
         return Problem::warn(Reason::Learner, expected, "a learner; it started less than 5 minutes ago");
     }
     let problem = Problem::fail(Reason::Learner, expected, "a learner")
