@@ -135,7 +135,7 @@ pub(crate) struct PlanArgs {
     pub(crate) upgrade_kubernetes: Option<String>,
     /// Installer of --upgrade-talos: also show which one each machine gets
     ///
-    /// {schematic} stands for the schematic that each machine runs.
+    /// {schematic} is replaced with the schematic that each machine runs.
     #[arg(long, value_name = "IMAGE", env = "CLUSTER_HEALTH_IMAGE", value_parser = item)]
     pub(crate) image: Option<String>,
     /// Machines to upgrade first; the etcd leader is always the last control plane
@@ -322,7 +322,7 @@ pub(crate) struct CheckOptions {
     pub(crate) drain: Option<String>,
     /// Installer of --upgrade-talos: also check whether it has the extensions of the machines
     ///
-    /// {schematic} stands for the schematic that each machine runs.
+    /// {schematic} is replaced with the schematic that each machine runs.
     #[arg(long, value_name = "IMAGE", env = "CLUSTER_HEALTH_IMAGE", value_parser = item)]
     pub(crate) image: Option<String>,
 }

@@ -15,7 +15,7 @@ pub(super) struct Times {
 }
 
 pub(super) fn times(args: &TimingOptions) -> Result<Times, Usage> {
-    // 0 stands for "not given", as everywhere in Kubernetes: one full pass.
+    // Zero is "not given", as everywhere in Kubernetes: one full pass.
     let wait_timeout = args.wait_timeout.map(|wait| wait.0).filter(|wait| !wait.is_zero());
     let stable_for = args.stable_for.map(|stable| stable.0).filter(|stable| !stable.is_zero());
     check_times(args, wait_timeout, stable_for)?;

@@ -142,7 +142,7 @@ impl Reader<'_> {
         Ok(Objects { plural: plural.to_owned(), group: group.to_owned(), place, name, selector, field_selector })
     }
 
-    /// Parses a selector in the syntax of `kubectl get -l`, so that the program can see whether an object was selected.
+    /// Parses a selector in the syntax of `kubectl get -l`, so that the program can decide whether an object was selected.
     fn selector(&self, given: &Spanned<String>) -> Result<(String, Vec<Requirement>), Usage> {
         let text = given.value.trim();
         let problem = "expected labels such as `app=backup,tier in (db, cache),!canary`";

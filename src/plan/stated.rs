@@ -75,7 +75,7 @@ pub(super) fn policy_judged(asked: &[CheckId], selection: &[(&'static Check, Sel
     Ok(())
 }
 
-/// Ensures that some of the checks run which each name represents; a reason represents the checks that find it.
+/// Ensures that at least one check runs for each name; a reason represents the checks that find it.
 fn names_run(id: &str, names: &[String], selection: &[(&'static Check, Selection)]) -> Result<(), Usage> {
     for name in names {
         let meant = selection::condition(name).map_or(name.as_str(), |_| Reason::NodeCondition.code());
