@@ -479,7 +479,7 @@ pub(crate) fn version(text: &str) -> Result<String, String> {
     numbers(text, &[3]).ok_or_else(|| "expected a version of three numbers, such as `v1.13.0` for Talos".to_owned())
 }
 
-/// Parses a full version, or a minor version that stands for every patch release.
+/// Parses a full version, or a minor version that represents all of its patch releases.
 pub(crate) fn version_or_minor(text: &str) -> Result<String, String> {
     numbers(text, &[2, 3]).ok_or_else(|| "expected a version such as `1.35.4` or `1.35`".to_owned())
 }

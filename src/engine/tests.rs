@@ -106,7 +106,7 @@ fn judge_credentials(snapshot: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// An observer whose rounds take as long as the script says; the last duration repeats.
+/// An observer whose rounds take as long as scripted; the last duration repeats.
 struct Scripted {
     round_takes: VecDeque<Duration>,
     rounds: u32,

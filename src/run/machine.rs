@@ -31,7 +31,7 @@ pub(super) fn prepare() -> anyhow::Result<()> {
     enough_threads().context("could not start: too few threads")
 }
 
-/// Disables core dumps, because the memory holds credentials. A refusal is ignored: the run is no less useful.
+/// Disables core dumps, because the memory contains credentials. A refusal is ignored: the run is no less useful.
 fn without_core_dumps() {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     // On other systems, the limit is the only protection.

@@ -306,7 +306,7 @@ impl Run<'_> {
             let is_told = is_usable || !matches!(&event, Event::Round(round) if round.number == 0);
             show.borrow_mut().event(&event, is_told);
         });
-        // The future holds everything that is in progress; on the stack of `block_on` it would be moved around.
+        // The future contains everything that is in progress; on the stack of `block_on` it would be moved around.
         let end = Box::pin(run).await;
         Ending::Engine(end)
     }

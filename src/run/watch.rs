@@ -166,7 +166,7 @@ mod tests {
     use crate::run::output::Document;
     use crate::run::outputs::Names;
 
-    /// Variable that turns this test into the child process, and says how far its run has come before it is stuck.
+    /// Variable that turns this test into the child process, and selects how far its run gets before it is stuck.
     const STUCK: &str = "STUCK_AFTER";
 
     /// The watch ends its process, so each case runs in one of its own.

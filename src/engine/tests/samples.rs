@@ -27,7 +27,7 @@ async fn a_second_sample_needs_the_time_of_the_first() {
     }
 }
 
-/// Such a round would replace a result of two samples with a doubt.
+/// The round would replace a result of two samples with a doubt.
 #[tokio::test(start_paused = true)]
 async fn a_last_round_without_the_time_for_a_second_sample_does_not_count() {
     let setup = || Setup { wait: Some(16), ..WAITING };

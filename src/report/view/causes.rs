@@ -343,7 +343,7 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
 
 /// Writes the first cause and the first step, for readers of nothing but the last lines.
 pub(crate) fn conclude(causes: &[Cause], exit: Exit, style: &TextStyle, lines: &mut Vec<String>) {
-    // With `--warn-only`, a warning may be the cause that blocks the rest.
+    // A warning may be the cause that blocks the rest, because of `--warn-only`.
     let counts = |cause: &&Cause| cause.severity != Severity::Warn || exit == Exit::Undetermined;
     let Some(cause) = causes.first().filter(counts) else { return };
     lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), ends(&cause.headline, LAST)));
