@@ -1,4 +1,4 @@
-//! `cluster-health`: is this Talos Linux and Kubernetes cluster healthy, all of it, now?
+//! `cluster-health` checks whether a Talos Linux and Kubernetes cluster is healthy, all of it, now.
 #![cfg_attr(not(feature = "etcd"), allow(dead_code, unused_imports, reason = "what only the client of etcd needs"))]
 
 mod assess;

@@ -278,7 +278,7 @@ fn upgrade_checks(checks: &CheckOptions) -> Vec<CheckId> {
     let of_removed: &[CheckId] =
         if of_kubernetes.is_some() { &[CheckId::UpgradeFlags, CheckId::UpgradeApis] } else { &[] };
     let of_both = of_talos.or(of_kubernetes).map(|_| CheckId::UpgradeMatrix);
-    // `talosctl upgrade-k8s` takes no machine down.
+    // `talosctl upgrade-k8s` does not take any machine down.
     let takes_down = checks.upgrade_talos.is_some() || checks.drain.is_some();
     let of_machines: &[CheckId] = if takes_down {
         &[CheckId::UpgradeDrain, CheckId::UpgradeRoom, CheckId::UpgradeVolumes, CheckId::UpgradeQuorum]

@@ -84,7 +84,7 @@ fn suites(report: &Report) -> Vec<TestSuite> {
                 suite.add_test_case(case_of(check, &index, false));
             }
         }
-        // Jenkins and others stumble over a suite without cases.
+        // Jenkins and others fail on a suite without cases.
         if !suite.test_cases.is_empty() {
             // The time is not their sum, because checks are judged side by side.
             let longest = suite.test_cases.iter().filter_map(|case| case.time).max();

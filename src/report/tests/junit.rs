@@ -107,7 +107,7 @@ fn who_relapsed_and_is_well_has_no_error() {
     assert!(own.system_out.as_ref().unwrap().as_str().contains("passed before"));
 }
 
-/// Jenkins and others stumble over a suite without cases.
+/// Jenkins and others fail on a suite without cases.
 #[test]
 fn neither_the_report_nor_a_suite_is_empty() {
     for (name, report) in reports() {

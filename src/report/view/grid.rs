@@ -120,7 +120,7 @@ impl Grid {
                 worsen(0, check.shown_status());
             }
         }
-        // Stable: among equals, the cluster comes first and nodes keep their order.
+        // The sort is stable: among equal rows, the cluster comes first and nodes keep their order.
         rows.sort_by_key(|row| std::cmp::Reverse(row.worst()));
         Self { stages, rows }
     }

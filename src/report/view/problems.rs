@@ -245,7 +245,7 @@ impl<'a> Block<'a> {
                     Outcome::Problem(problem) if check.check.id != id && is_root(problem, target) => {
                         repeated.push((&**target, &**problem));
                     }
-                    // A warning blocks nothing, whatever else its check has found.
+                    // A warning does not block anything, whatever else its check has found.
                     Outcome::Blocked(by) if *by == id && self.severity != Severity::Warn => {
                         consequences.blocked.insert(check.check.id);
                     }

@@ -44,7 +44,7 @@ pub(super) fn checks(index: &Index<'_>, origins: &[Origin<'_>]) -> Markup {
             @if !of_stage.is_empty() {
                 details .stage {
                     summary { h3 { (stage.name()) } " " span .note { (counted(|status| of_stage.iter().filter(|check| check.shown_status() == status).count())) } }
-                    // The target of links is inside, so that following one unfolds it.
+                    // The target of links is inside the element, so that following one unfolds it.
                     div id=(stage_anchor(stage)) {
                         @if !above.is_empty() {
                             p .note { "Above: " (check_links(above.iter().map(|check| check.check.id))) }
@@ -65,7 +65,7 @@ fn check<'a>(check: &'a CheckReport, index: &Index<'a>, origins: &[Origin<'a>]) 
     html! {
         details .check data-status=(status.name()) {
             summary { (badge(status)) " " code { (id) } " " span .note { (check.check.summary) } }
-            // The target of links is inside, so that following one unfolds it.
+            // The target of links is inside the element, so that following one unfolds it.
             dl .fields id=(check_anchor(id)) {
                 @if let Some(why) = why(check) { (field("why", &html! { (Foreign(&why)) })) }
                 @if let Some(since) = check.since {

@@ -47,7 +47,7 @@ pub(super) fn causes(index: &Index<'_>, origins: &[Origin<'_>]) -> Option<Markup
             } @else {
                 details .card.{ (edge) "-edge" } {
                     summary { (title(&cause)) }
-                    // The target of links is inside, so that following one unfolds it.
+                    // The target of links is inside the element, so that following one unfolds it.
                     div id=[anchor] { (body(&cause, origin, index)) }
                 }
             }
