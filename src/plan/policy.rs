@@ -1,4 +1,4 @@
-//! What a policy means: its fields against the catalog, the options and the clock.
+//! The meaning of a policy: its fields, checked against the catalog, the options and the clock.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::snapshot::{Acceptance, Declared, Policy, Thresholds};
 use crate::text::duration::GoDuration;
 use crate::text::nearest;
 
-/// Longest time that an excuse may last.
+/// Maximum duration of an excuse.
 const LONGEST: SignedDuration = SignedDuration::from_hours(90 * 24);
-/// Longest text of a field, in characters.
+/// Maximum length of a text, in characters.
 const LONGEST_TEXT: usize = 256;
 
-/// A policy, decided.
+/// A policy after all decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Decided {
     pub(crate) policy: Policy,
@@ -31,19 +31,19 @@ pub(crate) struct Decided {
     pub(crate) extensions: Vec<String>,
     pub(crate) weakened: Vec<Weakening>,
     pub(crate) file: Option<PolicyFile>,
-    /// Requirements that the options give another weight.
+    /// Requirements whose weight the options change.
     pub(super) named: require::Named,
 }
 
 impl Decided {
-    /// Entries that have ended, each with its line.
+    /// Returns the entries that have ended, each with its line.
     pub(crate) fn ended(&self, now: Timestamp) -> Vec<(String, u64)> {
         let machines = self.policy.machines.iter().map(|it| (format!("machine {}", it.name), &it.excuse));
         let all = machines.chain(self.policy.accept.iter().map(|it| (it.name(), &it.excuse)));
         all.filter(|(_, excuse)| excuse.until <= now).map(|(name, excuse)| (name, excuse.line)).collect()
     }
 
-    /// Checks that only a policy asks for.
+    /// Returns the checks that only a policy requests.
     pub(crate) fn checks(&self) -> Vec<CheckId> {
         [
             (!self.extensions.is_empty(), CheckId::TalosNodesExtensions),
@@ -75,7 +75,7 @@ pub(crate) fn decide(document: &Document, now: Timestamp) -> Result<Decided, Usa
     let extensions = expect.extensions.iter().map(|name| read.text(name, "extension")).collect::<Result<_, _>>()?;
     let of_machine = |it: &Declared| (format!("machine {} off until {}", it.name, it.excuse.until), it.excuse.line);
     let of_problem = |it: &Acceptance| (format!("accept {} until {}", it.name(), it.excuse.until), it.excuse.line);
-    // What has ended makes nothing weaker.
+    // An entry that has ended does not weaken the verdict.
     let machines_off = machines.iter().filter(|it| it.excuse.until > now).map(of_machine);
     let accepted = accept.iter().filter(|it| it.excuse.until > now).map(of_problem);
     let loosened = looser.into_iter().chain(machines_off).chain(accepted);
@@ -90,7 +90,8 @@ pub(crate) fn decide(document: &Document, now: Timestamp) -> Result<Decided, Usa
     })
 }
 
-/// The options of nodes, with what the policy says of the same. Who says both says the same twice.
+/// Returns the options of nodes, completed by the expectations of the policy. An expectation that both state has to
+/// have the same value.
 pub(crate) fn stated(nodes: &NodeOptions, document: &Document) -> Result<NodeOptions, Usage> {
     let Expect { control_planes, workers, talos, kubernetes, .. } = &document.fields.expect;
     let mut stated = nodes.clone();
@@ -149,7 +150,7 @@ impl Reader<'_> {
     fn excuse(&self, because: &Spanned<String>, until: &Spanned<String>) -> Result<Excuse, Usage> {
         let time: Timestamp = match (until.value.parse(), until.value.parse::<Date>()) {
             (Ok(time), _) => time,
-            // The day counts to its end.
+            // A date includes the whole day.
             (_, Ok(date)) if until.value.len() == "2026-12-01".len() => date
                 .tomorrow()
                 .and_then(|next| next.to_zoned(jiff::tz::TimeZone::UTC))
@@ -235,7 +236,7 @@ impl Reader<'_> {
         Ok(reason)
     }
 
-    /// The thresholds; and which of them are looser than without a policy, each with its line.
+    /// Returns the thresholds, and those that are looser than the defaults, each with its line.
     fn thresholds(&self) -> Result<(Thresholds, Vec<(String, u64)>), Usage> {
         let given = &self.document.fields.thresholds;
         let usual = Thresholds::default();
@@ -283,7 +284,7 @@ impl Reader<'_> {
     }
 }
 
-/// A duration as Go writes it, with days before it: `1d12h`.
+/// Parses a duration as Go writes it, with optional days before it: `1d12h`.
 pub(super) fn duration(text: &str) -> Option<SignedDuration> {
     let (days, rest) = text.split_once('d').unwrap_or(("0", text));
     let days: u32 = days.parse().ok()?;
@@ -302,7 +303,7 @@ fn shown(duration: SignedDuration) -> String {
 mod tests {
     use super::*;
 
-    /// With `now` as the time of the runner.
+    /// Decides a policy, with `now` as the time of the runner.
     fn decided(text: &str, now: &str) -> Result<Decided, String> {
         let text = format!("apiVersion: cluster-health/v1\n{text}");
         let document = Document::of_text(&text).map_err(|error| error.message)?;
@@ -333,7 +334,7 @@ mod tests {
         assert_eq!(until("2026-12-01"), "2026-12-02T00:00:00Z".parse().unwrap());
         assert_eq!(until("2026-12-01T18:00:00Z"), "2026-12-01T18:00:00Z".parse().unwrap());
         assert_eq!(until("2026-12-01T18:00:00+02:00"), "2026-12-01T16:00:00Z".parse().unwrap());
-        // It says in the report that it has ended.
+        // An end in the past is accepted here; the report shows that the entry has ended.
         assert_eq!(until("2020-01-01"), "2020-01-02T00:00:00Z".parse().unwrap());
     }
 
@@ -402,7 +403,7 @@ mod tests {
         }
     }
 
-    /// Whatever may be accepted is found by some check, or nobody could name it.
+    /// Every reason that can be accepted is found by some check, because an entry has to name the check.
     #[test]
     fn every_reason_that_can_be_accepted_can_be_named() {
         for reason in Reason::ALL.iter().filter(|reason| reason.can_be_accepted()) {

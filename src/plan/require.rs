@@ -1,4 +1,4 @@
-//! What an entry of `require` means; and which entries the options leave.
+//! The meaning of the entries of `require`, and the entries that the options keep.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use crate::snapshot::{Demand, FieldIs, Objects, Place, Predicate, Require, Requi
 use crate::text::json_path::JsonPath;
 use crate::text::{self, is_label, nearest};
 
-/// Entries of one policy: each is a list, and a group to discover.
+/// Maximum number of entries in a policy: each is a list, and a group to discover.
 const MOST: usize = 100;
-/// Predicates of one entry.
+/// Maximum number of predicates in an entry.
 const MOST_DEMANDS: usize = 10;
-/// Characters of a value, a selector and a name.
+/// Maximum length of a value, a selector or a name, in characters.
 const LONGEST: usize = 256;
-/// The oldest that something may be required to be younger than.
+/// Maximum age that an entry can require an object to be younger than.
 const OLDEST: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 
 pub(super) fn entries(document: &Document, given: &[config::Require]) -> Result<Vec<Require>, Usage> {
@@ -142,7 +142,7 @@ impl Reader<'_> {
         Ok(Objects { plural: plural.to_owned(), group: group.to_owned(), place, name, selector, field_selector })
     }
 
-    /// As `kubectl get -l` takes it, so that it can be seen whether an object was selected.
+    /// Parses a selector in the syntax of `kubectl get -l`, so that the program can decide whether an object was selected.
     fn selector(&self, given: &Spanned<String>) -> Result<(String, Vec<Requirement>), Usage> {
         let text = given.value.trim();
         let problem = "expected labels such as `app=backup,tier in (db, cache),!canary`";
@@ -202,7 +202,7 @@ impl Reader<'_> {
     }
 }
 
-/// Without the quotes of a shell, which are often copied along.
+/// Removes the quotes of a shell, which are often copied along.
 fn unquoted(value: &str) -> &str {
     let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     inner('\'').or_else(|| inner('"')).unwrap_or(value)
@@ -212,7 +212,7 @@ fn is_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// `None`: a parenthesis is not closed.
+/// Splits at commas outside of parentheses. `None`: the parentheses do not match.
 fn outside_parentheses(text: &str) -> Option<Vec<&str>> {
     let (mut parts, mut begin, mut is_inside) = (Vec::new(), 0, false);
     for (at, letter) in text.char_indices() {
@@ -231,7 +231,7 @@ fn outside_parentheses(text: &str) -> Option<Vec<&str>> {
     (!is_inside).then_some(parts)
 }
 
-/// One part of a field selector.
+/// Parses one part of a field selector.
 fn field_is(part: &str) -> Option<FieldIs> {
     let (path, value) = part.trim().split_once('=')?;
     let (path, is_not) = path.strip_suffix('!').map_or((path, false), |path| (path, true));
@@ -241,7 +241,7 @@ fn field_is(part: &str) -> Option<FieldIs> {
     (is_path && is_value).then(|| FieldIs { path: path.to_owned(), is_not, value: value.to_owned() })
 }
 
-/// One part of a selector.
+/// Parses one part of a selector.
 fn requirement(part: &str) -> Option<Requirement> {
     let is_fit = |text: &str| {
         let is_letter = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.' | '/');
@@ -276,14 +276,14 @@ fn requirement(part: &str) -> Option<Requirement> {
     }
 }
 
-/// Of the options that name checks, those that name requirements, as if each was a check.
+/// The requirements that are named in options which name checks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Named {
     pub(super) warn_only: BTreeSet<String>,
     pub(super) fail_on: BTreeSet<String>,
 }
 
-/// Takes the names of requirements out of the options, and leaves the entries that are to be checked.
+/// Takes the names of requirements out of the options, and keeps the entries that are to be checked.
 pub(super) fn narrow(
     entries: &mut Vec<Require>,
     checks: &mut CheckOptions,
@@ -311,10 +311,10 @@ pub(super) fn narrow(
     Ok(Named { warn_only: warn_only.all, fail_on: fail_on.all })
 }
 
-/// The requirements that the patterns of an option mean.
+/// The requirements that the patterns of an option match.
 struct Meant {
     all: BTreeSet<String>,
-    /// Those that are named in full. What a glob means is as much as other options leave of it.
+    /// Requirements that are named in full. A glob matches only what other options leave of it.
     by_name: BTreeSet<String>,
 }
 
@@ -325,7 +325,8 @@ fn take(names: &BTreeSet<String>, option: &str, patterns: &mut Vec<String>) -> R
         all: patterns.iter().flat_map(of).collect(),
         by_name: patterns.iter().filter(|pattern| names.contains(*pattern)).cloned().collect(),
     };
-    // A glob can be of checks as well. The one that all requirements have is not meant by what names some of them.
+    // A glob can match checks as well. A pattern that matches some requirements does not match the check that all of
+    // them share.
     let is_of_checks = |pattern: &String| {
         let others = checks::ALL.iter().filter(|check| check.id != CheckId::PolicyRequire);
         others.into_iter().any(|check| selection::fits(check, pattern))
