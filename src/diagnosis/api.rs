@@ -287,7 +287,7 @@ pub(super) const CRASHES: Cause = Cause {
     title: "a component is crash-looping",
     impact: "this instance does no work; one on another control plane takes over, if it works",
     explain: "A container exits with an error, is restarted, and exits again. Kubernetes shows its pod as Running most of the \
-time. The exit code and the last log lines show why. 137 means that it was killed, by a failed probe or for lack of memory. 1 \
+time. The exit code and the last log lines show why. 137 means that it was killed: by the kernel for lack of memory, or by the kubelet after a failed probe. 1 \
 and 2 usually mean invalid arguments or files.\n\n\
 For a control plane component on one node alone, compare its `extraArgs` in the machine configuration with those of the \
 others.",
@@ -379,7 +379,7 @@ pub(super) const DNS_CRASHES: Cause = Cause {
     explain: "No pod of cluster DNS is ready, and the existing ones exit with an error soon after each start. Until one of \
 them stays up, no pod in the cluster can resolve names.\n\n\
 The last log lines show why: an invalid Corefile (ConfigMap `coredns`), a forwarding loop through the node's resolver, or an \
-API server that it cannot reach. Exit code 137 means that it was killed, by a failed probe or for lack of memory.",
+API server that it cannot reach. Exit code 137 means that it was killed: by the kernel for lack of memory, or by the kubelet after a failed probe.",
     source: KUBERNETES_DNS,
     remedy: &[
         Look("kubectl -n kube-system logs -l k8s-app=kube-dns --previous"),

@@ -181,8 +181,8 @@ pub(super) const DOWN: Cause = Cause {
     impact: "if the machine is down, so are its pods; after 5 minutes Kubernetes replaces those that can run elsewhere",
     explain: "A working endpoint cannot reach the machine, which refuses nothing, and nothing shows that it is alive. It is powered off, has crashed, \
 hangs, lost its network, or has a new address. Kubernetes takes about 50 seconds to notice; if it keeps reporting the node as \
-Ready, only the Talos API is filtered. The pods on it are down and, if it is a control plane, so are its etcd member and its \
-API server.\n\n\
+Ready, only the Talos API is filtered. If the machine is down, so are its pods and, on a control plane, its etcd member and its \
+API server. Kubernetes replaces the pods of a StatefulSet only once the Node is deleted or marked out of service.\n\n\
 Look at its console, its hypervisor, or the switch that it is connected to. If it will not come back, remove it properly, its \
 etcd member first.",
     source: TALOS_TROUBLESHOOTING,

@@ -30,8 +30,9 @@ impl Message {
     pub(super) fn open(path: &Path) -> Option<Self> {
         let options = || OpenOptions::new().write(true).to_owned();
         let file = match fs::metadata(path) {
-            // Only a regular file is written to.
-            Ok(found) => options().open(path).ok().filter(|_| found.is_file())?,
+            // Opening a pipe that nothing reads would block.
+            Ok(found) if !found.is_file() => return None,
+            Ok(_) => options().open(path).ok()?,
             Err(_) => options().create_new(true).open(path).ok()?,
         };
         let is_own = file.metadata().is_ok_and(|found| found.is_file()) && !is_input_file(&file);
@@ -40,5 +41,20 @@ impl Message {
 
     pub(super) fn write(mut self, report: &Report) {
         let _ = self.0.set_len(0).and_then(|()| self.0.write_all(termination::message(report).as_bytes()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipe_that_nothing_reads_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(Message::open(&path).is_none());
+        assert!(Message::open(folder.path()).is_none());
+        assert!(Message::open(&folder.path().join("new")).is_some());
     }
 }

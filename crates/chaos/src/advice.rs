@@ -100,7 +100,7 @@ pub(crate) fn fault(command: &str, said: &Said) -> Option<String> {
     };
     // A redirection from `/dev/null` also contains `<`, and is not a placeholder.
     let is_placeholder =
-        |word: &String| word.contains(['<', '>']) && !word.ends_with("/dev/null") || word.contains("NODE");
+        |word: &String| word.contains("NODE") || (word.contains(['<', '>']) && !word.ends_with("/dev/null"));
     if words.iter().any(is_placeholder) {
         return Some("a placeholder is left".to_owned());
     }

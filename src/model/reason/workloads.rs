@@ -27,7 +27,7 @@ pub(super) const COMPONENT_NOT_READY: Text = Text {
 };
 
 pub(super) const CRASH_LOOPING: Text = Text {
-    explanation: "A container exits soon after each start, and the kubelet waits longer and longer before it restarts it. The exit code and the last log lines show why. Exit code 137 means that the kernel or the kubelet killed it, usually for lack of memory.",
+    explanation: "A container exits soon after each start, and the kubelet waits longer and longer before it restarts it. The exit code and the last log lines show why. Exit code 137 means that it was killed: by the kernel for lack of memory, or by the kubelet after a failed probe.",
     source: KUBERNETES_PODS,
     remedy: &[
         CONTAINERS,
