@@ -171,7 +171,7 @@ plane first.",
         let mut signs: Vec<_> = crash.chain(servers).filter(|it| it.is_root() && symptoms.is_open(it)).collect();
         let of_machines = symptoms.by_subject(signs.iter().copied());
         let is_reached = symptoms.of_check(CheckId::K8sApiEndpoint, Reason::ALL).next().is_none();
-        // A cluster without known control planes is no evidence that all of them fail.
+        // If no control plane is known, there is no evidence that all of them fail.
         if is_reached || signs.is_empty() || of_machines.len() != symptoms.snapshot.control_planes().count() {
             return Vec::new();
         }
@@ -252,7 +252,7 @@ configuration, a feature gate. The log of one of them shows which. Undo the last
     ..NO_CONTROLLER_MANAGER
 };
 
-/// Recognizes a component that fails on every control plane. A cluster without known control planes is no evidence for
+/// Recognizes a component that fails on every control plane. If no control plane is known, there is no evidence for
 /// that.
 fn none_left(symptoms: &Symptoms<'_>, (cause, check): (&'static str, CheckId), component: &str) -> Option<Recognized> {
     let fails = symptoms.of_check(check, &[Reason::CrashLooping, Reason::ComponentNotReady]);

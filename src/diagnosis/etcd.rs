@@ -107,7 +107,7 @@ fn status(node: &Node) -> Result<&EtcdStatus, &Gap> {
     node.talos.contact.as_ref().and(node.talos.etcd_status.as_ref())
 }
 
-/// Returns the sources that gave no answer. A refusal says nothing about etcd.
+/// Returns the sources that gave no answer. A refusal is not evidence about etcd.
 fn silent<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (Target, Option<&'a Node>, &'a Gap)> {
     let told = |gap: &&Gap| !matches!(gap.kind, GapKind::NotAsked | GapKind::Forbidden | GapKind::Unsupported);
     asked(symptoms)
@@ -329,7 +329,7 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
             return Vec::new();
         }
         let removed = signs.filter(|sign| {
-            // A service that waits for its machine's network or disk is no evidence about the member.
+            // A service that waits for its machine's network or disk is not evidence about the member.
             let is_of_etcd = |it: &Sign<'_>| it.check == CheckId::EtcdService && it.is_root();
             let is_out = |it: &Sign<'_>| is_of_etcd(it) && it.problem.severity == Severity::Fail;
             symptoms.is_open(sign)

@@ -278,7 +278,7 @@ fn lives<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
     let lease = kubernetes.node_leases.as_ref().ok().and_then(|leases| leases.by_name.get(&target.name));
     let renewed = silent_before && lease.is_some_and(|lease| lease.moved_within.is_some());
     let serves = kubernetes.servers.get(&target.name).is_some_and(Result::is_ok);
-    // Another cluster's leases are no evidence for this one.
+    // Another cluster's leases are not evidence about this one.
     serves || (renewed && symptoms.passed(CheckId::K8sNodesReady, target))
 }
 

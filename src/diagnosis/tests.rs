@@ -177,7 +177,7 @@ fn causes_come_before_symptoms_and_symptoms_have_no_diagnosis_of_their_own() {
     );
 }
 
-/// With `-v`, every problem appears below the stages, in full or in one line, regardless of the diagnosis.
+/// Every problem appears below the stages with `-v`, in full or in one line, regardless of the diagnosis.
 #[test]
 fn no_report_loses_a_problem() {
     for case in CASES {

@@ -73,7 +73,7 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(91 * 24);
 pub(crate) enum ExcuseState {
     Holds,
     Expired,
-    /// By the clock of an API server, the excuse ends later than any excuse may, so the runner's clock is wrong.
+    /// The excuse ends later than any excuse may by the clock of an API server, so the runner's clock is wrong.
     TooFar,
     /// No API server has reported its time.
     Unproven,

@@ -185,7 +185,7 @@ fn what_a_policy_requires_gates_the_run() {
         assert_eq!(judged.outcome.code, code, "{options:?}: {judged}");
         assert!(judged.report["weakened"].to_string().contains(options[1]), "{options:?}: {judged}");
     }
-    // By the cluster's clock, the backup is suddenly a day old.
+    // The backup is suddenly a day old by the cluster's clock.
     put_backup(&cluster, -3600);
     cluster.change(|world| world.clock_ahead = 2 * DAY);
     let ahead = with_policy(&cluster, REQUIRE, &["--no-talos", "--check", "policy.require"]);
@@ -248,7 +248,7 @@ fn a_requirement_is_a_test_case_of_its_own() {
     assert!(!outcome.stdout.contains(r#"name="policy.require""#), "{}", outcome.stdout);
 }
 
-/// As for names of checks, a glob selects everything that it matches.
+/// A glob selects everything that it matches, as for names of checks.
 #[test]
 fn a_glob_leaves_out_what_it_fits() {
     let cluster = requiring(REQUIRE);

@@ -89,7 +89,7 @@ fn what_is_old_or_there_twice_does_not_count() {
     report(&[("a.json", &later)], &[]).is(69, &["it is of the future"]);
 }
 
-/// Whatever the path contains, the result is neither a success nor a wait, and the file is named.
+/// The result is neither a success nor a wait, regardless of the path's contents, and the file is named.
 #[test]
 fn what_is_no_report_is_named_and_never_a_success() {
     let (healthy, _) = stored();

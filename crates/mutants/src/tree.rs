@@ -164,7 +164,7 @@ impl Tree {
         command.args(["--config", "profile.dev.package.cluster-health.opt-level=1"]);
         command.args(["--config", "profile.dev.package.cluster-health.debug=false"]);
         command.current_dir(&self.copy).env("CARGO_TARGET_DIR", &self.target);
-        // The same as in the repository, so that build artifacts are shared.
+        // Build artifacts are shared, because the repository uses the same path.
         command.env("PROTOC", self.root.join("tools/protoc"));
         let output = command.output().context("cargo test")?;
         let mut binary = None;

@@ -39,7 +39,7 @@ impl Trial<'_> {
             command.args(["--quiet", "--test-threads=1"]).current_dir(self.folder);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             command.env("INSTA_UPDATE", "no").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
-            // The same cases in each run, so that no mutant is caught by chance.
+            // A fixed seed runs the same cases every time, so that no mutant is caught by chance.
             command.env("PROPTEST_RNG_SEED", "1");
             command.env_remove("MUTANT").envs(mutant.map(|id| ("MUTANT", id.to_string())));
             if !command.status().context("timeout")?.success() {

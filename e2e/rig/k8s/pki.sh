@@ -1,6 +1,6 @@
 #!/bin/bash
-# Makes, once, all CAs, certificates and kubeconfigs of the rig with openssl (ECDSA P-256). Called by `rig.sh up`.
-# The good ones serve the rig; *-expired, *-foreign (signed by a CA that nobody knows) and *-misnamed serve the faults.
+# Creates, once, all CAs, certificates and kubeconfigs of the rig with openssl (ECDSA P-256). Called by `rig.sh up`. The
+# good ones are for the rig; *-expired, *-foreign (signed by an unknown CA) and *-misnamed are for the faults.
 # shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 set -e
@@ -82,7 +82,7 @@ expired kube-ca apiserver-expired /CN=kube-apiserver serverAuth "$names,IP:$subn
 leaf foreign-ca apiserver-foreign /CN=kube-apiserver serverAuth "$names,IP:$subnet.1"
 leaf kube-ca apiserver-misnamed /CN=kube-apiserver serverAuth DNS:other.example
 
-# The reader gets the rights of `cluster-health rbac`; nobody has none.
+# `reader` gets the rights of `cluster-health rbac`, and `nobody` gets none.
 leaf kube-ca admin /O=system:masters/CN=admin clientAuth
 leaf kube-ca kube-controller-manager /CN=system:kube-controller-manager clientAuth
 leaf kube-ca kube-scheduler /CN=system:kube-scheduler clientAuth

@@ -92,8 +92,8 @@ fn what_only_pods_tell_fails() {
     }
 }
 
-/// Of the pairs of a wrong value and an answer that belongs to another fact, one in this many is tried. The number is prime, so that each
-/// value is paired with each answer somewhere.
+/// One in this many pairs of a wrong value and an answer that belongs to another fact is tried. The number is prime, so that each value is
+/// paired with each answer somewhere.
 const OF_OTHERS: usize = 13;
 
 /// A wrong value, by the beginning of its name, the lost answers that hide it, and why nothing else can show it.

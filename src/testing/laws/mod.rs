@@ -34,7 +34,7 @@ use crate::diagnosis::{self, Diagnosis};
 use crate::model::{Outcome, Status, Verdict};
 use crate::snapshot::Snapshot;
 
-/// The same cases in every run, unless `PROPTEST_RNG_SEED` or `PROPTEST_CASES` is set.
+/// Runs the same cases every time, unless `PROPTEST_RNG_SEED` or `PROPTEST_CASES` is set.
 fn config(cases: u32) -> Config {
     let mut config = Config::default();
     if std::env::var_os("PROPTEST_RNG_SEED").is_none() {

@@ -180,7 +180,7 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
             }
         }));
     }
-    // With `--no-talos`, only Kubernetes names the nodes.
+    // Only Kubernetes names the nodes with `--no-talos`.
     let name_all = world.talos.is_none();
     removals.push(Removal::new(Fact::KubeNodes, "nodes", move |snapshot, kind| {
         snapshot.kube().nodes = kind.map_or_else(|| Ok(Vec::new()), gap);

@@ -662,7 +662,7 @@ fn a_cluster_that_changes_on_the_way_ends_the_rollout() {
     script.args(IMAGE).run().is(0, &[]);
 }
 
-/// The same rule as for the exec plugins of kubectl.
+/// kubectl's exec plugins follow the same rule.
 #[test]
 fn no_program_comes_from_the_folder_in_which_it_is_started() {
     for path in [".", "", "bin"] {
@@ -673,7 +673,7 @@ fn no_program_comes_from_the_folder_in_which_it_is_started() {
     }
 }
 
-/// It does not matter who cordoned it.
+/// Any cordoned machine counts, regardless of who cordoned it.
 #[test]
 fn no_machine_is_taken_down_while_another_is_cordoned() {
     let cordoned = |name: &str, version: &str| {
