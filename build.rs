@@ -1,14 +1,14 @@
-//! Names the commit that the program is built from, for `version`.
+//! Records the commit that the program is built from, for `version`.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What a release is made of; all else may differ from the commit.
+/// The sources of a release; other files may differ from the commit.
 const SOURCES: [&str; 5] = ["build.rs", "Cargo.toml", "Cargo.lock", "crates/talos-api", "src"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // A debug build names none: it would have to be built again after each commit.
+    // Debug builds record no commit: they would have to be rebuilt after each one.
     if std::env::var("PROFILE").as_deref() == Ok("release")
         && let Some(commit) = packaged().or_else(checked_out)
     {
@@ -16,7 +16,7 @@ fn main() {
     }
 }
 
-/// Of a crate: `cargo package` has written it down.
+/// Returns the commit of a crate, as recorded by `cargo package`.
 fn packaged() -> Option<String> {
     let written = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let (_, rest) = written.split_once("\"sha1\": \"")?;
@@ -24,7 +24,7 @@ fn packaged() -> Option<String> {
     Some(marked(commit, written.contains("\"dirty\": true")))
 }
 
-/// Of a clone; not of a folder inside of somebody else's repository.
+/// Returns the commit of a clone, but not that of another repository which contains this folder.
 fn checked_out() -> Option<String> {
     if !Path::new(".git").exists() {
         return None;

@@ -1,4 +1,4 @@
-//! What was typed. No decision and no I/O happens here; `plan` decides.
+//! The command line as typed. No decision and no I/O happens here; `plan` decides.
 
 use std::path::PathBuf;
 
@@ -26,29 +26,29 @@ pub(crate) enum Command {
     Check,
     /// List every check
     List {
-        /// Also severity, prerequisites, what each check reads, and the rights that it needs
+        /// Also show each check's severity, prerequisites, the facts it reads, and the rights it needs
         #[arg(short, long)]
         verbose: bool,
         /// List the reason codes instead
         #[arg(long, conflicts_with = "causes")]
         reasons: bool,
-        /// List the causes that can be diagnosed instead
+        /// List the causes instead
         #[arg(long)]
         causes: bool,
         /// Format of the list
         #[arg(short, long, value_enum, default_value_t = ListOutput::Text)]
         output: ListOutput,
     },
-    /// Explain a check, reason code, diagnosis or exit code, and what to do; works offline
+    /// Explain a check, reason code, cause or exit code, and what to do; works offline
     Explain {
-        /// Check ID, reason code, diagnosis or exit code
+        /// Check ID, reason code, cause or exit code
         #[arg(value_name = "ID|REASON|DIAGNOSIS")]
         topic: String,
-        /// Print the address of its page on the web instead
+        /// Print the URL of its web page instead
         #[arg(long)]
         web: bool,
     },
-    /// Show the machines in the order of an upgrade, what each runs, and what is left to do
+    /// Show the machines in upgrade order, what each runs, and what is left to do
     UpgradePlan(Box<PlanArgs>),
     /// Show stored reports (`-o json`) in any format, or those of several clusters as one
     Report(ReportArgs),
@@ -78,10 +78,10 @@ pub(crate) enum Command {
     Sanitize,
     /// Print the least-privilege ClusterRole that the Kubernetes checks need
     Rbac {
-        /// Also what the checks of stage 8 read (`--upgrade-talos`, `--drain`)
+        /// Also include the rights of the stage 8 checks (`--upgrade-talos`, `--drain`)
         #[arg(long)]
         upgrade: bool,
-        /// Also the objects that this policy requires (`require`)
+        /// Also include the objects that this policy requires (`require`)
         #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_POLICY", value_hint = ValueHint::FilePath)]
         policy: Option<PathBuf>,
     },
@@ -113,10 +113,10 @@ pub(crate) struct ReportArgs {
     /// Format of the result
     #[arg(short, long, value_name = "FORMAT", value_parser = format(), default_value = format::TEXT.name)]
     pub(crate) output: &'static Format,
-    /// Clusters that there should be: one without a report is not healthy
+    /// Expected clusters; one without a report is not healthy
     #[arg(long, value_name = "A,B", value_parser = item, value_delimiter = ',')]
     pub(crate) expect: Vec<String>,
-    /// The same from a file, a name on each line
+    /// File with the expected clusters, one name per line
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) expect_file: Option<PathBuf>,
     /// Reports of runs that ended longer ago do not count
@@ -135,7 +135,7 @@ pub(crate) struct PlanArgs {
     pub(crate) upgrade_kubernetes: Option<String>,
     /// Installer of --upgrade-talos: also show which one each machine gets
     ///
-    /// {schematic} stands for the schematic that each machine runs.
+    /// {schematic} is replaced with the schematic that each machine runs.
     #[arg(long, value_name = "IMAGE", env = "CLUSTER_HEALTH_IMAGE", value_parser = item)]
     pub(crate) image: Option<String>,
     /// Machines to upgrade first; the etcd leader is always the last control plane
@@ -171,15 +171,15 @@ pub(crate) enum First {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlanOutput {
-    /// A table for people
+    /// Human-readable table
     Text,
     /// One document, described by `schema --upgrade-plan`
     Json,
-    /// A line for each machine, for scripts; `-` where unknown
+    /// One line per machine, for scripts; `-` where unknown
     Tsv,
 }
 
-// clap takes a doc comment on a group of options for one on the program.
+// Groups of options have plain comments: clap would use a doc comment on a group as the description of the program.
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct RunArgs {
@@ -197,7 +197,7 @@ pub(crate) struct RunArgs {
     pub(crate) output: OutputOptions,
 }
 
-// Whom to ask, and as whom.
+// Endpoints, credentials and names of the cluster.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionOptions {
@@ -216,7 +216,7 @@ pub(crate) struct ConnectionOptions {
     /// Cluster name sent to the endpoint, instead of the context's
     #[arg(long, value_name = "NAME", env = "CLUSTER_HEALTH_CLUSTER")]
     pub(crate) cluster: Option<String>,
-    /// What reports and metrics call the cluster [default: the context]
+    /// Name of the cluster in reports and metrics [default: the context]
     #[arg(long, value_name = "NAME", env = "CLUSTER_HEALTH_CLUSTER_NAME", value_parser = item)]
     pub(crate) cluster_name: Option<String>,
     /// Check Kubernetes only: no talosconfig, stages 1 and 2 skipped
@@ -260,14 +260,14 @@ pub(crate) struct ConnectionOptions {
     pub(crate) server: bool,
 }
 
-// Which machines there should be, and which are judged.
+// Machines that are expected, and machines that are judged.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Nodes")]
 pub(crate) struct NodeOptions {
-    /// Expected control planes: addresses or node names, with their domain or without
+    /// Expected control planes: addresses or node names, with or without their domain
     #[arg(long, value_name = "A,B", env = "CLUSTER_HEALTH_CONTROL_PLANE_NODES", value_parser = item, value_delimiter = ',')]
     pub(crate) control_plane_nodes: Vec<String>,
-    /// Expected workers: addresses or node names, with their domain or without
+    /// Expected workers: addresses or node names, with or without their domain
     #[arg(long, value_name = "A,B", env = "CLUSTER_HEALTH_WORKER_NODES", value_parser = item, value_delimiter = ',')]
     pub(crate) worker_nodes: Vec<String>,
     /// Narrow the per-node checks to these nodes
@@ -289,13 +289,12 @@ pub(crate) struct NodeOptions {
     pub(crate) expect_kubernetes: Option<String>,
     /// Tolerate up to N (or P%) workers that are not ready (warn instead of fail)
     ///
-    /// These are workers that are missing, down or not Ready, or fail another check of their health. A wrong clock, version or
-    /// identity is not tolerated, nor is what stands in the way of an upgrade.
+    /// These are workers that are missing, down or not Ready, or fail another check of their health. A wrong clock, version or identity is not tolerated, nor is anything that blocks an upgrade.
     #[arg(long, value_name = "N|P%", env = "CLUSTER_HEALTH_MAX_UNREADY_WORKERS")]
     pub(crate) max_unready_workers: Option<String>,
 }
 
-// What is judged.
+// Checks that run.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Checks")]
 pub(crate) struct CheckOptions {
@@ -323,12 +322,12 @@ pub(crate) struct CheckOptions {
     pub(crate) drain: Option<String>,
     /// Installer of --upgrade-talos: also check whether it has the extensions of the machines
     ///
-    /// {schematic} stands for the schematic that each machine runs.
+    /// {schematic} is replaced with the schematic that each machine runs.
     #[arg(long, value_name = "IMAGE", env = "CLUSTER_HEALTH_IMAGE", value_parser = item)]
     pub(crate) image: Option<String>,
 }
 
-// When to ask, and for how long.
+// Timing of rounds and of the whole run.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Timing")]
 pub(crate) struct TimingOptions {
@@ -353,7 +352,7 @@ pub(crate) struct TimingOptions {
     pub(crate) fail_fast: bool,
 }
 
-// What counts how much.
+// Severity of problems.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Verdict")]
 pub(crate) struct VerdictOptions {
@@ -378,7 +377,7 @@ pub(crate) struct VerdictOptions {
     pub(crate) require_quorum_margin: Option<usize>,
 }
 
-// Where the result goes, and how it looks.
+// Destination and appearance of the result.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputOptions {
@@ -398,7 +397,7 @@ pub(crate) struct OutputOptions {
     /// Headers for the servers of --report: on each line HOST, a tab, then `Name: value`
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_REPORT_HEADERS_FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report_headers_file: Option<PathBuf>,
-    /// Also write each connection and call with its times to this file, as OTLP JSON
+    /// Also write each connection and call, with its timing, to this file, as OTLP JSON
     #[arg(long, value_name = "PATH", env = "CLUSTER_HEALTH_TRACE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
     /// Write the verdict and its first cause to this file, for Kubernetes [default in a pod: /dev/termination-log]
@@ -421,7 +420,7 @@ pub(crate) struct OutputOptions {
     pub(crate) ci: CiChoice,
 }
 
-/// What is gathered beside the verdict.
+/// Evidence that is collected in addition to the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Evidence {
     /// Files with logs are readable only by their owner
@@ -436,13 +435,13 @@ pub(crate) enum Level {
     Full,
 }
 
-/// A format of the table, by its name.
+/// Parses the name of a format.
 fn format() -> impl TypedValueParser<Value = &'static Format> {
     let values = format::ALL.map(|format| PossibleValue::new(format.name).help(format.about));
     PossibleValuesParser::new(values).try_map(|name| format::find(&name).ok_or("there is no such format"))
 }
 
-/// A switch; its variable may be empty, `0`, `false`, `no` or `off` for "not set".
+/// Parses a switch; its variable can be empty, `0`, `false`, `no` or `off` for "not set".
 fn switch() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new(SWITCH).map(|value| is_on(&value))
 }
@@ -453,7 +452,7 @@ fn is_on(value: &str) -> bool {
     matches!(value, "true" | "1" | "yes" | "on")
 }
 
-/// A switch that may be given twice. Its variable may say `2` for that, and so does clap, which counts in numbers: more is no more.
+/// Parses a switch that can be given twice. Its variable can be `2` for that, and clap passes the count as a number; `3` counts as 2.
 fn level_of_detail() -> impl TypedValueParser<Value = u8> {
     let more = [PossibleValue::new("2"), PossibleValue::new("3").hide(true)];
     let values = SWITCH.map(PossibleValue::new).into_iter().chain(more);
@@ -461,7 +460,7 @@ fn level_of_detail() -> impl TypedValueParser<Value = u8> {
         .map(|value| if matches!(value.as_str(), "2" | "3") { 2 } else { is_on(&value).into() })
 }
 
-/// One item of a list. An empty one would be a node or a check that there is not.
+/// Parses one item of a list. An empty item would name a node or a check that does not exist.
 pub(crate) fn item(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("an item of the list is empty".to_owned()),
@@ -469,23 +468,23 @@ pub(crate) fn item(text: &str) -> Result<String, String> {
     }
 }
 
-/// A machine, and the boot ID that it had.
+/// Parses a machine and the boot ID that it had.
 fn upgraded(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(node, boot)| !node.is_empty() && !boot.is_empty());
     pair.map(|(node, boot)| (node.to_owned(), boot.to_owned())).ok_or_else(|| "expected NODE=BOOT_ID".to_owned())
 }
 
-/// A whole version, without the `v` that may stand before it: half of one would let every patch pass.
+/// Parses a full version, with or without a leading `v`: a partial one would let every patch release pass.
 pub(crate) fn version(text: &str) -> Result<String, String> {
     numbers(text, &[3]).ok_or_else(|| "expected a version of three numbers, such as `v1.13.0` for Talos".to_owned())
 }
 
-/// The same, or of a minor version every patch.
+/// Parses a full version, or a minor version that represents all of its patch releases.
 pub(crate) fn version_or_minor(text: &str) -> Result<String, String> {
     numbers(text, &[2, 3]).ok_or_else(|| "expected a version such as `1.35.4` or `1.35`".to_owned())
 }
 
-/// A version of so many numbers; only a whole one may go on (`-rc.0`).
+/// Returns the version without its `v`, if the count of its numbers is in `counts`; only a full version can have a suffix (`-rc.0`).
 fn numbers(text: &str, counts: &[usize]) -> Option<String> {
     let version = text.strip_prefix('v').unwrap_or(text);
     let (release, rest) = version.split_at(version.find(['-', '+']).unwrap_or(version.len()));

@@ -1,4 +1,4 @@
-//! `cluster-health`: is this Talos Linux and Kubernetes cluster healthy, all of it, now?
+//! `cluster-health` checks whether a Talos Linux and Kubernetes cluster is healthy, all of it, now.
 #![cfg_attr(not(feature = "etcd"), allow(dead_code, unused_imports, reason = "what only the client of etcd needs"))]
 
 mod assess;
@@ -34,7 +34,7 @@ use crate::config::policy::Document;
 use crate::model::Exit;
 use crate::plan::{Plan, Start, Usage, policy, variables};
 
-/// musl's own allocator takes one lock for all threads; parsing long lists with it is several times slower.
+/// Replaces musl's allocator, which takes one lock for all threads: parsing long lists with it is several times slower.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -42,16 +42,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     commands::answer();
     let start = Start::now();
-    // tonic and kube both take the process's provider. Nobody else has installed one before.
+    // tonic and kube both use the provider of the process. No other one has been installed before.
     let _ = config::crypto::provider().as_ref().clone().install_default();
-    // A panic becomes a reported internal error (exit code 70); its message must not look like a crash on the way.
+    // A panic becomes a reported internal error (exit code 70), so its message must not look like a crash.
     std::panic::set_hook(Box::new(|panic| {
         let _ = writeln!(io::stderr(), "internal error: {}", text::sanitize::clean(&panic.to_string()));
     }));
     ExitCode::from(std::panic::catch_unwind(|| start_from(start)).unwrap_or(Exit::Internal).code())
 }
 
-/// In CI, a variable that nobody has filled is there and empty: it counts as not set, for every option.
+/// Treats an empty variable as unset, for every option: CI systems pass variables without a value as empty strings.
 fn without_empty_variables(command: clap::Command) -> clap::Command {
     let is_empty = |name: &std::ffi::OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
     let empty: Vec<_> = command
@@ -75,7 +75,8 @@ fn planned_with_policy(args: &cli::RunArgs, matches: &clap::ArgMatches, start: S
     Plan::decide(args, matches, policy.as_ref(), start)
 }
 
-/// What a run would say of the policy before it asks anybody; and what it makes weaker.
+/// Checks a policy as a run does before its first request, and lists the entries that have ended and those that weaken
+/// the verdict.
 fn check_policy(file: &Path, start: Start) -> Result<String, Usage> {
     let document = Document::read(file)?;
     policy::stated(&cli::NodeOptions::default(), &document)?;
@@ -87,7 +88,7 @@ fn check_policy(file: &Path, start: Start) -> Result<String, Usage> {
     Ok(lines.map(|line| text::sanitize::clean(&line) + "\n").collect())
 }
 
-/// The ClusterRole of `rbac`, with what a policy requires.
+/// Returns the ClusterRole of `rbac`, including the objects that a policy requires.
 fn rbac_with_policy(upgrade: bool, file: &Path, start: Start) -> Result<String, Usage> {
     let decided = policy::decide(&Document::read(file)?, start.wall)?;
     let mut role = Vec::new();
@@ -96,7 +97,7 @@ fn rbac_with_policy(upgrade: bool, file: &Path, start: Start) -> Result<String, 
     Ok(String::from_utf8_lossy(&role).into_owned())
 }
 
-/// The exit code of a command that only prints.
+/// Returns the exit code of a command that only prints.
 fn written(done: Result<(), CommandError>) -> Exit {
     ended(done.map(|()| Exit::Healthy))
 }
@@ -104,7 +105,7 @@ fn written(done: Result<(), CommandError>) -> Exit {
 fn ended(done: Result<Exit, CommandError>) -> Exit {
     match done {
         Ok(exit) => exit,
-        // Whoever closed the pipe has read enough.
+        // A reader that closes the pipe has read enough.
         Err(CommandError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Healthy,
         Err(CommandError::Io(error)) => {
             run::complain(&format!("could not write to stdout: {error}"), None);
@@ -118,7 +119,7 @@ fn ended(done: Result<Exit, CommandError>) -> Exit {
 }
 
 fn start_from(start: Start) -> Exit {
-    // `check` is what the program does anyhow.
+    // `check` is the default command.
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if words.get(1).is_some_and(|word| word == "check") {
         words.remove(1);
@@ -133,7 +134,7 @@ fn start_from(start: Start) -> Exit {
             run::complain_of_arguments(&error);
             return Exit::Usage;
         }
-        // `--help` and the like.
+        // `--help` and the like are not errors.
         Err(error) => error.exit(),
     };
     let said = |text: Result<String, Usage>| match text {

@@ -1,7 +1,7 @@
-//! `upgrade-plan`: the machines in the order in which they are upgraded, what each runs, and what is left to do.
+//! `upgrade-plan`: the machines in upgrade order, what each runs, and what is left to do.
 //!
-//! All of it is what the cluster shows in one round. What no round can show is not claimed: a machine that did not answer is never
-//! done, and one that runs the old version again fell back only for who says that its upgrade was carried out.
+//! Everything in the plan was observed in one round, and the plan claims nothing that a round cannot show: a machine that did not answer is
+//! never done, and a machine that runs the old version fell back only if `--upgraded` states that its upgrade was carried out.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,70 +13,70 @@ use crate::snapshot::{First, GapKind, Node, Observed, Order, Upgrade, own_role};
 use crate::text::sanitize::{clean, is_showable};
 use crate::text::version;
 
-/// All of it.
+/// The plan of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rollout {
     /// Version of Talos, without the `v`.
     pub(crate) talos: String,
-    /// Version of Kubernetes, without `v`.
+    /// Version of Kubernetes, without the `v`.
     pub(crate) kubernetes: Option<String>,
     pub(crate) first: First,
-    /// `--image`, with `{schematic}` as it was typed.
+    /// `--image` as typed, including `{schematic}`.
     pub(crate) image: Option<String>,
-    /// In order.
+    /// Machines in upgrade order.
     pub(crate) machines: Vec<Machine>,
-    /// Whom `--upgraded` names, and no source does.
+    /// Machines that `--upgraded` names, but no source lists.
     pub(crate) strangers: Vec<String>,
-    /// Where the upgrade has to stop in between, because etcd is too old for the version that the target brings.
+    /// Releases to upgrade to first, because etcd is too old for the version that the target brings.
     pub(crate) etcd: Option<EtcdStops>,
     pub(crate) cluster: Cluster,
 }
 
-/// Which cluster was planned, and on which way it was reached: what upgrades it has to see the same cluster on the same way.
+/// The planned cluster and the way it was reached: the tool that upgrades it has to reach the same cluster in the same way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cluster {
-    /// The ID on which all machines that answer agree. Where Talos has none, the digests of the CA that has verified them.
+    /// The ID on which all machines that answer agree. If Talos has none, the digests of the CA that verified them.
     pub(crate) talos: Option<String>,
     /// UID of the namespace kube-system.
     pub(crate) kubernetes: Option<String>,
     pub(crate) talosconfig: Option<String>,
     pub(crate) context: Option<String>,
     pub(crate) endpoints: Vec<String>,
-    /// One file, several as in `KUBECONFIG`, or [`IN_CLUSTER`]. `None`: Talos has handed it out, and there is no file.
+    /// One file, several as in `KUBECONFIG`, or [`IN_CLUSTER`]. `None`: Talos issued the kubeconfig, and there is no file.
     pub(crate) kubeconfig: Option<String>,
     pub(crate) kube_context: Option<String>,
     /// `--k8s-endpoint`, as a URL.
     pub(crate) server: Option<String>,
 }
 
-/// A pod's own credentials, which are no kubeconfig.
+/// Name for a pod's own credentials, which are not a kubeconfig.
 const IN_CLUSTER: &str = "in-cluster";
 
-/// One machine. What is `None` was not seen.
+/// One machine. Fields that are `None` were not observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
     pub(crate) name: String,
     pub(crate) address: String,
-    /// As the machine itself says.
+    /// Role that the machine itself reports.
     pub(crate) role: Role,
-    /// Its etcd member leads.
+    /// Whether its etcd member is the leader.
     pub(crate) is_leader: bool,
-    /// Of Talos, without the `v`.
+    /// Version of Talos, without the `v`.
     pub(crate) version: Option<String>,
-    /// Of its kubelet, without the `v`.
+    /// Version of the kubelet, without the `v`.
     pub(crate) kubelet: Option<String>,
     pub(crate) state: State,
-    /// What the state was seen by.
+    /// Observation that the state is based on.
     pub(crate) evidence: String,
     pub(crate) boot_id: Option<String>,
     pub(crate) cordoned: Option<bool>,
-    /// Id of the Image Factory's schematic.
+    /// ID of the Image Factory schematic.
     pub(crate) schematic: Option<String>,
-    /// Name and version of each.
+    /// Name and version of each extension.
     pub(crate) extensions: Option<Vec<(String, String)>>,
-    /// The installer that the next boot brings.
+    /// Installer image that the next boot activates.
     pub(crate) installed: Option<String>,
-    /// The installer of the upgrade, with the machine's own schematic.
+    /// Installer image for the upgrade, with the machine's own schematic.
     pub(crate) image: Option<String>,
 }
 
@@ -84,15 +84,15 @@ pub(crate) struct Machine {
 pub(crate) enum State {
     Done,
     ToDo,
-    /// Another version is on the disk, and the next boot brings it.
+    /// Another version is on the disk, and the next boot activates it.
     Installed,
-    /// The upgrade was carried out, the machine has booted since, and it runs another version than that of the upgrade.
+    /// The upgrade was carried out, the machine has booted since, and it runs a version other than the upgrade's.
     FellBack,
     Unknown,
 }
 
 impl State {
-    /// For programs.
+    /// Returns the name for programs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -103,7 +103,7 @@ impl State {
         }
     }
 
-    /// For people.
+    /// Returns the name for people.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -116,7 +116,7 @@ impl State {
 }
 
 impl Rollout {
-    /// `None`: no `upgrade-plan` was asked for.
+    /// Returns the plan, or `None` if the command is not `upgrade-plan`.
     pub(crate) fn of(cluster: &Assessment<'_>) -> Option<Self> {
         let order = cluster.asked.order.as_ref()?;
         let target = cluster.asked.upgrade.talos.clone()?;
@@ -138,13 +138,13 @@ impl Rollout {
         Some(Self { talos: target, kubernetes, first: order.first, image, machines, strangers, etcd, cluster })
     }
 
-    /// The first that the others have to wait for.
+    /// Returns the first machine that the others have to wait for.
     fn worst(&self) -> Option<&Machine> {
         let of = |state: State| self.machines.iter().find(|it| it.state == state);
         of(State::FellBack).or_else(|| of(State::Unknown))
     }
 
-    /// Why the plan must not be acted on, though every check passed.
+    /// Returns why the plan must not be acted on, even though every check passed.
     pub(crate) fn shortcoming(&self) -> Option<(Exit, String)> {
         if let Some(Machine { state, name, .. }) = self.worst() {
             return Some(match state {
@@ -163,19 +163,19 @@ impl Rollout {
             return Some((Exit::Undetermined, format!("`--upgraded` names {names}, which no source lists")));
         }
         if let Some(shown) = self.cluster.unshowable() {
-            let error = format!("a path, context or endpoint cannot be handed on as it is: `{shown}`");
+            let error = format!("a path, context or endpoint cannot be passed on as it is: `{shown}`");
             return Some((Exit::Configuration, error));
         }
         let Machine { name, .. } = self.machines.iter().find(|machine| self.lacks_image(machine))?;
         Some((Exit::Undetermined, format!("the image of {name} is unknown: it reports no schematic")))
     }
 
-    /// It has an upgrade before it, and nothing says which installer is its own.
+    /// Whether the machine is still to be upgraded and its installer image is unknown.
     pub(crate) fn lacks_image(&self, machine: &Machine) -> bool {
         self.image.is_some() && machine.image.is_none() && machine.state != State::Done
     }
 
-    /// Of the kubelets: `None` without a target.
+    /// Returns the state of the kubelets, or `None` without a target version.
     pub(crate) fn kubernetes_state(&self) -> Option<State> {
         let target = self.kubernetes.as_ref()?;
         let of = |machine: &Machine| machine.kubelet.as_ref().map(|version| version == target);
@@ -195,7 +195,7 @@ impl Cluster {
         let talosconfig = talos.and_then(|talos| talos.credentials.as_ref().ok());
         let kubernetes = cluster.any_kubernetes();
         let kubeconfig = kubernetes.and_then(|kubernetes| kubernetes.credentials.as_ref().ok());
-        // Relative to where the plan was made, which those who read it cannot know.
+        // Readers of the plan do not know the directory that a relative path starts from.
         let absolute =
             |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
         let files = |files: &Vec<PathBuf>| files.iter().map(|path| absolute(path)).collect::<Vec<_>>().join(":");
@@ -215,7 +215,7 @@ impl Cluster {
         }
     }
 
-    /// A path, name or address that no output can show unchanged. A script would use a different one.
+    /// Returns a path, name or address that no output can show unchanged. A script would use a different one.
     fn unshowable(&self) -> Option<String> {
         let Self { talosconfig, context, endpoints, kubeconfig, kube_context, server, talos: _, kubernetes: _ } = self;
         let named = [talosconfig, context, kubeconfig, kube_context, server].into_iter().flatten();
@@ -223,7 +223,7 @@ impl Cluster {
     }
 }
 
-/// One that has not said, or that says otherwise, leaves it unknown.
+/// Returns the ID of the Talos cluster. It is unknown if a machine that answers reports no ID or a different one.
 fn talos_cluster(cluster: &Assessment<'_>, ca: &[String]) -> Option<String> {
     let answering = cluster.nodes().iter().filter(|node| contact(node).is_some());
     let ids: Observed<BTreeSet<Option<String>>> = answering.map(|node| node.talos.cluster_id.clone()).collect();
@@ -234,7 +234,7 @@ fn talos_cluster(cluster: &Assessment<'_>, ca: &[String]) -> Option<String> {
     }
 }
 
-/// Id of the member that leads: the members that answer agree on it.
+/// Returns the ID of the leading member, if the members that answer agree on it.
 fn leader(cluster: &Assessment<'_>) -> Option<u64> {
     let views = &cluster.etcd.overview.as_ref().ok()?.views;
     let mut leaders = views.iter().filter_map(|view| Some(view.status.ok()?.leader)).filter(|leader| *leader != 0);
@@ -242,7 +242,8 @@ fn leader(cluster: &Assessment<'_>) -> Option<u64> {
     leaders.all(|other| other == first).then_some(first)
 }
 
-/// The leader last among the control planes: etcd elects once instead of every time. A machine of unknown role is no worker.
+/// Sorts the leader last among the control planes, so that etcd elects once instead of every time. A machine of unknown role does not count
+/// as a worker.
 fn place(first: First, machine: &Machine) -> (bool, bool, &str) {
     let is_worker = machine.role == Role::Worker;
     (is_worker == (first == First::ControlPlanes), machine.is_leader, &machine.name)
@@ -276,7 +277,7 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
         role,
         is_leader: leader.is_some() && node.talos.etcd_status.as_ref().ok().map(|status| status.member_id) == leader,
         kubelet: object.and_then(|object| known(&object.kubelet_version)).map(|version| bare(&version)),
-        // Without a Node there is nothing to cordon.
+        // A machine without a Node cannot be cordoned.
         cordoned: nodes.map(|_| object.is_some_and(|object| object.unschedulable)),
         installed: own.and_then(|_| installed.clone().ok().flatten()),
         image: cluster.asked.upgrade.image.as_deref().and_then(|image| with_schematic(image, schematic.as_deref())),
@@ -289,7 +290,8 @@ fn machine(cluster: &Assessment<'_>, node: &Node, target: &str, order: &Order, l
     }
 }
 
-/// It runs the version. Where the installer of the upgrade is made by a schematic, the same version may lack what that brings.
+/// Judges a machine that runs the target version. If the upgrade's installer is built from a schematic, the same version may lack the
+/// extensions of that schematic.
 fn at_target(cluster: &Assessment<'_>, node: &Node, version: &str) -> (State, String) {
     let runs = format!("runs v{version}");
     let Some(wanted) = cluster.asked.upgrade.image.as_deref().and_then(schematic_of) else {
@@ -304,7 +306,7 @@ fn at_target(cluster: &Assessment<'_>, node: &Node, version: &str) -> (State, St
     }
 }
 
-/// The installer for a machine of this schematic. `None`: it depends on the schematic, and none was seen.
+/// Returns the installer image for a machine of this schematic. `None`: it depends on the schematic, which is unknown.
 fn with_schematic(image: &str, schematic: Option<&str>) -> Option<String> {
     const PLACE: &str = "{schematic}";
     match schematic {
@@ -323,7 +325,7 @@ fn unanswered(node: &Node) -> String {
     }
 }
 
-/// It runs another version than that of the upgrade.
+/// Judges a machine that runs a version other than the upgrade's.
 fn behind(
     version: &str,
     installed: &Observed<Option<String>>,
@@ -392,7 +394,7 @@ mod tests {
         assert!(rollout.machines[2].is_leader);
         let workers = Order { first: First::Workers, ..Order::default() };
         assert_eq!(names(&asked(snapshot.clone(), workers)), ["w-1", "cp-2", "cp-3", "cp-1"]);
-        // Two that name different leaders name none.
+        // If two members name different leaders, no leader is known.
         snapshot.talos_of("cp-3").etcd_status.as_mut().unwrap().leader = lead + 1;
         assert!(plan(snapshot).machines.iter().all(|it| !it.is_leader));
     }
@@ -443,7 +445,7 @@ mod tests {
         assert_eq!(of(None, upgraded(now)).0, State::ToDo);
         assert_eq!(of(None, upgraded("before")).0, State::FellBack);
         assert_eq!(of(Some(image), upgraded("before")).0, State::FellBack);
-        // Of another machine.
+        // The boot ID is that of another machine.
         let other = Order { upgraded: vec![("cp-1".to_owned(), "before".to_owned())], ..Order::default() };
         assert_eq!(of(None, other).0, State::ToDo);
     }
@@ -471,7 +473,7 @@ mod tests {
         assert_eq!((&machine("cp-1").schematic, &machine("cp-1").extensions), (&None, &None));
     }
 
-    /// The same version may lack what the schematic of the installer brings.
+    /// A machine that runs the target version may lack the extensions of the installer's schematic.
     #[test]
     fn a_machine_is_done_with_the_schematic_of_the_image() {
         let schematic = |digit: &str| digit.repeat(64);
@@ -529,7 +531,7 @@ mod tests {
         assert!(set.shortcoming().unwrap().1.contains("cp-3 runs etcd 3.6.9"), "{:?}", set.etcd);
     }
 
-    /// What is not known, or not the same everywhere, is no identity.
+    /// An ID that is unknown on a machine, or not the same on all, does not identify the cluster.
     #[test]
     fn all_machines_that_answer_are_of_one_cluster() {
         let of = |ids: [Observed<Option<&str>>; 4], edit: &dyn Fn(&mut Snapshot)| {

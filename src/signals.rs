@@ -1,5 +1,5 @@
-//! SIGINT, SIGTERM, SIGHUP: the first ends the run with reports, the second ends the process. SIGWINCH: the terminal was resized.
-//! SIGXFSZ: a file is larger than it may be, which whoever writes it is told as well.
+//! Signals: the first SIGINT, SIGTERM or SIGHUP ends the run with reports, the second ends the process. SIGWINCH: the terminal was resized.
+//! SIGXFSZ: a file exceeds the size limit, which its writer sees as an error as well.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::model::Exit;
 
-/// When the terminal gets another size.
+/// Notifies about changes of the terminal's size.
 #[derive(Debug)]
 pub(crate) struct Resizes(Signal);
 
@@ -17,24 +17,24 @@ impl Resizes {
     }
 
     pub(crate) async fn next(&mut self) {
-        // Without a listener behind it, there is nothing to wait for.
+        // Without a listener, no resize will ever be reported.
         if self.0.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Listens from its creation on, so no signal of a short run is lost.
+/// The signals that end a run. Listens from its creation on, so no signal of a short run is lost.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
-    /// Listened to so that it does not end the process.
+    /// Received so that it does not end the process.
     _file_size: Signal,
 }
 
-/// SIGXFSZ, on every machine that Linux runs on but MIPS.
+/// SIGXFSZ, on every architecture of Linux except MIPS.
 const FILE_SIZE: i32 = 25;
 
 impl Signals {
@@ -47,7 +47,7 @@ impl Signals {
         })
     }
 
-    /// The next signal, as the exit code that belongs to it.
+    /// Waits for the next signal and returns its exit code.
     pub(crate) async fn next(&mut self) -> Exit {
         tokio::select! {
             _ = self.interrupt.recv() => Exit::Interrupted,

@@ -1,4 +1,4 @@
-//! What stands between us and what a machine, or Kubernetes, tells.
+//! Access to machines and to Kubernetes, and the obstacles to it.
 
 use std::borrow::Cow;
 
@@ -6,21 +6,21 @@ use super::certificate::{self, Fault};
 use crate::model::Role;
 use crate::snapshot::{Contact, Gap, GapKind, Kubernetes, Node, Observed, Service, Snapshot};
 
-/// What stands between us and every Talos machine at once.
+/// Access to the Talos machines in general.
 pub(crate) enum TalosAccess<'a> {
     /// `--no-talos`.
     LeftOut,
-    /// A machine that answered proves it, whatever else looks wrong.
+    /// At least one machine answered, which proves access regardless of any other problem.
     Open,
     /// The credentials cannot be used, or no endpoint works.
     Closed(Cow<'a, Gap>),
 }
 
-/// What stands between us and one machine.
+/// Access to one machine.
 pub(crate) enum MachineAccess<'a> {
     Open(&'a Contact),
     Closed(&'a Gap),
-    /// Name of the machine that answers in place of this one.
+    /// The name of the machine that answers in place of this one.
     Other(&'a str),
 }
 
@@ -36,20 +36,20 @@ impl<'a> MachineAccess<'a> {
     }
 }
 
-/// What stands between us and Kubernetes, before anybody is asked.
+/// Access to Kubernetes, as far as it is known before any request.
 pub(crate) enum KubernetesAccess<'a> {
     /// `--no-kubernetes`.
     LeftOut,
     Open(&'a Kubernetes),
     /// The credentials are missing or cannot be read.
     NoCredentials(&'a Gap),
-    /// The credentials would go to this address in the clear.
+    /// The credentials would be sent to this address unencrypted.
     Insecure(&'a str),
     /// The client certificate cannot be used.
     Unusable(Fault),
 }
 
-/// What the machine itself has answered.
+/// Returns the contact if the machine itself answered.
 pub(crate) fn contact(node: &Node) -> Option<&Contact> {
     match MachineAccess::of(node) {
         MachineAccess::Open(contact) => Some(contact),
@@ -100,17 +100,17 @@ pub(super) fn talos(snapshot: &Snapshot) -> TalosAccess<'_> {
     }
 }
 
-/// A named Talos service of a machine.
+/// Returns a Talos service of a machine by name.
 pub(crate) fn service<'a>(node: &'a Node, id: &str) -> Option<&'a Service> {
     worst_service(node.talos.services.as_ref().ok()?, id)
 }
 
-/// The service of this name; of two that contradict each other, the one that is not well.
+/// Returns the service with this name. If there are two that contradict each other, returns the unhealthy one.
 pub(crate) fn worst_service<'a>(services: &'a [Service], id: &str) -> Option<&'a Service> {
     services.iter().filter(|service| service.id == id).min_by_key(|service| service.is_healthy())
 }
 
-/// The machine says that this service runs and is healthy.
+/// Returns true if the machine reports that this service is running and healthy.
 pub(crate) fn tells_healthy(node: &Node, id: &str) -> bool {
     service(node, id).is_some_and(Service::is_healthy)
 }

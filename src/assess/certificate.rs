@@ -1,25 +1,25 @@
-//! Whether a client certificate can be used, and for how long, told without asking anybody.
+//! Judges whether and for how long a client certificate can be used, without any request.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::snapshot::{Account, Certificate, TalosCredentials};
 
-/// What is wrong with a client certificate, worst first.
+/// A defect of a client certificate. The worst comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Extended key usage `clientAuth` is missing.
     NotForClients,
-    /// The private key belongs to another one.
+    /// The private key does not belong to the certificate.
     OtherKey,
     NotYetValid,
     Expired,
-    /// Before the run may end.
+    /// The certificate expires before the deadline of the run.
     EndsWithinTheRun,
-    /// Less is left than there should be: by default 30 days, or a tenth of its lifetime.
+    /// The remaining validity is shorter than it should be: by default 30 days, or a tenth of the lifetime.
     EndsSoon,
 }
 
-/// `soon`: how much should be left.
+/// Lists the defects of a certificate. `soon` is the validity that should remain.
 pub(crate) fn faults(
     certificate: &Certificate,
     now: Timestamp,
@@ -51,7 +51,7 @@ pub(crate) fn fault_of_dates(
     }
 }
 
-/// Why no peer would accept it now, whatever else is right.
+/// Returns the defect that makes every peer reject the certificate now.
 pub(super) fn worst(certificate: &Certificate, now: Timestamp) -> Option<Fault> {
     faults(certificate, now, None, SignedDuration::ZERO).into_iter().find(|fault| *fault != Fault::EndsSoon)
 }
@@ -60,10 +60,10 @@ fn is_unusable(certificate: &Certificate, now: Timestamp) -> bool {
     worst(certificate, now).is_some()
 }
 
-/// What Omni allows between its clock and that of who signs.
+/// The clock skew that Omni tolerates between its own clock and the signer's.
 const ALLOWED_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
-/// The same of the key of a service account of Omni.
+/// Returns the defect of the key of an Omni service account.
 pub(crate) fn fault_of_account(
     account: &Account,
     now: Timestamp,
@@ -74,7 +74,7 @@ pub(crate) fn fault_of_account(
     fault_of_dates(begin, account.not_after.unwrap_or(Timestamp::MAX), now, deadline, soon)
 }
 
-/// Whether nobody would let in who comes with these.
+/// Returns true if no peer would accept these credentials.
 pub(crate) fn lets_nobody_in(credentials: &TalosCredentials, now: Timestamp) -> bool {
     match &credentials.account {
         Some(account) => fault_of_account(account, now, None, SignedDuration::ZERO).is_some(),
@@ -82,7 +82,7 @@ pub(crate) fn lets_nobody_in(credentials: &TalosCredentials, now: Timestamp) -> 
     }
 }
 
-/// Less than `soon`, or than a tenth of its lifetime if that is shorter, is left.
+/// Returns true if the remaining validity is less than `soon`, or less than a tenth of the lifetime if that is shorter.
 pub(crate) fn ends_soon(not_before: Timestamp, not_after: Timestamp, now: Timestamp, soon: SignedDuration) -> bool {
     let tenth = not_after.duration_since(not_before) / 10;
     not_after.duration_since(now) < tenth.min(soon)

@@ -1,4 +1,4 @@
-//! The control plane's own components: where each runs, and what it is like on each control plane.
+//! The control plane's own components: where each one runs, and its state on each control plane.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ pub(crate) enum Component {
 impl Component {
     pub(crate) const ALL: [Self; 3] = [Self::ApiServer, Self::ControllerManager, Self::Scheduler];
 
-    /// Name of the static pod, without the node's.
+    /// Returns the name of the static pod, without the node's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ApiServer => "kube-apiserver",
@@ -29,7 +29,7 @@ impl Component {
         }
     }
 
-    /// The check that judges it.
+    /// Returns the check that judges the component.
     pub(crate) fn check(self) -> CheckId {
         match self {
             Self::ApiServer => CheckId::K8sControlplaneApiserver,
@@ -38,7 +38,7 @@ impl Component {
         }
     }
 
-    /// What the machine configuration says of it; the API server cannot be switched off.
+    /// Returns whether the machine configuration enables the component. The API server cannot be disabled.
     pub(crate) fn enabled(self, node: &TalosNode) -> Observed<Option<bool>> {
         match self {
             Self::ApiServer => Ok(Some(true)),
@@ -47,28 +47,28 @@ impl Component {
         }
     }
 
-    /// `id` is the static pod's; older Talos appends the node's name.
+    /// Returns true if `id` is the id of the component's static pod. Older versions of Talos append the node's name.
     pub(crate) fn is_rendered_as(self, id: &str, node: &Node) -> bool {
         let rest = id.strip_prefix(self.name());
         rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-') == Some(node.name.as_str()))
     }
 
-    /// The component whose static pod this is.
+    /// Returns the component that a static pod belongs to.
     pub(crate) fn of_static_pod(id: &str, node: &Node) -> Option<Self> {
         Self::ALL.into_iter().find(|component| component.is_rendered_as(id, node))
     }
 
-    /// Talos lists its static pods, and this is one of them.
+    /// Returns true if Talos lists its static pods and the component is among them.
     fn is_rendered(self, node: &Node) -> bool {
         node.talos.static_pods.as_ref().is_ok_and(|ids| ids.iter().any(|id| self.is_rendered_as(id, node)))
     }
 
-    /// Talos lists its static pods, and this is none of them.
+    /// Returns true if Talos lists its static pods and the component is not among them.
     pub(crate) fn is_not_rendered(self, node: &Node) -> bool {
         node.talos.static_pods.as_ref().is_ok_and(|ids| !ids.iter().any(|id| self.is_rendered_as(id, node)))
     }
 
-    /// Whether a static pod is this component's on this node. A pod of the same name in another namespace is the user's own.
+    /// Returns true if the static pod is this component's on this node. A pod with the same name in another namespace belongs to the user.
     pub(crate) fn is_of(self, status: &StaticPodStatus, node: &Node) -> bool {
         status.namespace == "kube-system" && status.name == self.pod_name(node)
     }
@@ -85,11 +85,11 @@ pub(crate) struct Instance<'a> {
     pub(crate) state: State<'a>,
 }
 
-/// What a component is like on a control plane.
+/// The state of a component on a control plane.
 pub(crate) enum State<'a> {
-    /// The machine says that it runs no Kubernetes.
+    /// The machine reports that it does not run Kubernetes.
     NoKubernetes,
-    /// The machine is silent, or what its kubelet has said may be old.
+    /// The machine does not respond, or its kubelet's last report may be outdated.
     Unreliable,
     /// Disabled in the machine configuration.
     Disabled,
@@ -99,7 +99,8 @@ pub(crate) enum State<'a> {
     /// The mirror pod is listed as ready, but the kubelet is no longer known to report.
     Silent,
     NotReady(Trouble),
-    /// No pod here, while another control plane runs the component and its lease is renewed. Nothing shows whether it is disabled here.
+    /// No pod here, but another control plane runs the component and its lease is renewed. Nothing shows whether the component is disabled
+    /// here.
     Untold,
     /// No pod, and neither the machine configuration nor, without Talos, the lease shows whether the component is disabled.
     MayBeDisabled(Gap),
@@ -115,28 +116,28 @@ impl State<'_> {
     }
 }
 
-/// Why nobody tells of the pods of a control plane.
+/// The reason why no source reports the pods of a control plane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NoPods<'a> {
-    /// Kubernetes alone was asked, and has no list of them.
+    /// Only Kubernetes was queried, and it has no pod list.
     NotListed,
-    /// Kubernetes has no list, and Talos has an empty one, although it may have rendered the pod.
+    /// Kubernetes has no pod list, and Talos returned an empty one although it may have rendered the pod.
     NoStatus,
-    /// Kubernetes has no list, and Talos returned this gap.
+    /// Kubernetes has no pod list, and Talos returned this gap.
     Gap(&'a Gap),
 }
 
-/// Where a component runs, as far as Kubernetes alone was asked.
+/// The place where a component runs, if only Kubernetes was queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place<'a> {
-    /// Control planes. Assumed with Talos or without a list of pods: the [`State`] of each instance then has the details.
+    /// Control planes. Also assumed with Talos or without a list of pods; the [`State`] of each instance then has the details.
     Here,
     /// No pod anywhere: the component is disabled or missing, and nothing shows which.
     Nowhere,
     /// No pod anywhere, but this holder, which is on no known control plane, renews the lease.
     Elsewhere(&'a str),
-    /// No static pod shows it, nor any API server: it is a process of its nodes, or others host it. Its lease, the endpoints of
-    /// default/kubernetes and the servers' own answers show how it is.
+    /// No static pod of it or of any API server exists: the component is a process of its nodes, or is hosted elsewhere. Its lease, the
+    /// endpoints of default/kubernetes and the servers' own answers show its state.
     Process,
 }
 
@@ -162,13 +163,13 @@ impl<'a> Assessment<'a> {
         self.components.places[component as usize]
     }
 
-    /// The instance of a component on a control plane.
+    /// Returns the instance of a component on a control plane.
     pub(crate) fn instance(&self, node: &Node, component: Component) -> &Instance<'a> {
         &self.components.instances[node.name.as_str()][component as usize]
     }
 
-    /// What a static pod of this machine is like. Talos may go on telling what its kubelet said a while ago, so where Kubernetes
-    /// shows the pod, too, the worse of the two words counts; that of Kubernetes is the older one where its kubelet is silent.
+    /// Returns the state of a static pod on this machine. Talos can keep reporting the kubelet's earlier status, so if Kubernetes also
+    /// lists the pod, the worse of the two counts. If the kubelet is silent, Kubernetes' status is the older one and is ignored.
     pub(crate) fn static_pod(&self, node: &Node, status: &'a StaticPodStatus) -> &'a PodState {
         let is_silent = matches!(self.life_of(node), Life::Silent | Life::Removed);
         let pods = self.list(|it| &it.pods).filter(|_| !is_silent).into_iter().flatten();
@@ -177,18 +178,19 @@ impl<'a> Assessment<'a> {
         worse(&status.state, pods.filter(of_node).map(|pod| &pod.state).next())
     }
 
-    /// Whether the holder of a lease is on none of the known control planes. The holder's name begins with its hostname, which may
-    /// be longer or shorter than the machine's name by a domain.
+    /// Returns true if the holder of a lease is not on any known control plane. The holder's name begins with its hostname, which may be
+    /// longer or shorter than the machine's name by a domain.
     pub(crate) fn is_outsider(&self, holder: &str) -> bool {
         let host = holder.rsplit_once('_').map_or(holder, |(host, _)| host);
-        // Talos makes the name of a node from the hostname.
+        // Talos derives the node name from the hostname.
         let first = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase().replace('_', "-");
         let is_host = |name: &str| first(name) == first(host);
         let names = |node: &'a Node| node.talos.nodename.iter().flatten().chain([&node.name]);
         !self.control_planes().any(|node| names(node).any(|name| is_host(name)))
     }
 
-    /// Whether control planes should run the component: not if it runs elsewhere, or if it runs nowhere and its check is skipped.
+    /// Returns true if control planes should run the component. They should not if it runs elsewhere, or if it runs nowhere and its check
+    /// is skipped.
     pub(crate) fn is_missed(&self, component: Component) -> bool {
         match self.place(component) {
             Place::Here => true,
@@ -232,7 +234,7 @@ fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Re
         return mirror(NoPods::NotListed);
     }
     match &node.talos.static_pod_statuses {
-        // The kubelet lives and Talos cannot read its pods. Kubernetes may know more.
+        // The kubelet is running and Talos cannot read its pods. Kubernetes may have more information.
         Ok(statuses) if statuses.is_empty() && !component.is_not_rendered(node) => mirror(NoPods::NoStatus),
         Ok(statuses) => {
             let it = statuses.iter().find(|status| component.is_of(status, node));
@@ -242,8 +244,8 @@ fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Re
     }
 }
 
-/// Whether, without Talos, this control plane runs an API server but not this component, while another one runs it and its lease
-/// is renewed. The gap: the lease cannot be read.
+/// Returns true if, without Talos, this control plane runs an API server but not this component, while another control plane runs it and
+/// its lease is renewed. Returns the gap if the lease cannot be read.
 fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) -> Observed<bool> {
     let Some(pods) = cluster.list(|it| &it.pods).filter(|_| !cluster.asks_talos()) else { return Ok(false) };
     let is_led =
@@ -253,16 +255,16 @@ fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) 
         cluster.life_of(node) == Life::Works
             && pod.is_some_and(|pod| describe_unready(&pod.state, cluster.server_time()).is_none())
     };
-    // Every control plane serves the API.
+    // Every control plane runs an API server.
     let may_lack_it = component != Component::ApiServer
         && runs(node, Component::ApiServer)
-        // Not even one that only calls itself so.
+        // Rules out even a pod that merely has the component's name.
         && pods.iter().all(|pod| pod.name != component.pod_name(node));
     let is_here = cluster.control_planes().any(|other| other.name != node.name && runs(other, component));
     match cluster.any_kubernetes().map(|it| &it.system_leases) {
         _ if !may_lack_it => Ok(false),
         Some(Ok(leases)) => Ok(is_here && is_led(leases)),
-        // It may also run outside of the cluster.
+        // The component may also run outside the cluster.
         Some(Err(gap)) if is_here || is_shown_nowhere(cluster, pods, component) => Err(gap.clone()),
         _ => Ok(false),
     }
@@ -279,7 +281,7 @@ fn state<'a>(
     pod: Result<Option<&PodState>, NoPods<'a>>,
 ) -> State<'a> {
     if cluster.asks_talos() {
-        // It says so itself; that it has no kubelet stands in nobody's way.
+        // The machine itself reports this, so its lack of a kubelet is not an obstacle.
         if contact(node).is_some() && has_kubernetes(node) == Some(false) {
             return State::NoKubernetes;
         }
@@ -290,7 +292,7 @@ fn state<'a>(
             return State::Disabled;
         }
     }
-    // Talos tells of none of its pods.
+    // Talos reports none of the machine's pods.
     let is_mirror = node.talos.static_pod_statuses.as_ref().map_or(true, Vec::is_empty);
     match pod {
         Err(why) => State::Unseen(why),

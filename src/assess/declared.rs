@@ -5,7 +5,7 @@ use super::population::{is_seen_lost, lives};
 use super::workloads::{Renewal, renewal, says_ready};
 use crate::snapshot::{Declared, ExcuseState, Gap, GapKind, KubeNode, Node, Snapshot};
 
-/// What the policy says of a machine, and what is seen of it.
+/// A policy's declaration about a machine, and the machine's observed presence.
 #[derive(Clone, Copy)]
 pub(crate) struct Declaration<'a> {
     pub(crate) entry: &'a Declared,
@@ -13,18 +13,18 @@ pub(crate) struct Declaration<'a> {
     pub(crate) presence: Presence,
 }
 
-/// Whether a machine is on, as far as anybody shows.
+/// Whether a machine is on, according to all sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// Every side that is asked says that nothing comes from it.
+    /// Every source that was queried reports no sign of the machine.
     Off,
-    /// The Talos API, the kubelet or the API server of the machine answers, or something else at its address does.
+    /// The machine's Talos API, kubelet or API server answers, or something else answers at its address.
     Answers(Side),
-    /// Not every side was read.
+    /// At least one source could not be read.
     Unknown,
 }
 
-/// What answers for a machine.
+/// The side on which a machine answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     TalosApi,
@@ -33,13 +33,13 @@ pub(crate) enum Side {
 }
 
 impl Declaration<'_> {
-    /// The machine is excused: it is off, and may be.
+    /// Returns true if the machine is off and the policy currently permits that.
     pub(crate) fn excuses(&self) -> bool {
         self.state == ExcuseState::Holds && self.presence == Presence::Off
     }
 }
 
-/// The entry of the policy that names this machine. If several do, one that counts.
+/// Returns the policy entry that names this machine. If several do, an entry that is in force wins.
 pub(super) fn of<'a>(
     snapshot: &'a Snapshot,
     talos: &TalosAccess<'_>,
@@ -52,7 +52,7 @@ pub(super) fn of<'a>(
     let entry = entries().find(holds).or_else(|| entries().next())?;
     let is_another = |other: &&Node| !std::ptr::eq(*other, node) && other.is_called(&entry.name);
     let is_listed = node.sources.discovery || node.sources.kubernetes || node.sources.etcd;
-    // A name that two machines have, or that no source lists, says of no machine that it is off.
+    // A name that two machines share, or that no source lists, does not prove of any machine that it is off.
     let is_certain = is_listed && !snapshot.nodes.iter().any(|other| is_another(&other));
     let presence = match presence(snapshot, talos, node, object) {
         Presence::Off if !is_certain => Presence::Unknown,
@@ -79,23 +79,23 @@ fn presence(snapshot: &Snapshot, talos: &TalosAccess<'_>, node: &Node, object: O
     }
 }
 
-/// `None`: Talos is not asked, or not about this machine.
+/// Returns the presence according to Talos; `None` if Talos is not queried, or not about this machine.
 fn by_talos(snapshot: &Snapshot, talos: &TalosAccess<'_>, node: &Node) -> Option<Presence> {
     snapshot.talos.as_ref()?;
     Some(match (talos, MachineAccess::of(node)) {
         (_, MachineAccess::Open(_) | MachineAccess::Other(_)) => Presence::Answers(Side::TalosApi),
-        // A machine that is off refuses nothing.
+        // A machine that is off does not refuse connections.
         (_, MachineAccess::Closed(gap)) if gap.is_refused_connection() || gap.kind == GapKind::Maintenance => {
             Presence::Answers(Side::TalosApi)
         }
-        // Without an address, nobody has asked it.
+        // A machine without an address was never queried.
         (_, MachineAccess::Closed(gap)) if gap.kind == GapKind::NotAsked && node.addresses.is_empty() => return None,
         (TalosAccess::Open, MachineAccess::Closed(_)) if is_seen_lost(node) => Presence::Off,
         (_, MachineAccess::Closed(_)) => Presence::Unknown,
     })
 }
 
-/// `None`: Kubernetes is not asked, or has no such Node.
+/// Returns the presence according to Kubernetes; `None` if Kubernetes is not queried or has no such Node.
 fn by_kubernetes(snapshot: &Snapshot, node: &Node, object: Option<&KubeNode>) -> Option<Presence> {
     let kubernetes = snapshot.kubernetes.as_ref()?;
     if kubernetes.nodes.is_err() && node.sources.kubernetes {
@@ -105,7 +105,7 @@ fn by_kubernetes(snapshot: &Snapshot, node: &Node, object: Option<&KubeNode>) ->
     let lease = kubernetes.node_leases.as_ref().map(|leases| (leases.by_name.get(&object.name), leases.date));
     Some(match lease.map(|(lease, date)| lease.map(|lease| renewal(lease, date))) {
         Ok(Some(Renewal::Renewed)) => Presence::Answers(Side::Kubernetes),
-        // Whoever makes this Node keeps no lease.
+        // The component that maintains this Node does not use leases.
         Ok(None) if says_ready(object) => Presence::Answers(Side::Kubernetes),
         Ok(Some(Renewal::Lapsed) | None) => Presence::Off,
         Ok(Some(Renewal::Unknown)) | Err(Gap { .. }) => Presence::Unknown,

@@ -1,7 +1,7 @@
-//! etcd as each of its members sees it, and what that amounts to.
+//! etcd from the point of view of each member, and the resulting state of the cluster.
 //!
-//! Each control plane tells of its own member; with `--etcd-endpoints`, each endpoint does. Both become [`View`]s, so that
-//! the judges need not know which it was.
+//! Each control plane reports on its own member; with `--etcd-endpoints`, each endpoint does. Both become [`View`]s, so that judges do not
+//! have to distinguish them.
 
 use std::collections::BTreeSet;
 
@@ -12,41 +12,41 @@ use crate::snapshot::{
     EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdStatus, Gap, GapKind, Node, Observed, Snapshot, TalosNode,
 };
 
-/// All that a round shows of etcd.
+/// The state of etcd in one round.
 pub(crate) struct Etcd<'a> {
     pub(crate) overview: Result<Overview<'a>, Unseen>,
     pub(crate) quorum_state: QuorumState,
-    /// The check that tells why nobody can write: the quorum is lost, or no member is well and none proves otherwise.
+    /// The check that explains why writes fail: the quorum is lost, or no member is healthy and none proves the quorum.
     pub(crate) trouble: Option<CheckId>,
     /// Whether etcd runs outside the control planes.
     pub(crate) is_external: bool,
-    /// What `--etcd-endpoints` tell, if they lead to another etcd than the one that the control planes run.
+    /// The views of `--etcd-endpoints`, if they lead to a different etcd than the one on the control planes.
     pub(crate) foreign: Vec<View<'a>>,
 }
 
-/// The members' views, and what they amount to.
+/// The members' views and their combined result.
 pub(crate) struct Overview<'a> {
     pub(crate) views: Vec<View<'a>>,
-    /// The member list of this round: the one that most members report, the longer one of equals.
+    /// The member list of this round: the one that most members report, or the longest one if there is a tie.
     pub(crate) members: Option<&'a [EtcdMember]>,
-    /// Two of the lists have nothing in common, or a member that runs is in none.
+    /// Two of the lists have no member in common, or a running member is in none of them.
     pub(crate) is_split: bool,
     pub(crate) quorum: Quorum,
 }
 
-/// Why there is nothing to look at.
+/// The reason why there are no views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unseen {
     /// `--no-talos` without `--etcd-endpoints`.
     LeftOut,
-    /// `--etcd-endpoints` names none.
+    /// `--etcd-endpoints` names no endpoint.
     NoEndpoint,
-    /// Something stands between us and every machine.
+    /// No Talos machine is accessible.
     TalosClosed,
     NoControlPlane,
 }
 
-/// What this round shows of the quorum, for those who only suffer from it.
+/// The quorum in this round, for checks that merely depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QuorumState {
     Proven,
@@ -54,7 +54,7 @@ pub(crate) enum QuorumState {
     Unknown,
 }
 
-/// etcd as one member sees it. What is missing says why.
+/// etcd as one member reports it. Each missing answer has its reason.
 pub(crate) struct View<'a> {
     pub(crate) target: Target,
     /// `None` for an endpoint of `--etcd-endpoints`.
@@ -62,32 +62,33 @@ pub(crate) struct View<'a> {
     /// The member's own ID, if known.
     pub(crate) id: Option<u64>,
     pub(crate) status: Result<&'a EtcdStatus, NoStatus<'a>>,
-    /// Whether the status is missing because the member is down: its machine is lost or reports no healthy etcd, or its port
-    /// refuses connections.
+    /// Whether the status is missing because the member is down: its machine is lost or reports no healthy etcd, or its port refuses
+    /// connections.
     pub(crate) is_down: bool,
     pub(crate) members: Result<&'a [EtcdMember], NoStatus<'a>>,
     pub(crate) alarms: Result<&'a [EtcdAlarm], NoStatus<'a>>,
 }
 
-/// Why a member tells nothing.
+/// The reason why a member's answer is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoStatus<'a> {
-    /// The machine does not answer the Talos API, or another one answers in its place.
+    /// The machine does not answer the Talos API, or another machine answers in its place.
     Machine,
     /// No answer, and Talos does not report etcd as healthy.
     Service,
-    /// A member that answers knows at least itself, so this is no answer.
+    /// An empty list, which does not count as an answer: a responding member lists at least itself.
     EmptyList,
     /// No answer, although one is expected.
     Gap(&'a Gap),
     /// Like `Gap`, but other endpoints list this address as a member's, so the fault is the member's own.
     OwnFault(&'a Gap),
-    /// No question has an answer, for one reason, which its status tells.
+    /// All queries failed for one reason, which the status reports.
     Mute(&'a Gap),
 }
 
 impl View<'_> {
-    /// Whether this list has the member of the control plane: by its own ID, and by name or address only if it does not tell one.
+    /// Returns true if this list contains the control plane's member. The member's ID decides; name and address count only if the ID is
+    /// unknown.
     pub(crate) fn is_in(&self, node: &Node, listed: &[EtcdMember]) -> bool {
         match self.id {
             Some(id) => listed.iter().any(|member| member.id == id),
@@ -99,7 +100,7 @@ impl View<'_> {
         self.status.as_ref().is_ok_and(|status| status.has_leader())
     }
 
-    /// Is listed as a voter by this list.
+    /// Returns true if this list has the member as a voter.
     fn is_voter(&self, members: &[EtcdMember]) -> bool {
         self.id.is_some_and(|id| members.iter().any(|member| member.id == id && !member.is_learner))
     }
@@ -130,7 +131,8 @@ impl<'a> Etcd<'a> {
     }
 }
 
-/// What a member shows of itself before Talos, which asks it every 20 seconds, calls its service unhealthy, and beyond that.
+/// A sign of trouble that a member shows before Talos, which probes it every 20 seconds, reports its service as unhealthy, or that Talos
+/// does not detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemberTrouble {
     /// The machine answers, but etcd does not: its process hangs.
@@ -150,8 +152,8 @@ pub(crate) fn member_trouble(node: &Node) -> Option<MemberTrouble> {
     }
 }
 
-/// The control planes and these endpoints tell of members, and none is in both. Ids alone may be the same by chance: etcd makes
-/// those of the first members from their addresses.
+/// Returns true if the control planes and these endpoints report members and have none in common. Equal IDs alone can be a coincidence,
+/// because etcd derives the IDs of the first members from their addresses.
 pub(crate) fn are_foreign(snapshot: &Snapshot, endpoints: &[EtcdEndpoint]) -> bool {
     let is_same = |one: &EtcdMember, other: &EtcdMember| {
         one.id == other.id && one.hosts().iter().any(|host| other.hosts().contains(host))
@@ -167,13 +169,13 @@ pub(crate) fn are_foreign(snapshot: &Snapshot, endpoints: &[EtcdEndpoint]) -> bo
 }
 
 impl super::Assessment<'_> {
-    /// Whether any control plane reports an etcd member.
+    /// Returns true if any control plane reports an etcd member.
     pub(crate) fn some_member_is_own(&self) -> bool {
         !own_members(self.snapshot).is_empty()
     }
 }
 
-/// The members that the control planes tell of.
+/// Returns the IDs of the members that the control planes report.
 fn own_members(snapshot: &Snapshot) -> BTreeSet<u64> {
     let told = own(snapshot).flat_map(|talos| {
         let own = talos.etcd_member_id.iter().copied().flatten();
@@ -182,7 +184,7 @@ fn own_members(snapshot: &Snapshot) -> BTreeSet<u64> {
     told.collect()
 }
 
-/// What the control planes that answer tell of themselves.
+/// Returns the facts of the control planes that answer for themselves.
 fn own(snapshot: &Snapshot) -> impl Iterator<Item = &TalosNode> {
     snapshot.control_planes().filter(|node| contact(node).is_some()).map(|node| &*node.talos)
 }
@@ -214,10 +216,10 @@ fn views<'a>(
     if views.is_empty() { Err(Unseen::NoControlPlane) } else { Ok(views) }
 }
 
-/// The view of an endpoint from `--etcd-endpoints`.
+/// Builds the view of an endpoint from `--etcd-endpoints`.
 ///
-/// If another endpoint answers and lists this address as a member's, address and credentials are right: a refused connection, a
-/// frozen server or a wrong certificate is then the member's own fault.
+/// If another endpoint answers and lists this address as a member's, address and credentials are right: a refused connection, a frozen
+/// server or a wrong certificate is then the member's own fault.
 fn of_endpoint<'a>(endpoints: &'a [EtcdEndpoint], endpoint: &'a EtcdEndpoint) -> View<'a> {
     let member = listed_at(endpoints, &endpoint.address).map(|member| member.id);
     let mute = mute(endpoint);
@@ -235,20 +237,20 @@ fn of_endpoint<'a>(endpoints: &'a [EtcdEndpoint], endpoint: &'a EtcdEndpoint) ->
     }
 }
 
-/// Why it answers nothing at all.
+/// Returns the gap's kind if all queries failed for the same reason.
 fn mute(endpoint: &EtcdEndpoint) -> Option<GapKind> {
     let EtcdEndpoint { address: _, status, members, alarms } = endpoint;
     let (status, members, alarms) = (status.as_ref().err()?, members.as_ref().err()?, alarms.as_ref().err()?);
     (status.kind == members.kind && status.kind == alarms.kind).then_some(status.kind)
 }
 
-/// Seen of the server itself, where silence may be the network's.
+/// Returns true for failures that are the server's own. Other failures may be the network's.
 fn is_own_fault(kind: GapKind) -> bool {
     use GapKind::{ConnectionRefused, NameNotInCertificate, PeerCertificateExpired, TimedOut, UnknownCa};
     matches!(kind, ConnectionRefused | NameNotInCertificate | PeerCertificateExpired | TimedOut | UnknownCa)
 }
 
-/// The member that the others list with this address for clients.
+/// Returns the member that other endpoints list with this client address.
 pub(crate) fn listed_at<'a>(endpoints: &'a [EtcdEndpoint], address: &str) -> Option<&'a EtcdMember> {
     let host =
         |url: &str| url.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/').to_owned();
@@ -259,7 +261,7 @@ pub(crate) fn listed_at<'a>(endpoints: &'a [EtcdEndpoint], address: &str) -> Opt
 
 fn of_node<'a>(snapshot: &'a Snapshot, node: &'a Node) -> View<'a> {
     let talos = &node.talos;
-    // Whoever answers in this node's place says nothing of its member.
+    // An answer from another machine says nothing about this node's member.
     let is_own = contact(node).is_some();
     let runs = tells_healthy(node, "etcd");
     let untold = |gap: &'a Gap| match gap.kind {
@@ -284,7 +286,7 @@ fn of_node<'a>(snapshot: &'a Snapshot, node: &'a Node) -> View<'a> {
     }
 }
 
-/// Whether etcd on this machine is known to be down. A machine that reports nothing about etcd may still run it.
+/// Returns true if etcd on this machine is known to be down. A machine that reports nothing about etcd may still run it.
 fn is_down(snapshot: &Snapshot, node: &Node) -> bool {
     match MachineAccess::of(node) {
         MachineAccess::Other(_) => true,
@@ -297,8 +299,8 @@ fn is_down(snapshot: &Snapshot, node: &Node) -> bool {
     }
 }
 
-/// Whether the machine's API server answers at its own address and does not miss etcd. The machine is then alive, whatever hides
-/// it from Talos, and may well run etcd: not known to be up, but not down either.
+/// Returns true if the machine's API server answers at its own address and does not report etcd as failed. The machine is then alive even
+/// if Talos cannot reach it, and may well run etcd: it is not known to be up, but not down either.
 fn is_served(snapshot: &Snapshot, node: &Node) -> bool {
     let server = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.servers.get(&node.name));
     server.is_some_and(|server| server.as_ref().is_ok_and(|readyz| !readyz.misses_etcd()))
@@ -336,7 +338,7 @@ fn agreed_list<'a>(lists: &[&'a [EtcdMember]]) -> Option<&'a [EtcdMember]> {
     lists.iter().copied().max_by_key(|list| (votes(list), list.len(), ids(list)))
 }
 
-/// Members that run but are in none of the lists. A removed member stops; without a leader, it has no list of its own to show.
+/// Returns members that are running but in none of the lists. A removed member stops, and without a leader it has no list of its own.
 pub(crate) fn strangers<'v, 'a>(views: &'v [View<'a>]) -> Vec<&'v View<'a>> {
     let listed: BTreeSet<u64> =
         views.iter().flat_map(|view| view.members.iter().copied().flatten()).map(|it| it.id).collect();
@@ -349,13 +351,13 @@ fn are_split(lists: &[&[EtcdMember]]) -> bool {
     lists.iter().any(|one| lists.iter().any(|other| !share(one, other)))
 }
 
-/// The member could be this node's, by its name or the address of its peers.
+/// Returns true if the member could be this node's, by its name or its peer addresses.
 pub(crate) fn could_be(member: &EtcdMember, node: &Node) -> bool {
     (!member.name.is_empty() && member.name == node.name)
         || member.hosts().iter().any(|host| *host == node.address || node.addresses.contains(host))
 }
 
-/// What is known of the quorum in this round.
+/// The quorum, to the extent that it is known in this round.
 pub(crate) struct Quorum {
     /// Number of voters.
     pub(crate) voters: usize,
@@ -364,7 +366,7 @@ pub(crate) struct Quorum {
     pub(crate) up: usize,
     /// Voters that answered and see a leader.
     pub(crate) following: usize,
-    /// Voters of which it cannot be told: they are neither seen up nor known to be down.
+    /// Voters in unknown state: neither seen up nor known to be down.
     pub(crate) untold: usize,
     pub(crate) proven: bool,
     /// An answering voter reports that it has no leader.
@@ -375,7 +377,7 @@ pub(crate) struct Quorum {
 pub(crate) enum VoterSource {
     ThisRound,
     EarlierRound,
-    /// The number of control planes, or of `--etcd-endpoints`.
+    /// The number of control planes or of `--etcd-endpoints`.
     Assumed,
 }
 
@@ -408,7 +410,7 @@ impl Quorum {
             source,
             up,
             following,
-            // Behind `--etcd-endpoints` there can be voters that nobody named.
+            // The cluster behind `--etcd-endpoints` can have voters that the option does not name.
             untold: if views.iter().all(|view| view.node.is_none()) {
                 voters.saturating_sub(up + seen_down(views, members))
             } else {
@@ -419,23 +421,23 @@ impl Quorum {
         }
     }
 
-    /// Voters that have to be up.
+    /// Returns the number of voters that have to be up.
     pub(crate) fn needed(&self) -> usize {
         self.voters / 2 + 1
     }
 
-    /// How many more may be lost, with this many up.
+    /// Returns how many more voters can be lost if `up` voters are up.
     pub(crate) fn tolerates(&self, up: usize) -> usize {
         up.saturating_sub(self.needed())
     }
 
-    /// Seen to be lost, as opposed to not seen.
+    /// Returns true if the quorum is observed to be lost, as opposed to not observed.
     pub(crate) fn is_lost(&self) -> bool {
         !self.proven && self.leaderless
     }
 }
 
-/// Voters behind `--etcd-endpoints` that cannot be up.
+/// Counts voters behind `--etcd-endpoints` that cannot be up.
 fn seen_down(views: &[View<'_>], members: Option<&[EtcdMember]>) -> usize {
     let is_down = |id: u64| views.iter().any(|view| view.is_down && view.id == Some(id));
     let voters = members.unwrap_or_default().iter().filter(|member| !member.is_learner);

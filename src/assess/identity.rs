@@ -1,4 +1,4 @@
-//! Do talosconfig and kubeconfig speak of the same cluster?
+//! Determines whether talosconfig and kubeconfig refer to the same cluster.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,10 +7,10 @@ use crate::model::CheckId;
 use crate::snapshot::{Endpoint, EtcdMember, GapKind, KubeNode, Kubernetes, Node, Observed, Readyz, Snapshot};
 use crate::text::host;
 
-/// What comparing the machines with the Node objects has shown.
+/// The result of comparing the machines with the Node objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// Only one side is asked.
+    /// Only Talos or only Kubernetes is queried.
     NotCompared,
     /// The list of Node objects is missing.
     NoList,
@@ -25,7 +25,7 @@ pub(crate) enum Identity {
     Undecided(Undecided),
 }
 
-/// What two clusters have in common.
+/// Common features of two clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Likeness {
     Nothing,
@@ -35,7 +35,7 @@ pub(crate) enum Likeness {
     NamesAndAddresses,
 }
 
-/// Why it cannot be told.
+/// The reason why the comparison is undecided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Undecided {
     EmptyList,
@@ -47,7 +47,7 @@ pub(crate) enum Undecided {
     NoMembers(Vec<String>),
 }
 
-/// Names that are told of many.
+/// The maximum number of names to show.
 const NAMES: usize = 5;
 
 pub(super) fn compare(snapshot: &Snapshot) -> Identity {
@@ -65,7 +65,7 @@ pub(super) fn compare(snapshot: &Snapshot) -> Identity {
     if seen.iter().any(|node| node.machine_ids().any(|id| ids.contains(id.as_str()))) {
         return Identity::Same;
     }
-    // No machine is compared with all objects.
+    // Indexed by name, because comparing every machine with every object would be slow.
     let mut by_name: HashMap<String, Vec<&KubeNode>> = HashMap::new();
     for object in objects {
         by_name.entry(object.name.to_ascii_lowercase()).or_default().push(object);
@@ -74,7 +74,7 @@ pub(super) fn compare(snapshot: &Snapshot) -> Identity {
     let any = |is_it: &dyn Fn(&Node, &KubeNode) -> bool| {
         seen.iter().any(|node| namesakes(node).any(|object| is_it(node, object)))
     };
-    // Who has the same name and address in two clusters is told apart by what the machines are.
+    // Machines with the same name and address in two clusters are distinguished by their machine IDs.
     let is_twin = any(&|node, object| object.is_of_a_namesake(&node.name, node.machine_ids()));
     let told = Told::of(snapshot);
     let is_at = any(&|node, object| object.is_at(&node.name, told.addresses(node)));
@@ -83,14 +83,14 @@ pub(super) fn compare(snapshot: &Snapshot) -> Identity {
     }
     let same_name = |node: &&&Node| namesakes(node).any(|object| object.name == node.name);
     let alike = names(seen.iter().filter(same_name).map(|node| node.name.as_str()));
-    // Nodes that no longer answer can be the common ones, and etcd may know the addresses that Kubernetes uses.
+    // The common nodes may be those that no longer answer, and etcd may know the addresses that Kubernetes uses.
     let discovers = snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.is_ok());
     let is_silent =
         |node: &Node| node.sources.kubernetes && node.talos.contact.is_err() && (node.sources.discovery || !discovers);
     if alike.is_empty() && snapshot.nodes.iter().any(is_silent) {
         return Identity::Undecided(Undecided::CommonAreSilent);
     }
-    // An external cloud provider writes the addresses of a Node some time after its kubelet has registered it.
+    // An external cloud provider sets the addresses of a Node some time after its kubelet has registered it.
     let known: HashSet<&str> = seen.iter().map(|node| node.name.as_str()).collect();
     let is_bare = |object: &KubeNode| object.addresses.is_empty() && known.contains(object.name.as_str());
     if !is_twin && objects.iter().any(is_bare) {
@@ -115,31 +115,32 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 impl Identity {
-    /// What Kubernetes lists is about this cluster, or nobody can say otherwise, or the user vouches for it.
+    /// Returns true if Kubernetes' lists describe this cluster, if there is nothing to compare them with, or if the user has skipped the
+    /// check.
     pub(super) fn is_trusted(&self, snapshot: &Snapshot) -> bool {
         matches!(self, Self::Same | Self::NotCompared) || snapshot.asked.skipped.contains(&CheckId::K8sApiIdentity)
     }
 
-    /// Kubernetes was seen to be another cluster's, and the user does not vouch for it.
+    /// Returns true if Kubernetes was found to belong to another cluster and the user has not skipped the check.
     fn is_other(&self, snapshot: &Snapshot) -> bool {
         matches!(self, Self::Different { .. }) && !snapshot.asked.skipped.contains(&CheckId::K8sApiIdentity)
     }
 }
 
 impl super::Assessment<'_> {
-    /// What Kubernetes lists is about this cluster, as far as anybody knows.
+    /// Returns true if Kubernetes' lists are considered to describe this cluster.
     pub(crate) fn is_trusted(&self) -> bool {
         self.identity.is_trusted(self.snapshot)
     }
 
-    /// Kubernetes was seen to be another cluster's.
+    /// Returns true if Kubernetes was found to belong to another cluster.
     pub(crate) fn is_other_cluster(&self) -> bool {
         self.identity.is_other(self.snapshot)
     }
 }
 
-/// The certificates of most API servers do not verify and none does, while that of the endpoint does, whatever it answers, and nothing
-/// says that it is another cluster.
+/// Returns true if most API servers' certificates do not verify and none of the servers answered, while the endpoint did, and the
+/// comparison does not show a different cluster.
 pub(super) fn is_behind_proxy(snapshot: &Snapshot, identity: &Identity) -> bool {
     let foreign = |kubernetes: &Kubernetes| {
         let is_foreign = |it: &Observed<Readyz>| it.as_ref().is_err_and(|gap| gap.kind == GapKind::UnknownCa);
@@ -151,12 +152,13 @@ pub(super) fn is_behind_proxy(snapshot: &Snapshot, identity: &Identity) -> bool 
         && snapshot.kubernetes.as_ref().is_some_and(|it| it.endpoint.is_ok() && foreign(it))
 }
 
-/// The kubelet of this machine has registered this Node: both show the identity that Talos has given to the machine.
+/// Returns true if this machine's kubelet registered this Node: both have the identity that Talos assigned to the machine.
 pub(crate) fn is_machine(node: &Node, object: &KubeNode) -> bool {
     object.is_of_machine(node.machine_ids())
 }
 
-/// What Talos tells of addresses. `Node::addresses` will not do: it holds what Kubernetes says as well, under the same name.
+/// Addresses that Talos reports. `Node::addresses` is not suitable, because it also contains Kubernetes' addresses for nodes with the same
+/// name.
 struct Told<'a> {
     endpoints: HashMap<&'a str, Vec<&'a Endpoint>>,
     members: HashMap<u64, Vec<&'a EtcdMember>>,
@@ -176,7 +178,7 @@ impl<'a> Told<'a> {
         told
     }
 
-    /// Addresses that Talos reports for this machine.
+    /// Returns the addresses that Talos reports for this machine.
     fn addresses<'b>(&'b self, node: &'b Node) -> impl Iterator<Item = &'b str> {
         let contact = node.talos.contact.iter().map(|contact| contact.address.as_str());
         let own = self.endpoints.get(node.name.as_str()).into_iter().flatten();

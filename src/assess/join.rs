@@ -1,4 +1,4 @@
-//! Which machine a name in Kubernetes belongs to. Pods, leases, endpoints and certificate requests name Nodes, and a Node is matched with
+//! Finds the machine behind a name in Kubernetes. Pods, leases, endpoints and certificate requests name Nodes, and a Node is matched with
 //! its machine by name, machine ID or address, so comparing names is not enough.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use super::population::Machine;
 use super::workloads::mirror_pod;
 use crate::snapshot::{Node, Pod};
 
-/// Index of each machine by the name of its Node object.
+/// Returns the index of each machine by the name of its Node object.
 pub(super) fn by_object<'a>(machines: &[Machine<'a>]) -> HashMap<&'a str, usize> {
     let objects = machines.iter().enumerate().filter_map(|(at, machine)| Some((machine.object?.name.as_str(), at)));
     // If two machines match one Node, the first counts.
@@ -17,28 +17,28 @@ pub(super) fn by_object<'a>(machines: &[Machine<'a>]) -> HashMap<&'a str, usize>
 }
 
 impl<'a> Assessment<'a> {
-    /// The machine behind the Node of this name; where there is no such Node, the machine that is called so.
+    /// Returns the machine behind the Node with this name. If there is no such Node, returns the machine with this name.
     pub(crate) fn machine_of(&self, name: &str) -> Option<&'a Node> {
         let at = self.by_object.get(name).or_else(|| self.by_name.get(name))?;
         Some(&self.snapshot.nodes[*at])
     }
 
-    /// The machine that a pod is on.
+    /// Returns the machine that a pod is on.
     pub(crate) fn host_of(&self, pod: &Pod) -> Option<&'a Node> {
         self.machine_of(pod.node.as_deref()?)
     }
 
-    /// Whether the pod is on this machine.
+    /// Returns true if the pod is on this machine.
     pub(crate) fn is_on(&self, pod: &Pod, node: &Node) -> bool {
         pod.node.as_deref() == Some(self.name_in_kubernetes(node))
     }
 
-    /// The mirror pod of a control plane component on this machine.
+    /// Returns the mirror pod of a control plane component on this machine.
     pub(crate) fn mirror_of(&self, pods: &'a [Pod], node: &Node, component: Component) -> Option<&'a Pod> {
         mirror_pod(pods, self.name_in_kubernetes(node), component.name())
     }
 
-    /// The name of a machine in Kubernetes: its own, as long as it has no Node.
+    /// Returns the name of a machine in Kubernetes, or its own name if it has no Node.
     pub(crate) fn name_in_kubernetes<'b>(&self, node: &'b Node) -> &'b str
     where
         'a: 'b,
@@ -73,7 +73,7 @@ mod tests {
         assert!(cluster.node("w-1").is_none());
         let pod = cluster.all_pods().find(|pod| pod.node.as_deref() == Some("w-1")).unwrap();
         assert_eq!(cluster.host_of(pod).unwrap().name, "worker-1");
-        // Without a Node, a machine is called in Kubernetes as it calls itself.
+        // Without a Node, the machine's own name counts.
         let mut alone = snapshot.clone();
         alone.kube().nodes.as_mut().unwrap().retain(|object| object.name != "w-1");
         let cluster = Assessment::of(&alone);
@@ -81,7 +81,7 @@ mod tests {
         assert!(cluster.machine_of("w-1").is_none());
     }
 
-    /// What is on it serves nobody any more, whatever it is called.
+    /// A machine that is being removed serves no requests, under either name.
     #[test]
     fn a_machine_that_leaves_does_so_under_both_names() {
         let mut snapshot = renamed();

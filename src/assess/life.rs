@@ -1,4 +1,4 @@
-//! Whether a node lives, as far as its kubelet shows. Worked out once per round; checks ask it whether pods on the node still serve.
+//! Whether a node works, judging by its kubelet. Computed once per round; checks use it to decide whether pods on the node still serve.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::Assessment;
 use super::workloads::{Renewal, renewal, says_ready};
 use crate::snapshot::{KubeNode, Leases, Node, System};
 
-/// A node by its name in Kubernetes.
+/// The state of a node, identified by its name in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// The kubelet reports that the node is ready, and renews its lease.
@@ -15,15 +15,15 @@ pub(crate) enum Life {
     Unready,
     /// The kubelet has stopped renewing its lease. Until the node controller notices, the node and its pods look ready.
     Silent,
-    /// Pods, leases or endpoints name it, and the list of nodes does not. What was on it is listed for a while.
+    /// Pods, leases or endpoints name the node, but the node list does not contain it. Its objects remain listed for a while.
     Removed,
-    /// Undetermined, because the list of nodes or of leases is missing, or because nothing tells how old the lease is. Checks that depend
-    /// on it report which.
+    /// Undetermined, because the list of nodes or of leases is missing, or because the age of the lease is unknown. Checks that depend on
+    /// it report which.
     Unknown,
 }
 
 impl Life {
-    /// Pods on it may be ready, as far as anybody knows.
+    /// Returns true if pods on the node may be ready.
     pub(crate) fn may_serve(self) -> bool {
         match self {
             Self::Works | Self::Unknown => true,
@@ -32,7 +32,7 @@ impl Life {
     }
 }
 
-/// Each node's state by the name of its Node object; `None` without a list of nodes.
+/// Returns each node's state by the name of its Node object; `None` without a list of nodes.
 pub(super) fn lives<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, Life>> {
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).filter(|objects| !objects.is_empty())?;
     let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
@@ -60,15 +60,15 @@ fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>, ha
     }
 }
 
-/// A guest, or a virtual node. What Talos knows by this name is a machine.
+/// Returns true for nodes that may lack a lease: guests and virtual nodes. A node that Talos knows by this name is a machine.
 fn may_have_none(cluster: &Assessment<'_>, object: &KubeNode) -> bool {
     let is_virtual = |is_talos: bool| object.system() == System::Virtual && !(cluster.asks_talos() && is_talos);
     cluster.machine_of(&object.name).is_some_and(|node| cluster.is_guest(node) || is_virtual(node.is_talos))
 }
 
 impl Assessment<'_> {
-    /// Whether no Node at all has a lease, where Talos is not asked: whatever makes the Nodes keeps none, as in a virtual cluster. Then
-    /// their own conditions count.
+    /// Returns true if Talos is not queried and no Node has a lease. The component that creates the Nodes then does not use leases, as in a
+    /// virtual cluster, and the Nodes' conditions count instead.
     pub(crate) fn has_no_leases(&self) -> bool {
         let objects = || self.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
         let leases = self.list(|kubernetes| &kubernetes.node_leases).filter(|_| !self.asks_talos());
@@ -76,7 +76,7 @@ impl Assessment<'_> {
         objects().next().is_some() && leases.is_some_and(has_none)
     }
 
-    /// State of the node with this name in Kubernetes.
+    /// Returns the state of the node with this name in Kubernetes.
     pub(crate) fn life(&self, name: &str) -> Life {
         match &self.lives {
             Some(lives) => lives.get(name).copied().unwrap_or(Life::Removed),
@@ -84,26 +84,27 @@ impl Assessment<'_> {
         }
     }
 
-    /// State of the node of this machine.
+    /// Returns the state of this machine's node.
     pub(crate) fn life_of(&self, node: &Node) -> Life {
         self.life(self.name_in_kubernetes(node))
     }
 
-    /// Whether a node is listed as ready while its lease looks stale or cannot be judged: its kubelet has just died, or is about to renew it.
+    /// Returns true if a node is listed as ready while its lease looks stale or cannot be judged: its kubelet has just died, or is about to
+    /// renew it.
     pub(crate) fn a_lease_looks_stale(&self) -> bool {
         let objects = self.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
         let looks_stale = |name: &str| self.life(name) == Life::Silent || self.renewal(name) == Some(Renewal::Unknown);
         objects.filter(|object| says_ready(object)).any(|object| looks_stale(&object.name))
     }
 
-    /// Whether somebody renews the lease of the node with this name. `None`: it has none, or the leases are not known.
+    /// Returns whether the lease of this node is being renewed; `None` if the node has no lease or the leases are unknown.
     pub(crate) fn renewal(&self, name: &str) -> Option<Renewal> {
         let leases = self.list(|kubernetes| &kubernetes.node_leases)?;
         leases.by_name.get(name).map(|lease| renewal(lease, leases.date))
     }
 
-    /// The kubelet of this node was seen to report: what Kubernetes tells of the node and of its pods is of now. Where the
-    /// leases are not known, it was not.
+    /// Returns true if this node's kubelet is known to report, so that Kubernetes' status of the node and its pods is current. Without a
+    /// list of leases this is unknown.
     pub(crate) fn kubelet_reports(&self, name: &str) -> bool {
         let is_seen = self.list(|kubernetes| &kubernetes.node_leases).is_some();
         is_seen
@@ -120,7 +121,7 @@ mod tests {
     use crate::snapshot::Snapshot;
     use crate::testing::fixture::{ago, gap, healthy, now};
 
-    /// `ready`: what its Node says. `renewed`: seconds since its lease was; `None`: it has none.
+    /// `ready` is the Ready status of the Node. `renewed` is the number of seconds since its lease was renewed; `None`: it has no lease.
     fn life(ready: &str, renewed: Option<u64>, change: fn(&mut Snapshot)) -> (Life, bool) {
         let mut snapshot = healthy();
         let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
@@ -136,7 +137,7 @@ mod tests {
         (cluster.life("w-1"), cluster.kubelet_reports("w-1"))
     }
 
-    /// Without `Date` there is nothing to compare the time of a renewal with.
+    /// Without `Date`, the age of a renewal is unknown.
     #[test]
     fn an_answer_without_date_tells_by_two_samples_or_not_at_all() {
         let undated = |moved: Option<u64>, still: Option<u64>, lasts: u64| {
@@ -199,7 +200,7 @@ mod tests {
             ("True", None, guest, (Works, true)),
             ("Unknown", None, guest, (Unready, true)),
             ("True", Some(120), guest, (Silent, false)),
-            // A Talos machine has one, whatever its Node leaves out.
+            // A Talos machine has a lease, whatever its Node omits.
             ("True", None, untold, (Silent, false)),
             ("True", None, virtual_node, (Works, true)),
             ("True", Some(10), no_leases, (Unknown, false)),

@@ -1,7 +1,7 @@
-//! From facts to what they mean, once a round and before anything is judged: what stands before a fact, whose cluster a list is
-//! of, which machines count, whether etcd stands, and what the control planes run.
+//! Interprets the facts of a round before any check runs: access to facts, the cluster that a list belongs to, the machines that count, the
+//! state of etcd, and the components of the control planes.
 //!
-//! Nothing here is said to people. What several judges need is a field, made once, in the order that [`Assessment::of`] shows.
+//! Nothing here is user-facing text. A value that several judges need is a field, computed once, in the order of [`Assessment::of`].
 
 mod access;
 mod certificate;
@@ -42,7 +42,7 @@ use etcd::Etcd;
 use servers::Server;
 use serving::BoundPods;
 
-/// A round's facts, and what they mean. Every judge sees this and nothing else.
+/// The facts of a round and their interpretation. Judges see nothing else.
 pub(crate) struct Assessment<'a> {
     snapshot: &'a Snapshot,
     pub(crate) asked: &'a Asked,
@@ -52,9 +52,9 @@ pub(crate) struct Assessment<'a> {
     pub(crate) talos_access: TalosAccess<'a>,
     pub(crate) kubernetes_access: KubernetesAccess<'a>,
     pub(crate) identity: Identity,
-    /// Kubernetes, where its lists are known to be about our cluster.
+    /// Kubernetes, if its lists are known to describe this cluster.
     pub(crate) own_kubernetes: Option<&'a Kubernetes>,
-    /// No API server's own certificate verifies, while that of the endpoint does.
+    /// No API server's own certificate verifies, while the endpoint's does.
     pub(crate) behind_proxy: bool,
     /// Machines in the order of the snapshot's nodes.
     machines: Vec<Machine<'a>>,
@@ -64,12 +64,12 @@ pub(crate) struct Assessment<'a> {
     /// Index of each machine by the name of its Node object.
     by_object: HashMap<&'a str, usize>,
     pub(crate) etcd: Etcd<'a>,
-    /// Pods that were restarted between two rounds: how often since the previous one, and in total.
+    /// Pods that were restarted between two rounds: the restarts since the previous round, and in total.
     pub(crate) restarted: BTreeMap<String, (u32, u32)>,
     components: Components<'a>,
     /// API servers by the node name of their control plane.
     servers: HashMap<&'a str, Server<'a>>,
-    /// `None`: they were not read.
+    /// `None` if the bound pods were not read.
     bound_pods: Option<BoundPods<'a>>,
 }
 
@@ -113,67 +113,68 @@ impl<'a> Assessment<'a> {
         assessment
     }
 
-    /// A list that is there, and known to be about our cluster.
+    /// Returns a list that was read and is known to describe this cluster.
     pub(crate) fn list<T>(&self, fact: impl Fn(&'a Kubernetes) -> &'a Observed<T>) -> Option<&'a T> {
         fact(self.own_kubernetes?).as_ref().ok()
     }
 
-    /// What the API servers have answered, whosever cluster they are of. What is judged as ours is read with [`Self::list`].
+    /// Returns the API servers' answers, even if they belong to another cluster. Use [`Self::list`] for facts that are judged as this
+    /// cluster's.
     pub(crate) fn any_kubernetes(&self) -> Option<&'a Kubernetes> {
         self.snapshot.kubernetes.as_ref()
     }
 
-    /// Not with `--no-kubernetes`.
+    /// Returns false with `--no-kubernetes`.
     pub(crate) fn asks_kubernetes(&self) -> bool {
         self.snapshot.kubernetes.is_some()
     }
 
-    /// What no single machine has answered.
+    /// Returns the Talos facts that do not belong to a single machine.
     pub(crate) fn talos(&self) -> Option<&'a Talos> {
         self.snapshot.talos.as_ref()
     }
 
-    /// Not with `--no-talos`.
+    /// Returns false with `--no-talos`.
     pub(crate) fn asks_talos(&self) -> bool {
         self.snapshot.talos.is_some()
     }
 
-    /// Whether `--etcd-endpoints` is given.
+    /// Returns true with `--etcd-endpoints`.
     pub(crate) fn asks_etcd(&self) -> bool {
         self.snapshot.external_etcd.is_some()
     }
 
-    /// The clock of an API server, which knows more of its nodes' than the runner's does.
+    /// Returns the clock of an API server, which is closer to its nodes' clocks than the runner's.
     pub(crate) fn server_time(&self) -> Timestamp {
         self.snapshot.server_time()
     }
 
-    /// Whether an excuse of the policy counts now.
+    /// Returns whether an excuse of the policy counts now.
     pub(crate) fn excuse_state(&self, excuse: &crate::model::Excuse) -> ExcuseState {
         self.snapshot.excuse_state(excuse)
     }
 
-    /// The population: every machine that any source names, sorted by name.
+    /// Returns the population: every machine that any source names, sorted by name.
     pub(crate) fn nodes(&self) -> &'a [Node] {
         &self.snapshot.nodes
     }
 
-    /// The pods of `kube-system` and of the network plugin.
+    /// Returns the pods of `kube-system` and of the network plugin.
     pub(crate) fn all_pods(&self) -> impl Iterator<Item = &'a Pod> {
         self.own_kubernetes.into_iter().flat_map(Kubernetes::all_pods)
     }
 
-    /// What is known of a machine of the population.
+    /// Returns the assessment of a machine of the population.
     pub(crate) fn machine(&self, node: &Node) -> &Machine<'a> {
         &self.machines[self.by_name[node.name.as_str()]]
     }
 
-    /// The machine that is called so. What Kubernetes calls a Node, [`Self::machine_of`] finds.
+    /// Returns the machine with this name. For the name of a Node, use [`Self::machine_of`].
     pub(crate) fn node(&self, name: &str) -> Option<&'a Node> {
         self.by_name.get(name).map(|at| &self.snapshot.nodes[*at])
     }
 
-    /// The Node object of a machine, whosever cluster the list is of.
+    /// Returns the Node object of a machine, even if the list belongs to another cluster.
     pub(crate) fn object(&self, node: &Node) -> Option<&'a KubeNode> {
         self.machine(node).object
     }

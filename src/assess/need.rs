@@ -1,4 +1,4 @@
-//! Where a DaemonSet wants its pods, and where one is missing.
+//! Determines on which machines a DaemonSet should have pods, and on which one is missing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,11 +12,11 @@ use crate::snapshot::{KubeNode, Node, OWN_TAINTS, Pod, Spread, System, Taint, Wo
 /// A machine without a working pod of a DaemonSet.
 pub(crate) struct Place<'a, 'p> {
     pub(crate) node: &'a Node,
-    /// Pods that are there, and do not work.
+    /// Pods that exist but do not work.
     pub(crate) pods: Vec<&'p Pod>,
-    /// Why one may be missing here; `None`: it may not.
+    /// The reason why a pod may be missing here; `None` if it may not.
     pub(crate) excuse: Option<Excuse>,
-    /// Whether the DaemonSet does not want the pods that are there: Kubernetes lets them run on.
+    /// Whether the DaemonSet does not want a pod on this node. Kubernetes lets existing pods keep running.
     pub(crate) is_surplus: bool,
 }
 
@@ -28,21 +28,21 @@ pub(crate) enum Excuse {
     Unready,
 }
 
-/// What a DaemonSet lacks.
+/// The pods that a DaemonSet lacks.
 #[derive(Default)]
 pub(crate) struct Shortfall<'a, 'p> {
     pub(crate) places: Vec<Place<'a, 'p>>,
-    /// Number of further pods that are missing by the status, at places that nothing shows. Nothing excuses them.
+    /// Number of additional pods that are missing according to the status, in unknown places. They are not excused.
     pub(crate) unplaced: usize,
 }
 
 impl<'a, 'p> Shortfall<'a, 'p> {
-    /// Places where one may not be missing.
+    /// Returns places where a pod may not be missing.
     pub(crate) fn unexcused(&self) -> impl Iterator<Item = &Place<'a, 'p>> {
         self.places.iter().filter(|place| place.excuse.is_none() && !place.is_surplus)
     }
 
-    /// Whether all that is missing is excused.
+    /// Returns true if every missing pod is excused.
     pub(crate) fn is_excused(&self) -> bool {
         self.unplaced == 0 && self.unexcused().next().is_none()
     }
@@ -52,7 +52,8 @@ impl<'a, 'p> Shortfall<'a, 'p> {
 type ByNode<'p> = HashMap<&'p str, Vec<&'p Pod>>;
 
 impl<'a> Assessment<'a> {
-    /// `works`: the pod counts as available. `needs_one`: the machine needs one, wherever the DaemonSet wants its pods.
+    /// Finds the missing pods of a DaemonSet. `works` returns true if a pod counts as available; `needs_one` returns true if the machine
+    /// needs a pod regardless of the DaemonSet's node selection.
     pub(crate) fn shortfall<'p>(
         &self,
         set: &Workload,
@@ -65,7 +66,7 @@ impl<'a> Assessment<'a> {
             by_node.entry(pod.node.as_deref().unwrap_or_default()).or_default().push(pod);
         }
         let missing = set.missing();
-        // The pods of its namespace were not read, so none shows where it has some.
+        // The pods of the namespace were not read, so the nodes of the existing ones are unknown.
         let is_unlisted =
             pods.is_empty() && set.available > 0 && !self.all_pods().any(|pod| pod.namespace == set.namespace);
         let wanted = if is_unlisted { None } else { self.wanting(set) };
@@ -74,7 +75,7 @@ impl<'a> Assessment<'a> {
             let name = self.name_in_kubernetes(node);
             // Two machines can match one Node.
             let here = by_node.get(name).cloned().unwrap_or_default();
-            // One that works is enough: during a rolling update there may be two.
+            // One working pod is enough: during a rolling update there may be two.
             if here.iter().any(|pod| works(pod)) {
                 continue;
             }
@@ -88,7 +89,8 @@ impl<'a> Assessment<'a> {
                 others.push(place);
             }
         }
-        // Which of the others it wants is unknown: at most as many as it lacks pods, so each of them has to be excused.
+        // The other machines that should have a pod are unknown, so every one of them has to be excused. At most as many pods can be
+        // missing there as the DaemonSet lacks.
         let unplaced = missing.saturating_sub(places.iter().filter(|place| !place.is_surplus).count());
         let elsewhere = set.replicas().saturating_sub(pods.len());
         if unplaced <= others.len().min(elsewhere) && others.iter().all(|place| place.excuse.is_some()) {
@@ -99,8 +101,8 @@ impl<'a> Assessment<'a> {
         Shortfall { places, unplaced }
     }
 
-    /// Names of the nodes on which a DaemonSet wants a pod, as its controller counts them. `None`: its status counts
-    /// others, so which ones is unknown.
+    /// Returns the names of the nodes on which a DaemonSet wants a pod, as its controller counts them. `None` if its status has a different
+    /// count, so that the nodes are unknown.
     pub(crate) fn wanting(&self, set: &Workload) -> Option<HashSet<&'a str>> {
         let objects = self.list(|kubernetes| &kubernetes.nodes)?;
         let mut wanting = HashSet::new();
@@ -117,7 +119,7 @@ impl<'a> Assessment<'a> {
         match standing {
             Standing::Guest | Standing::NotJudged(_) => Some(Excuse::NotJudged),
             Standing::Judged => match self.life(name) {
-                // Where it is unknown whether the node works, no pod may be missing.
+                // A node in unknown state may not lack a pod.
                 Life::Works | Life::Unknown => None,
                 Life::Unready | Life::Silent | Life::Removed => Some(Excuse::Unready),
             },
@@ -125,8 +127,8 @@ impl<'a> Assessment<'a> {
     }
 }
 
-/// Whether a machine without a listed pod may lack one. If no pod is listed at all (`is_unlisted`), a ready node counts as having its
-/// own. A virtual node runs no containers.
+/// Returns true if a machine without a listed pod may lack one. If no pod is listed at all (`is_unlisted`), a ready node is assumed to have
+/// its pod. A virtual node does not run containers.
 fn may_lack_one(machine: &Machine<'_>, is_unlisted: bool) -> bool {
     let Some(object) = machine.object else { return false };
     let runs_containers = machine.standing.is_judged() || object.system() != System::Virtual;
@@ -134,7 +136,7 @@ fn may_lack_one(machine: &Machine<'_>, is_unlisted: bool) -> bool {
     !(is_unlisted && has_own)
 }
 
-/// The controller creates a pod here. `None`: an operator of no known meaning.
+/// Returns true if the controller creates a pod on this node. `None` if a selector operator is unknown.
 fn takes<'a>(object: &KubeNode, spread: &Spread, taints: impl IntoIterator<Item = &'a Taint>) -> Option<bool> {
     let repels = |taint: &Taint| {
         let is_hard = matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
@@ -143,13 +145,13 @@ fn takes<'a>(object: &KubeNode, spread: &Spread, taints: impl IntoIterator<Item 
     Some(spread.placement.selects(&object.name, &object.labels)? && !taints.into_iter().any(repels))
 }
 
-/// Whether the DaemonSet wants a pod on this node, but for taints that Kubernetes sets while the node is not ready.
+/// Returns true if the DaemonSet wants a pod on this node, ignoring taints that Kubernetes sets while the node is not ready.
 pub(crate) fn takes_when_ready(set: &Workload, object: &KubeNode) -> bool {
     let lasting = object.taints.iter().filter(|taint| !taint.key.starts_with(OWN_TAINTS));
     takes(object, &set.spread, lasting) == Some(true)
 }
 
-/// Tolerations that the controller adds to those of the template.
+/// Returns true for taints tolerated by the tolerations that the controller adds to the template's.
 fn is_always_tolerated(taint: &Taint, host_network: bool) -> bool {
     let Some(condition) = taint.key.strip_prefix(OWN_TAINTS) else { return false };
     match condition {
@@ -166,7 +168,7 @@ mod tests {
     use crate::snapshot::{Requirement, Snapshot, Term};
     use crate::testing::fixture::{healthy, taint};
 
-    /// The nodes on which kube-proxy wants a pod, by its template. `counted`: as many as its status says.
+    /// The nodes on which kube-proxy wants a pod, by its template. `counted` is the desired number in its status.
     fn wanting(counted: i32, change: impl FnOnce(&mut Snapshot, &mut Workload)) -> Option<Vec<String>> {
         let mut snapshot = healthy();
         let mut set = snapshot.kube().daemon_sets.as_ref().unwrap()[0].clone();
@@ -235,7 +237,8 @@ mod tests {
         }
     }
 
-    /// Places that lack a kube-proxy pod, and how many more are missing, if the status reports one available pod too few.
+    /// Returns the places that lack a kube-proxy pod and the number of further missing pods, if the status reports one available pod too
+    /// few.
     fn lacking(change: impl FnOnce(&mut Snapshot, &mut Workload)) -> (Vec<(String, Option<Excuse>)>, usize) {
         let mut snapshot = healthy();
         let mut set = snapshot.kube().daemon_sets.as_ref().unwrap()[0].clone();
@@ -263,7 +266,7 @@ mod tests {
             remove(snapshot, "w-1");
         });
         assert_eq!(of_leaving, at("w-1", Some(Excuse::NotJudged)));
-        // It is wanted on three nodes, and which these are nobody tells: the one that leaves may not be among them.
+        // The DaemonSet wants three pods, on unknown nodes: the machine that is being removed may not be among them.
         let of_either = |removed: &'static [&'static str]| {
             lacking(move |snapshot, set| {
                 leaving(snapshot);

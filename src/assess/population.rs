@@ -1,4 +1,4 @@
-//! Which of the machines that some source names count, and what is known of each.
+//! Determines which of the machines named by any source count, and collects their properties.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -17,17 +17,17 @@ use crate::text::version;
 /// A machine of the population.
 pub(crate) struct Machine<'a> {
     pub(crate) standing: Standing,
-    /// Whether the machine runs another system among Talos machines, or is a virtual node among machines: its Node object says so, and
-    /// nothing names it as a Talos machine.
+    /// Whether the machine runs another system among Talos machines, or is a virtual node among machines. Its Node object reports this, and
+    /// no source names it as a Talos machine.
     pub(crate) is_guest: bool,
-    /// Talos works, and this machine does not answer it: it is down or cut off.
+    /// Talos works, but this machine does not answer: it is down or cut off.
     pub(crate) talos_unreachable: bool,
     pub(crate) is_stale_discovery_member: bool,
-    /// Known to Kubernetes alone, and gone.
+    /// Only Kubernetes knows the machine, and it is gone.
     pub(crate) is_stale_node_object: bool,
     /// The machine's Node object.
     pub(crate) object: Option<&'a KubeNode>,
-    /// What a policy says of the machine.
+    /// The policy's declaration about the machine.
     pub(crate) declaration: Option<Declaration<'a>>,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn machines<'a>(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, iden
     let machine = |node: &'a Node| {
         let is_another = match objects.by_name.get(node.name.as_str()).map(|object| object.system()) {
             Some(System::Another | System::Talos) => has_talos,
-            // Of nothing but virtual nodes, each counts.
+            // If all nodes are virtual, each of them counts.
             Some(System::Virtual) => has_machines,
             Some(System::Untold) | None => false,
         };
@@ -80,7 +80,8 @@ fn standing(snapshot: &Snapshot, node: &Node, is_stale: bool, is_excused: bool, 
     }
 }
 
-/// Discovery, its own answer or its Node object calls it a Talos machine, a member of Talos' etcd runs on it, or the user names it.
+/// Returns true if discovery, the machine's own answer or its Node object identifies it as a Talos machine, if it runs a member of Talos'
+/// etcd, or if the user names it.
 fn is_named_as_talos(node: &Node) -> bool {
     node.is_talos || node.sources.etcd || node.sources.flags
 }
@@ -93,9 +94,9 @@ fn talos_unreachable(talos: &TalosAccess<'_>, node: &Node) -> bool {
     }
 }
 
-/// Node objects, so that no machine is compared with all of them.
+/// Indexes of Node objects, because comparing every machine with every object would be slow.
 struct Objects<'a> {
-    /// The machines themselves.
+    /// The machines by name.
     nodes: HashMap<&'a str, &'a Node>,
     by_name: HashMap<&'a str, &'a KubeNode>,
     /// Node objects whose name is not a machine's, by machine ID and by address: the first of each, with its index.
@@ -105,7 +106,7 @@ struct Objects<'a> {
 
 impl<'a> Objects<'a> {
     fn of(snapshot: &'a Snapshot, objects: &'a [KubeNode]) -> Self {
-        // The first of a name counts.
+        // The first object with a name counts.
         let by_name = objects.iter().rev().map(|object| (object.name.as_str(), object)).collect();
         let nodes: HashMap<_, _> = snapshot.nodes.iter().rev().map(|node| (node.name.as_str(), node)).collect();
         let (mut by_id, mut by_address) = (HashMap::new(), HashMap::new());
@@ -118,8 +119,8 @@ impl<'a> Objects<'a> {
         Self { nodes, by_name, by_id, by_address }
     }
 
-    /// Finds a machine's Node object by name, otherwise by machine ID or address. Machines can share an address (a virtual IP, a
-    /// NAT's), so an object with another machine's name does not count.
+    /// Finds a machine's Node object by name, otherwise by machine ID or address. Machines can share an address (a virtual IP, a NAT's), so
+    /// an object with another machine's name does not count.
     fn of_machine(&self, node: &Node) -> Option<&'a KubeNode> {
         let by_id = || node.machine_ids().filter_map(|id| self.by_id.get(id.as_str())).min_by_key(|(at, _)| at);
         let by_address =
@@ -129,15 +130,15 @@ impl<'a> Objects<'a> {
     }
 }
 
-/// Discovery lists a machine for up to half an hour after it is gone. To call it that takes proof: Kubernetes and etcd were
-/// both read and do not know it, the expected numbers are met without it, and nothing came from its address in this run, no refusal
-/// either, unless somebody was removing it then.
+/// Machines that discovery still lists although they were removed, which it does for up to half an hour. A machine counts as removed only
+/// with proof: Kubernetes and etcd were both read and do not know it, the expected numbers are met without it, and nothing, not even a
+/// refusal, came from its address in this run, unless it was being removed at the time.
 struct Removed<'a> {
     snapshot: &'a Snapshot,
     /// Names and addresses of Node objects and of etcd members.
     known: HashSet<Cow<'a, str>>,
     is_possible: bool,
-    /// Every control plane that others than discovery know was asked for its members, and told them.
+    /// Every control plane that is known to a source other than discovery returned its member list.
     members_are_complete: bool,
 }
 
@@ -160,20 +161,21 @@ impl<'a> Removed<'a> {
         self.is_possible
             && is_discovery_only(node)
             && is_seen_lost(node)
-            // What runs etcd and Kubernetes for all others is not called gone as long as anything speaks against it.
+            // A control plane runs etcd and Kubernetes for all others, so it is not considered gone while any evidence contradicts that.
             && (node.role == Role::Worker || (self.members_are_complete && !lives(self.snapshot, node)))
             && (!self.has_answered(node) || self.snapshot.memory.leaving.contains(&node.name))
             && !node.addresses.iter().chain([&node.name]).any(|known| self.known.contains(known.as_str()))
     }
 
-    /// A machine that never managed to join refuses connections, too: its Talos API has no certificate yet.
+    /// Returns true if the machine has answered in this run or refuses connections. A machine that never managed to join also refuses
+    /// connections, because its Talos API has no certificate yet.
     fn has_answered(&self, node: &Node) -> bool {
         self.snapshot.memory.answered.contains(&node.name)
             || node.talos.contact.as_ref().is_err_and(Gap::is_refused_connection)
     }
 }
 
-/// A machine that does not answer for itself on the Talos API has shown that it is there.
+/// Returns true if a machine that does not answer on the Talos API has otherwise shown that it is running.
 pub(super) fn lives(snapshot: &Snapshot, node: &Node) -> bool {
     let server = snapshot.kubernetes.iter().find_map(|kubernetes| kubernetes.servers.get(&node.name));
     let refuses = |gap: &Gap| gap.kind == GapKind::Maintenance || gap.is_refused_certificate();
@@ -196,11 +198,12 @@ fn expected_numbers_are_met(snapshot: &Snapshot) -> bool {
     met(snapshot.asked.expect_control_planes, Role::ControlPlane) && met(snapshot.asked.expect_workers, Role::Worker)
 }
 
-/// Whether the node flags for the machine's role leave it out. They define the population of that role; other machines are only listed.
+/// Returns true if the node flags for the machine's role leave it out. They define the population of that role; other machines are only
+/// listed.
 fn is_outside_flags(snapshot: &Snapshot, node: &Node) -> bool {
     let asked = &snapshot.asked;
     let (control_planes, workers) = (!asked.control_plane_nodes.is_empty(), !asked.worker_nodes.is_empty());
-    // Who names machines of one role says nothing of the other.
+    // Flags for one role do not restrict the other.
     let given = match node.role {
         Role::ControlPlane => control_planes,
         Role::Worker => workers,
@@ -213,15 +216,16 @@ fn discovery_is_on(snapshot: &Snapshot) -> bool {
     snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.as_ref().is_ok_and(|&members| members > 0))
 }
 
-/// Whether anybody else than Kubernetes names it. An address of the talosconfig at which another machine answers is that one's.
+/// Returns true if a source other than Kubernetes names the machine. A talosconfig address at which another machine answers belongs to that
+/// machine.
 pub(crate) fn is_named_elsewhere(node: &Node) -> bool {
     let sources = node.sources;
     let is_others = matches!(MachineAccess::of(node), MachineAccess::Other(_));
     sources.discovery || sources.etcd || sources.flags || (sources.talosconfig && !is_others)
 }
 
-/// A Node object whose machine discovery has forgotten: nobody answers at its address, or a machine that discovery knows, while
-/// Kubernetes does not call this one ready.
+/// Returns true for a Node object whose machine discovery has forgotten: nothing answers at its address, or a machine known to discovery
+/// answers there while Kubernetes does not report this node as ready.
 fn is_stale_node_object(snapshot: &Snapshot, node: &Node, objects: &Objects<'_>) -> bool {
     let is_gone = || match MachineAccess::of(node) {
         MachineAccess::Closed(_) => is_seen_lost(node),
@@ -235,7 +239,7 @@ fn is_stale_node_object(snapshot: &Snapshot, node: &Node, objects: &Objects<'_>)
 }
 
 pub(super) fn control_planes<'a>(snapshot: &'a Snapshot, machines: &[Machine<'_>]) -> impl Iterator<Item = &'a Node> {
-    // Anybody may label a node.
+    // A role label proves nothing, because any user can label a node.
     let counts = |(node, machine): &(&Node, &Machine<'_>)| {
         node.role == Role::ControlPlane && !node.leaving && !machine.is_stale_discovery_member && !machine.is_guest
     };
@@ -243,17 +247,17 @@ pub(super) fn control_planes<'a>(snapshot: &'a Snapshot, machines: &[Machine<'_>
 }
 
 impl<'a> super::Assessment<'a> {
-    /// Whether discovery tells which machines there are. Where it is off, nobody can tell that it misses one.
+    /// Returns true if discovery lists the machines. Without it, a missing machine cannot be detected.
     pub(crate) fn discovery_is_on(&self) -> bool {
         discovery_is_on(self.snapshot)
     }
 
-    /// Control planes of the population: neither being removed, nor gone and listed by discovery alone.
+    /// Returns the control planes of the population: neither being removed, nor gone and listed only by discovery.
     pub(crate) fn control_planes(&self) -> impl Iterator<Item = &'a Node> {
         control_planes(self.snapshot, &self.machines)
     }
 
-    /// Machines that the policy declares off and that no source names any more.
+    /// Counts machines that the policy declares off and that no source names any more.
     pub(crate) fn forgotten_declarations(&self) -> usize {
         let is_forgotten = |entry: &&Declared| {
             self.excuse_state(&entry.excuse) == ExcuseState::Holds
@@ -262,7 +266,7 @@ impl<'a> super::Assessment<'a> {
         self.asked.policy.machines.iter().filter(is_forgotten).count()
     }
 
-    /// The user said which nodes there should be, or how many.
+    /// Returns true if the user specified the nodes or their number.
     pub(crate) fn is_stated(&self) -> bool {
         let asked = &self.asked;
         !asked.control_plane_nodes.is_empty()
@@ -275,8 +279,8 @@ impl<'a> super::Assessment<'a> {
         is_outside_flags(self.snapshot, node)
     }
 
-    /// Whether an empty list of the pods of kube-system is an answer, where Talos is not asked: the workloads of that namespace were read
-    /// and want no pods, while another list of it has objects.
+    /// Returns true if an empty pod list of kube-system is plausible when Talos is not queried: the namespace's workloads were read and
+    /// want no pods, while another list of the namespace has objects.
     pub(crate) fn system_has_no_pods(&self) -> bool {
         let wants_none = |workloads: &'a Observed<Vec<Workload>>| {
             let here = |it: &&Workload| it.namespace == "kube-system";
@@ -288,57 +292,57 @@ impl<'a> super::Assessment<'a> {
         has_leases && [daemon_sets, deployments, stateful_sets].into_iter().all(wants_none)
     }
 
-    /// Names of the nodes with such a static pod: control planes, whatever their labels are.
+    /// Returns the names of the nodes with a mirror pod of the component. They are control planes regardless of their labels.
     pub(crate) fn hosts_of_mirrors(&self, component: &str) -> HashSet<&'a str> {
         let pods = self.snapshot.kubernetes.iter().flat_map(|kubernetes| kubernetes.pods.iter().flatten());
         pods.filter(|pod| pod.is_mirror_of(component)).filter_map(|pod| pod.node.as_deref()).collect()
     }
 
-    /// Whether a machine counts.
+    /// Returns whether a machine counts.
     pub(crate) fn standing(&self, node: &Node) -> Standing {
         self.machine(node).standing
     }
 
-    /// Whether the machine runs another system among Talos machines, regardless of its [`Standing`].
+    /// Returns true if the machine runs another system among Talos machines, regardless of its [`Standing`].
     pub(crate) fn is_guest(&self, node: &Node) -> bool {
         self.machine(node).is_guest
     }
 
-    /// The machine calls itself otherwise than its kubelet has registered.
+    /// Returns true if the machine's own name differs from the one that its kubelet registered.
     pub(crate) fn has_another_name(&self, node: &Node) -> bool {
         let is_misnamed = |object: &KubeNode| is_machine(node, object) && !object.name.eq_ignore_ascii_case(&node.name);
         self.is_trusted() && self.object(node).is_some_and(is_misnamed)
     }
 
-    /// What the kubelet of this machine has said may be old: Talos was asked and did not say that it is well. Unless the user
-    /// has switched that check off.
+    /// Returns true if the kubelet's status may be outdated because Talos was queried and did not report the kubelet as healthy, unless the
+    /// user has skipped that check.
     pub(crate) fn kubelet_is_doubtful(&self, node: &Node) -> bool {
         kubelet_is_bad(node) && !self.asked.skipped.contains(&CheckId::TalosNodesKubelet)
     }
 
-    /// What Kubernetes says of this machine's pods is as old as its kubelet's last word: on a machine that has just died they stay
-    /// ready for a while. Unless the user has switched off the check that tells.
+    /// Returns true if Kubernetes' status of this machine's pods may be outdated, because the kubelet is not known to report: on a machine
+    /// that has just died, pods appear ready for a while. Ignored if the user has skipped the check for this.
     pub(crate) fn kubelet_is_silent(&self, node: &Node) -> bool {
         !self.kubelet_reports(self.name_in_kubernetes(node)) && !self.asked.skipped.contains(&CheckId::K8sNodesReady)
     }
 }
 
-/// The version of Talos that the machine itself has told.
+/// Returns the Talos version that the machine itself reports.
 pub(crate) fn talos_version(node: &Node) -> Option<(u32, u32, u32)> {
     version::numbers(&contact(node)?.version.tag)
 }
 
-/// Talos runs in a container, on a kernel, memory and disks of somebody else's.
+/// Returns true if Talos runs in a container, on a kernel, memory and disks that it does not control.
 pub(crate) fn is_container(node: &Node) -> bool {
     contact(node).is_some_and(|contact| contact.version.mode == "container")
 }
 
-/// Talos of this machine is older than `version`. One that tells no version is taken for new.
+/// Returns true if this machine's Talos is older than `version`. A machine that reports no version is assumed to be new.
 pub(crate) fn is_older(node: &Node, version: (u32, u32, u32)) -> bool {
     talos_version(node).is_some_and(|numbers| numbers < version)
 }
 
-/// Talos was asked and did not say that the kubelet is well.
+/// Returns true if Talos was queried and did not report the kubelet as healthy.
 pub(crate) fn kubelet_is_bad(node: &Node) -> bool {
     match &node.talos.services {
         Ok(_) => !service(node, "kubelet").is_some_and(Service::is_healthy),
@@ -346,19 +350,19 @@ pub(crate) fn kubelet_is_bad(node: &Node) -> bool {
     }
 }
 
-/// The machine is on its way down or to another version, and stops its services on purpose.
+/// Returns true if the machine is shutting down, rebooting or being upgraded, and stops its services on purpose.
 pub(crate) fn is_going_down(node: &Node) -> bool {
     let status = node.talos.machine_status.as_ref().ok().and_then(Option::as_ref);
     status.is_some_and(|status| !matches!(status.stage.as_str(), "running" | "booting"))
 }
 
-/// Talos was asked and did not say that etcd is well.
+/// Returns true if Talos was queried and did not report etcd as healthy.
 pub(crate) fn etcd_is_bad(node: &Node) -> bool {
     node.talos.services.is_ok() && !service(node, "etcd").is_some_and(Service::is_healthy)
 }
 
-/// Whether Kubernetes runs on this machine; `None` if it has not told. Before Talos 1.14 it always does, and a machine that
-/// lists no kubelet has not got so far.
+/// Returns whether Kubernetes runs on this machine; `None` if unknown. Before Talos 1.14 it always does; a machine that lists no kubelet
+/// has not yet started it.
 pub(crate) fn has_kubernetes(node: &Node) -> Option<bool> {
     let always = talos_version(node).is_some_and(|version| version < (1, 14, 0));
     if always || matches!(node.talos.nodename, Ok(Some(_))) || service(node, "kubelet").is_some() {
@@ -368,13 +372,13 @@ pub(crate) fn has_kubernetes(node: &Node) -> Option<bool> {
     (node.talos.nodename.is_ok() && listed).then_some(false)
 }
 
-/// The machine does not answer, and that says something of the machine: the endpoint works, so its word that it does not get
-/// through, and silence, are the machine's.
+/// Returns true if the machine does not answer and this says something about the machine: the endpoint works, so a timeout or its report
+/// that the machine cannot be reached is due to the machine.
 pub(crate) fn is_seen_lost(node: &Node) -> bool {
     use GapKind::{Maintenance, NodeUnreachable, NotAsked, TimedOut};
     node.talos.contact.as_ref().is_err_and(|gap| match gap.kind {
         NodeUnreachable | TimedOut | Maintenance => true,
-        // It has registered without an address at which it could be asked.
+        // The machine registered without an address at which it could be queried.
         NotAsked => node.addresses.is_empty(),
         _ => false,
     })

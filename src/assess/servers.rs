@@ -1,4 +1,4 @@
-//! The API servers: the endpoint that stands for all, and each control plane's own.
+//! The API servers: the shared endpoint, and each control plane's own server.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,15 @@ use crate::snapshot::{EtcdEndpoint, Gap, GapKind, Kubernetes, Lease, Leases, Nod
 pub(crate) enum Server<'a> {
     NotAsked,
     Ready,
-    /// An answer that is not a plain 200.
+    /// Answered, but not with a plain 200.
     NotReady(&'a Readyz),
-    /// No answer, as none of its machine, which is down or cut off.
+    /// Does not answer, and neither does its machine, which is down or cut off.
     Lost(&'a Gap),
     /// Not reachable from here, but alive by other evidence.
     AliveBy(ApiserverEvidence, &'a Gap),
     /// The port refuses connections, and the lease is not renewed.
     Refused(&'a Gap),
-    /// The way to it is closed, and nobody else has seen it.
+    /// Not reachable from here, and without other evidence.
     OutOfReach {
         gap: &'a Gap,
         has_lease: bool,
@@ -30,7 +30,7 @@ pub(crate) enum Server<'a> {
     Unanswered(&'a Gap),
 }
 
-/// What shows that a server lives which cannot be queried.
+/// Evidence that a server is alive although it cannot be queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ApiserverEvidence {
     /// The server renews its lease.
@@ -52,7 +52,7 @@ fn server<'a>(cluster: &Assessment<'a>, kubernetes: &'a Kubernetes, node: &Node)
         Some(Ok(readyz)) => return Server::NotReady(readyz),
         Some(Err(gap)) => gap,
     };
-    // Of a machine that merely could not be queried, its server's lease tells more.
+    // If the machine merely could not be queried, the server's lease is better evidence.
     let is_seen = is_seen_lost(node) || matches!(MachineAccess::of(node), MachineAccess::Other(_));
     let is_lost = cluster.machine(node).talos_unreachable && is_seen;
     match gap.kind {
@@ -64,32 +64,33 @@ fn server<'a>(cluster: &Assessment<'a>, kubernetes: &'a Kubernetes, node: &Node)
     }
 }
 
-/// A plain 200: one with failing lines contradicts itself.
+/// Returns true for a plain 200 without failed checks. A 200 that lists failures contradicts itself.
 pub(crate) fn is_ready(readyz: &Readyz) -> bool {
     readyz.status == 200 && readyz.failed.is_empty()
 }
 
-/// The endpoint was asked and did not say that it is ready.
+/// Returns true if the endpoint was queried and did not report that it is ready.
 pub(crate) fn endpoint_is_down(kubernetes: &Kubernetes) -> bool {
     let asked = !kubernetes.endpoint.as_ref().is_err_and(|gap| gap.kind == GapKind::NotAsked);
     let ready = kubernetes.endpoint.as_ref().is_ok_and(|readyz| readyz.status == 200);
     asked && !ready
 }
 
-/// The server was not seen, because nothing listens, the way to it is closed, or it is sent no credentials: no evidence of how it is.
+/// Returns true if the server was not reached because nothing listens, the network path is closed, or credentials are withheld from it.
+/// None of these is evidence of the server's state.
 pub(crate) fn is_closed(kind: GapKind) -> bool {
     use GapKind::{ConnectTimedOut, ConnectionRefused, NameNotFound, NoRoute, NodeUnreachable, Proxy, Untrusted};
     matches!(kind, ConnectionRefused | NoRoute | ConnectTimedOut | NameNotFound | NodeUnreachable | Proxy | Untrusted)
 }
 
-/// Life that others have seen.
+/// Looks for evidence from other sources that the server is alive.
 fn indirectly<'a>(cluster: &Assessment<'a>, node: &Node, gap: &'a Gap) -> Server<'a> {
-    // A fresh lease may belong to a server that has just died; one that moves does not.
+    // A fresh lease may belong to a server that has just died; one that is still being renewed does not.
     let refused = gap.kind == GapKind::ConnectionRefused;
     let leases = cluster.list(|kubernetes| &kubernetes.system_leases);
     let renews = |leases: &Leases| {
         let date = leases.date.filter(|_| !refused);
-        // An API server claims an hour for its lease, and renews it every 10 s.
+        // An API server claims an hour for its lease and renews it every 10 s.
         leases_of(leases, node).any(|lease| was_renewed(lease, date, LEASE_LASTS))
     };
     let serves = |endpoints: &Vec<ServiceEndpoint>| {
@@ -101,7 +102,7 @@ fn indirectly<'a>(cluster: &Assessment<'a>, node: &Node, gap: &'a Gap) -> Server
         Server::AliveBy(ApiserverEvidence::Lease, gap)
     } else if refused {
         Server::Refused(gap)
-    // A server that has died may stay in the Service; that it no longer renews its lease is the fresher word.
+    // A dead server may remain in the Service; the lease that it no longer renews is more recent evidence.
     } else if !has_lease && cluster.list(|kubernetes| &kubernetes.api_endpoints).is_some_and(serves) {
         Server::AliveBy(ApiserverEvidence::Endpoints, gap)
     } else {
@@ -109,18 +110,18 @@ fn indirectly<'a>(cluster: &Assessment<'a>, node: &Node, gap: &'a Gap) -> Server
     }
 }
 
-/// The identity leases of this node's API server, those of former processes included.
+/// Returns the identity leases of this node's API server, including those of former processes.
 pub(crate) fn leases_of<'a>(leases: &'a Leases, node: &Node) -> impl Iterator<Item = &'a Lease> {
     leases.of_api_servers().filter(move |lease| lease.hostname.as_deref() == Some(node.name.as_str()))
 }
 
 impl<'a> Assessment<'a> {
-    /// The API server of a control plane.
+    /// Returns the API server of a control plane.
     pub(crate) fn server(&self, node: &Node) -> Server<'a> {
         self.servers.get(node.name.as_str()).copied().unwrap_or(Server::NotAsked)
     }
 
-    /// Each was seen to be ready at its own address.
+    /// Returns true if each server was seen to be ready at its own address.
     pub(crate) fn servers_are_all_ready(&self) -> bool {
         self.servers.values().all(|server| matches!(server, Server::Ready))
     }
@@ -129,13 +130,13 @@ impl<'a> Assessment<'a> {
         self.servers.values().any(|server| matches!(server, Server::Ready))
     }
 
-    /// Whether any API server answers at its own address, so that the way to it is open from here.
+    /// Returns true if any API server answers at its own address, so that the servers are reachable from here.
     pub(crate) fn some_server_is_reached(&self) -> bool {
         self.servers.values().any(|server| matches!(server, Server::Ready | Server::NotReady(_)))
     }
 
-    /// Whether anything of the cluster has answered in this round: a machine, an API server, or etcd. If not, the network of this runner
-    /// is as likely to be the reason as the cluster.
+    /// Returns true if a machine, an API server or etcd has answered in this round. Otherwise the runner's network is as likely to be the
+    /// reason as the cluster.
     pub(crate) fn something_answers(&self) -> bool {
         let talos = self.talos().is_some_and(|it| it.endpoints.iter().any(|endpoint| endpoint.version.is_ok()));
         let machines = || self.nodes().iter().any(|node| node.talos.contact.is_ok());
@@ -150,7 +151,7 @@ impl<'a> Assessment<'a> {
         talos || machines() || kubernetes() || etcd()
     }
 
-    /// The address of the endpoint that everybody uses.
+    /// Returns the address of the shared endpoint.
     pub(crate) fn endpoint_address(&self, kubernetes: &Kubernetes) -> String {
         let configured = || kubernetes.credentials.as_ref().map(|credentials| credentials.server.clone()).ok();
         let answered = kubernetes.endpoint.as_ref().map(|readyz| readyz.server.clone()).ok();

@@ -1,5 +1,5 @@
-//! Whether an endpoint of a Service serves. Kubernetes removes one some time after its pod or its node has ended, and a Service may
-//! publish endpoints that are not ready.
+//! Determines whether an endpoint of a Service serves. Kubernetes removes an endpoint some time after its pod or its node has ended, and a
+//! Service may publish endpoints that are not ready.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,7 +10,7 @@ use super::life::Life;
 use super::workloads::is_well;
 use crate::snapshot::{BoundPod, Pod, ServiceEndpoint};
 
-/// Time in which the endpoints of a Service follow its pods, however busy their controller is.
+/// Time within which the endpoints of a Service follow its pods, even if their controller is busy.
 pub(crate) const UNNOTICED: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ pub(crate) enum Why {
     NotReady,
     /// No list has its pod.
     PodGone,
-    /// The pod has not been ready for a while.
+    /// The pod has been unready for a while.
     PodUnready,
     /// The pod is being deleted and is no longer ready.
     PodDeleted,
@@ -40,7 +40,7 @@ pub(crate) enum Why {
 }
 
 impl Serving {
-    /// Whether nothing is known to prevent serving.
+    /// Returns true if nothing is known to prevent serving.
     pub(crate) fn may_be(self) -> bool {
         self.fault().is_none()
     }
@@ -52,7 +52,7 @@ impl Serving {
         }
     }
 
-    /// Whether the endpoint serves, or would on a working node.
+    /// Returns true if the endpoint serves, or would on a working node.
     pub(crate) fn but_for_its_node(self) -> bool {
         matches!(self, Self::Yes | Self::Unknown | Self::No(Why::NodeLost | Why::NodeGone))
     }
@@ -67,7 +67,7 @@ impl Serving {
     }
 }
 
-/// How many instances a Service needs.
+/// The number of instances that a Service needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Want {
     AtLeastOne,
@@ -78,13 +78,13 @@ pub(crate) enum Want {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Met<'e> {
     Fully,
-    /// Every missing instance is one on a lost node. The nodes, including those that are being removed or are gone.
+    /// Every missing instance is on a lost node. Lists these nodes, including those that are being removed or are gone.
     Excused(Vec<&'e str>),
     Short,
 }
 
-/// Instances of a Service by the names of their pods: a pod has an endpoint for each address family. Those that are not in `serving`, with
-/// the names of their nodes.
+/// Instances of a Service, keyed by pod name because a pod has an endpoint for each address family. Instances that do not serve have the
+/// name of their node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Instances<'e> {
     pub(crate) serving: BTreeSet<Cow<'e, str>>,
@@ -95,7 +95,7 @@ pub(crate) struct Instances<'e> {
 }
 
 impl<'e> Instances<'e> {
-    /// Number of instances that serve or are about to be replaced.
+    /// Returns the number of instances that serve or are about to be replaced.
     pub(crate) fn enough(&self) -> usize {
         self.serving.len() + self.moving.len()
     }
@@ -109,24 +109,24 @@ impl<'e> Instances<'e> {
         }
     }
 
-    /// Nodes of the instances that do not serve because of them.
+    /// Returns the nodes whose state keeps instances from serving.
     pub(crate) fn hosts(&self) -> Vec<&'e str> {
         self.lost.values().chain(self.moving.values()).copied().collect()
     }
 
-    /// Adds pods that do not work on nodes that are lost.
+    /// Adds pods that do not work because their nodes are lost.
     pub(crate) fn lose(&mut self, pods: impl IntoIterator<Item = &'e Pod>) {
         let placed = pods.into_iter().filter_map(|pod| Some((Cow::from(&pod.name), pod.node.as_deref()?)));
         self.lost.extend(placed);
     }
 }
 
-/// The lists in which a check looks for the pod of an endpoint: those that it declares.
+/// The pod lists in which a check looks for the pod of an endpoint. The check has to declare them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PodLists {
-    /// Pods of kube-system. Those of other namespaces are not looked for, and their endpoints are taken at their word.
+    /// Pods of kube-system. Pods of other namespaces are not looked up, and their endpoints are trusted.
     System,
-    /// Pods of all namespaces as well, as far as they are bound to a node.
+    /// In addition, pods of all namespaces that are bound to a node.
     Bound,
 }
 
@@ -139,7 +139,7 @@ pub(super) fn bound_pods<'a>(cluster: &Assessment<'a>) -> Option<BoundPods<'a>> 
 }
 
 impl Assessment<'_> {
-    /// Whether an endpoint of a Service serves clients that use `protocol`.
+    /// Returns whether an endpoint of a Service serves clients that use `protocol`.
     pub(crate) fn serving(&self, lists: PodLists, endpoint: &ServiceEndpoint, protocol: &str) -> Serving {
         if !endpoint.serves(protocol) {
             return Serving::No(Why::NotReady);
@@ -156,7 +156,7 @@ impl Assessment<'_> {
         by_bound.and(by_system).and(self.serving_on(endpoint.node.as_deref()))
     }
 
-    /// The instances of a Service, as far as they have an endpoint for this protocol.
+    /// Returns the instances of a Service that have an endpoint for this protocol.
     pub(crate) fn instances<'e>(
         &self,
         lists: PodLists,
@@ -177,7 +177,7 @@ impl Assessment<'_> {
         instances
     }
 
-    /// Whether anything on the node of this name can serve. `None`: it is on no node.
+    /// Returns whether anything on the node with this name can serve. `None`: the endpoint is not on a node.
     pub(crate) fn serving_on(&self, node: Option<&str>) -> Serving {
         let Some(name) = node else { return Serving::Yes };
         let is_leaving = self.machine_of(name).is_some_and(|node| node.leaving);
@@ -195,13 +195,13 @@ impl Assessment<'_> {
         match bound.get(&(namespace, name)) {
             None => Serving::No(Why::PodGone),
             Some(pod) if pod.ready => Serving::Yes,
-            // Since when is not in this list; endpoints follow within a second or two.
+            // This list does not contain the time of the change; endpoints follow within a second or two.
             Some(pod) => Serving::No(if pod.deleting { Why::PodDeleted } else { Why::PodUnready }),
         }
     }
 
     fn system_pod_serving(&self, name: &str, endpoint: &ServiceEndpoint) -> Serving {
-        // Where static pods run, an empty list is no answer.
+        // An empty list is not a valid answer if static pods run in the namespace.
         let Some(pods) = self.list(|kubernetes| &kubernetes.pods).filter(|pods| !pods.is_empty()) else {
             return Serving::Unknown;
         };
@@ -215,7 +215,7 @@ fn fault(pod: &Pod, endpoint: &ServiceEndpoint) -> Option<Why> {
     // An endpoint has addresses of one family.
     let is_of_its_family = |it: &&String| endpoint.addresses.iter().all(|its| its.contains(':') == it.contains(':'));
     let mut own = pod.addresses.iter().filter(is_of_its_family).peekable();
-    // One that is being deleted serves until it is told to stop, and not again.
+    // A pod that is being deleted serves until it has to stop, and does not become ready again.
     if pod.deleting && !is_well(&pod.state) {
         Some(Why::PodDeleted)
     } else if !is_well(&pod.state) && pod.unready_for.is_none_or(|since| since >= UNNOTICED) {
@@ -253,7 +253,7 @@ mod tests {
             (endpoint.pod, endpoint.node) = (None, None);
         };
         assert_eq!(of_dns(outside), Serving::Yes, "it is behind no pod and on no node");
-        // What is known outweighs what is not.
+        // Known evidence outweighs missing evidence.
         let removed = |it: &mut Snapshot| {
             it.kube().node_leases = gap(GapKind::Forbidden);
             it.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("coredns"));

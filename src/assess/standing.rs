@@ -1,9 +1,9 @@
 //! Whether a machine counts.
 
-/// The first of these that applies to a machine, in this order. What else is true of it is kept beside: a guest may be leaving.
+/// The first of these that applies to a machine, in this order. Further properties are stored separately: a guest may also be leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Listed, and judged by no check.
+    /// Listed, but not judged by any check.
     NotJudged(NotJudged),
     /// A machine with another system among Talos machines: only its readiness is judged.
     Guest,
@@ -12,20 +12,20 @@ pub(crate) enum Standing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotJudged {
-    /// Somebody is removing it.
+    /// The machine is being removed.
     Leaving,
     /// Outside of `--nodes`.
     OutOfScope,
     /// Left out by the node flags for its role. They define the population of that role; other machines are only listed.
     OutsideFlags,
-    /// Known to discovery alone, and gone.
+    /// Known only to discovery, and gone.
     StaleDiscovery,
-    /// Off on purpose, as a policy says, and seen to be.
+    /// Declared off by a policy, and observed to be off.
     DeclaredOff,
 }
 
 impl Standing {
-    /// A Talos machine that is judged, or any machine of a cluster without Talos.
+    /// Returns true for a Talos machine that is judged, or any machine of a cluster without Talos.
     pub(crate) fn is_judged(self) -> bool {
         match self {
             Self::Judged => true,
@@ -33,7 +33,7 @@ impl Standing {
         }
     }
 
-    /// Why no check judges it; `None`: some do.
+    /// Returns the reason why no check judges the machine; `None` if some do.
     pub(crate) fn not_judged(self) -> Option<NotJudged> {
         match self {
             Self::NotJudged(why) => Some(why),

@@ -1,4 +1,4 @@
-//! What leases and pods show of those behind them.
+//! Interprets leases and pods: the state of lease holders and of workloads.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::snapshot::{ContainerState, KubeNode, Lease, Pod, PodState, Readiness, Workload};
 
-/// Time after which a lease that names none, or that was not renewed, no longer shows that its holder lives: a kubelet's, as
-/// Kubernetes sets it up.
+/// Default time after which a lease that was not renewed no longer shows that its holder is alive. Kubernetes uses this duration for
+/// kubelets.
 pub(crate) const LEASE_LASTS: Duration = Duration::from_secs(40);
 
-/// No lease is believed for longer, whatever it says of itself.
+/// Upper limit for a lease's validity, regardless of the duration that it claims.
 const LEASE_LASTS_AT_MOST: Duration = Duration::from_secs(300);
 
-/// A kubelet starts a container at once again that has run for this long: what crashed before is history.
+/// Uptime after which a kubelet restarts a container without delay, so that earlier crashes no longer matter.
 pub(crate) const BACK_OFF_ENDS: SignedDuration = SignedDuration::from_mins(10);
 
 /// Delay before a lease that looks stale is read again: long enough for a live holder to renew it.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(11);
 
-/// What has not become ready in this time does not by itself.
+/// Time after which a pod that is not ready needs intervention.
 pub(crate) const STUCK: Duration = Duration::from_secs(300);
 
-/// The kubelet waits 10 seconds before the first restart, and twice as long before each other: these take [`STUCK`]. A pod that is
-/// ready between two crashes never looks as old.
+/// Restarts after which a container has been crashing for [`STUCK`]: the kubelet waits 10 seconds before the first restart and doubles the
+/// delay each time. The pod's age is not enough, because a pod that is ready between two crashes never looks that old.
 const RESTARTS_UNTIL_STUCK: u32 = 5;
 
 /// A kind of workload.
@@ -35,7 +35,7 @@ pub(crate) enum WorkloadKind {
 }
 
 impl WorkloadKind {
-    /// Name of the kind in commands.
+    /// Returns the name of the kind in commands.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::DaemonSet => "daemonset",
@@ -44,18 +44,18 @@ impl WorkloadKind {
         }
     }
 
-    /// Whether the pod belongs to this workload of this kind.
+    /// Returns true if the pod belongs to this workload of this kind.
     pub(crate) fn owns(self, workload: &Workload, pod: &Pod) -> bool {
         let is_its = match workload_of(pod) {
             Some(its) => its == (self, &workload.name),
-            // Nothing but its name shows whose it is. The name of a Deployment's pod has two generated parts.
+            // Without a controller, only the pod's name shows its owner. The name of a Deployment's pod has two generated parts.
             None => self != Self::Deployment && pod.controller.is_none() && stem(&pod.name) == Some(&workload.name),
         };
         is_its && pod.namespace == workload.namespace
     }
 }
 
-/// The workload that a pod belongs to: its kind and its name.
+/// Returns the workload that a pod belongs to: its kind and its name.
 pub(crate) fn workload_of(pod: &Pod) -> Option<(WorkloadKind, &str)> {
     let (kind, name) = pod.controller.as_ref()?;
     match kind.as_str() {
@@ -67,24 +67,24 @@ pub(crate) fn workload_of(pod: &Pod) -> Option<(WorkloadKind, &str)> {
     }
 }
 
-/// A generated name without its generated part.
+/// Removes the generated part of a name.
 fn stem(name: &str) -> Option<&str> {
     name.rsplit_once('-').map(|(stem, _)| stem)
 }
 
-/// Whether somebody renews a lease.
+/// Whether a lease is being renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Renewal {
-    /// The last renewal is younger than the lease lasts.
+    /// The last renewal is more recent than the lease's duration.
     Renewed,
     Lapsed,
-    /// The API server's answer had no `Date`, so nothing tells how old the last renewal is, and two samples do not settle it.
+    /// The API server's answer had no `Date`, so the age of the last renewal is unknown, and two samples do not settle it.
     Unknown,
 }
 
 pub(crate) fn renewal(lease: &Lease, date: Option<Timestamp>) -> Renewal {
     let lasts = lasts(lease);
-    // A kubelet renews its lease when a quarter of its duration has passed, and whoever leads renews more often than that.
+    // A kubelet renews its lease after a quarter of the duration, and leaders renew more often than that.
     let stands_still = || lease.still_for.is_some_and(|still| still >= lasts / 4);
     match date {
         _ if was_renewed(lease, date, lasts) => Renewal::Renewed,
@@ -101,8 +101,8 @@ fn lasts(lease: &Lease) -> Duration {
     lease.lasts.map_or(LEASE_LASTS, |lasts| lasts.min(LEASE_LASTS_AT_MOST))
 }
 
-/// Two samples show that it was renewed a short while ago, or so it says by the server's own clock. A holder's clock that runs
-/// ahead proves nothing.
+/// Returns true if two samples show a recent renewal, or if the renewal is recent by the server's own clock. A renewal well in the future
+/// proves nothing, because the holder's clock is ahead.
 pub(crate) fn was_renewed(lease: &Lease, date: Option<Timestamp>, within: Duration) -> bool {
     let lately =
         |renewed: Timestamp, date: Timestamp| date.as_second().abs_diff(renewed.as_second()) <= within.as_secs();
@@ -110,17 +110,18 @@ pub(crate) fn was_renewed(lease: &Lease, date: Option<Timestamp>, within: Durati
         || lease.renewed.zip(date).is_some_and(|(renewed, date)| lately(renewed, date))
 }
 
-/// Two samples show that it was renewed a short while ago. That it was renewed at some time in a long pause says nothing of now.
+/// Returns true if two samples show a recent renewal. A renewal at an unknown time during a long pause does not show the current state.
 pub(crate) fn has_moved(lease: &Lease) -> bool {
     was_renewed(lease, None, LEASE_LASTS)
 }
 
-/// Kubernetes says that the node is ready, without regard to how old that is.
+/// Returns true if Kubernetes reports the node as ready, regardless of the age of that report.
 pub(crate) fn says_ready(object: &KubeNode) -> bool {
     matches!(object.readiness(), Readiness::Ready(_))
 }
 
-/// The mirror pod of a static pod on the Node of this name, by its own name before its label, which a user's own may have as well.
+/// Finds the mirror pod of a static pod on the Node with this name. The pod's name takes precedence over its label, because a user's pod
+/// may have the same label.
 pub(super) fn mirror_pod<'a>(pods: &'a [Pod], node: &str, component: &str) -> Option<&'a Pod> {
     let name = format!("{component}-{node}");
     let of_node = || pods.iter().filter(|pod| pod.mirror && pod.node.as_deref() == Some(node));
@@ -129,7 +130,7 @@ pub(super) fn mirror_pod<'a>(pods: &'a [Pod], node: &str, component: &str) -> Op
     named.or_else(labeled).or_else(|| of_node().find(|pod| pod.is_mirror_of(component)))
 }
 
-/// Whether the pod is running and ready. The phase alone does not show this: pods of dead nodes and crashing ones are `Running`.
+/// Returns true if the pod is running and ready. The phase alone does not show this: pods of dead nodes and crashing ones are `Running`.
 pub(crate) fn is_well(state: &PodState) -> bool {
     state.ready == Some(true) && state.phase == "Running"
 }
@@ -139,13 +140,13 @@ pub(crate) fn worse<'a>(one: &'a PodState, other: Option<&'a PodState>) -> &'a P
     other.filter(|other| is_well(one) && !is_well(other)).unwrap_or(one)
 }
 
-/// Whether the pod has run to completion, as intended.
+/// Returns true if the pod has run to completion, as intended.
 pub(crate) fn has_completed(state: &PodState) -> bool {
     let is_undone = |it: &ContainerState| it.running || it.exit_code.is_some_and(|code| code != 0);
     state.phase == "Succeeded" && !state.containers.iter().any(is_undone)
 }
 
-/// What keeps a pod from being well, in words. `now`: whether its last crash has anything to do with it.
+/// Describes why a pod is not ready. `now` determines whether its last crash is still relevant.
 pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Trouble> {
     if is_well(state) {
         return None;
@@ -173,7 +174,7 @@ pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Troub
             1 => words.push("1 restart".to_owned()),
             n => words.push(format!("{n} restarts")),
         }
-        // How long the kubelet waits until it tries again says nothing more.
+        // The kubelet's restart delay adds no information.
         let waits = container.waiting_message.as_ref().filter(|_| crashing.is_none());
         words.extend(container.termination_message.as_ref().or(waits).cloned());
     } else {
@@ -181,7 +182,7 @@ pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Troub
         let ready = if state.ready.is_none() { "no Ready condition" } else { "not ready" };
         words.push(format!("{phase}, {ready}"));
     }
-    // The kubelet's summary names the container that is named already.
+    // The kubelet's summary repeats the name of the container.
     let is_summary = |words| state.message.starts_with(words);
     let repeats = shown.is_some()
         && (is_summary("containers with unready status") || is_summary("containers with incomplete status"));
@@ -192,9 +193,9 @@ pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Troub
     Some(Trouble { crash_looping: crashing.is_some(), is_stuck, words: words.join(", ") })
 }
 
-/// Describes recent, repeated restarts of a pod that is well. Most pods have no readiness probe, and so are ready between two
-/// restarts. Containers that ended before the node was `up` ended with it. The exit code does not matter: a container that a liveness
-/// probe keeps ending may exit with 0 each time.
+/// Describes recent, repeated restarts of a pod that is running and ready. Most pods have no readiness probe, and so are ready between two
+/// restarts. Containers that ended before the node was `up` ended with it. The exit code does not matter: a container that a liveness probe
+/// keeps ending may exit with 0 each time.
 pub(crate) fn between_restarts(state: &PodState, now: Timestamp, up: Timestamp) -> Option<String> {
     let restarts = |container: &&ContainerState| {
         let lately = container.finished.is_some_and(|at| at > up && now.duration_since(at) <= BACK_OFF_ENDS);
@@ -210,7 +211,7 @@ pub(crate) fn between_restarts(state: &PodState, now: Timestamp, up: Timestamp) 
     ))
 }
 
-/// Why a pod is not ready.
+/// The trouble that keeps a pod from being ready.
 pub(crate) struct Trouble {
     pub(crate) crash_looping: bool,
     /// Whether the pod has been crash-looping for [`STUCK`].

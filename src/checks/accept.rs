@@ -1,4 +1,4 @@
-//! `accept` of a policy, over all checks of a round: known problems that may stay for a while.
+//! Applies a policy's `accept` entries to all checks of a round: known problems that are accepted for a limited time.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::model::{About, CheckId, Finding, Kind, Outcome, Problem, Reason, Seve
 use crate::snapshot::{Acceptance, ExcuseState, Snapshot};
 use crate::text::fits;
 
-/// Turns each accepted problem into a warning that says so, and names the entries that match nothing or too much. Returns whether
+/// Turns each accepted problem into a warning that mentions the policy, and reports entries that match nothing or too much. Returns whether
 /// anything was accepted.
 pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) -> bool {
     let mut is_any = false;
@@ -17,7 +17,7 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
             continue;
         }
         let check = |(check, _): &(&Check, Verdict)| check.id == entry.check && check.stage != Stage::Upgrade;
-        // One policy may serve several jobs, each with its selection.
+        // A policy may be shared by several jobs that select different checks.
         let Some((_, verdict)) = verdicts.iter_mut().find(|it| check(it)) else { continue };
         let matching = verdict.findings.iter().filter(|finding| matches(entry, finding)).count();
         let is_unknown = |finding: &Finding| {
@@ -45,7 +45,7 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
     is_any
 }
 
-/// What could not be determined is not accepted, whatever it is called.
+/// Returns true if the entry accepts the finding. Undetermined findings are never accepted.
 fn matches(entry: &Acceptance, finding: &Finding) -> bool {
     let is_it = |problem: &Problem| {
         let is_of_identity = problem.about == Some(About::Identity);
@@ -61,7 +61,7 @@ fn unused(entry: &Acceptance) -> Problem {
     Problem::warn(Reason::AcceptUnused, format!("a problem {}", entry.name()), "there is none")
 }
 
-/// Adds the problems to the check that is about these entries, by their names.
+/// Adds the problems to the check about these entries, by the names of the entries.
 fn tell(verdicts: &mut [(&'static Check, Verdict)], mut odd: HashMap<String, Problem>) {
     let own = verdicts.iter_mut().find(|(check, _)| check.id == CheckId::PolicyAccept);
     for finding in own.into_iter().flat_map(|(_, verdict)| &mut verdict.findings) {

@@ -1,4 +1,4 @@
-//! `--max-unready-workers`, over all checks of a round: one set of workers, however many checks miss each of them.
+//! Applies `--max-unready-workers` to all checks of a round. A worker counts once, regardless of how many checks report it.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use crate::assess::Assessment;
 use crate::model::{About, CheckId, Finding, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Allowance, Node, Snapshot};
 
-/// Turns what is wrong with so many workers into warnings that name them, and says so if there are more. Control planes are
-/// never allowed to be missing, and what could not be determined is no shortfall.
+/// Turns problems of workers that are allowed to be missing into warnings that name them, and reports if more are missing. Control planes
+/// are never allowed to be missing, and undetermined findings do not count as missing.
 pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
     if matches!(snapshot.asked.max_unready_workers, Allowance::None) {
         return;
@@ -16,7 +16,7 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
     let cluster = Assessment::of(snapshot);
     let hosts = cluster.hosts_of_mirrors("kube-apiserver");
     let is_worker = |node: &Node| node.role == Role::Worker && !hosts.contains(node.name.as_str());
-    // Whom nobody judges is neither missing, nor makes room for one that is.
+    // Workers that no check judges neither count as missing nor raise the allowance.
     let is_one = |node: &&Node| is_worker(node) && cluster.standing(node).is_judged();
     let workers = snapshot.nodes.iter().filter(is_one);
     let workers: BTreeSet<&str> = workers.map(|node| node.name.as_str()).collect();
@@ -40,26 +40,27 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
     }
 }
 
-/// An upgrade is asked about every machine: what it would do to a worker that is not ready is no question of health, and an answer that is
-/// missing is not excused.
+/// Returns true for checks of health. Upgrade checks cover every machine: the effect of an upgrade on an unready worker is not a question
+/// of health, and a missing answer is not excused.
 fn is_of_health(check: &Check) -> bool {
     check.stage != Stage::Upgrade
 }
 
-/// The workers that a check has seen to be wrong.
+/// Returns the workers that a check has found to be unhealthy.
 fn failing<'a>(verdict: &'a Verdict, workers: &BTreeSet<&str>) -> impl Iterator<Item = &'a str> {
     let failed = verdict.problems().filter(|(_, problem)| problem.severity == Severity::Fail && is_shortfall(problem));
     let nodes = failed.filter(|(target, _)| target.kind == Kind::Node).map(|(target, _)| target.name.as_str());
     nodes.filter(|name| workers.contains(name))
 }
 
-/// A worker that is there and runs, and is another one, another version or in another condition than it should be, is not missing.
+/// Returns true if the problem makes a worker count as missing. A worker that is running, but has a different identity, version or
+/// condition than it should, is not missing.
 fn is_shortfall(problem: &Problem) -> bool {
     use Reason::{
         AnsweredByOtherNode, ClockSkew, DuplicateName, NodeAddress, NodeCondition, NodeUnexpected, NodenameMismatch,
         PodCidrShared, VersionSkew, VersionUnexpected, VersionsMixed,
     };
-    // What is missing here is a control plane.
+    // In this case a control plane is missing, not a worker.
     let is_of_another_role = problem.about == Some(About::Role(Role::ControlPlane));
     let is_another = matches!(
         problem.reason,
@@ -78,8 +79,8 @@ fn is_shortfall(problem: &Problem) -> bool {
     !is_another && !is_of_another_role && problem.about != Some(About::Identity)
 }
 
-/// Each of them is named with its own reasons; this is their sum. It stands where people look for it, or else, in a selection
-/// of checks, with the first check that misses one.
+/// Adds the total to the individual problems of the workers: to `k8s.nodes.ready`, where readers look for it, or, if that check is not
+/// selected, to the first check that reports one of the workers.
 fn too_many(
     verdicts: &mut [(&'static Check, Verdict)],
     workers: &BTreeSet<&str>,
@@ -103,7 +104,7 @@ fn relax(check: &Check, finding: &mut Finding) {
         {
             problem.severity = Severity::Warn;
         }
-        // Nothing was seen of it, because it is missing, and that is allowed.
+        // The worker could not be observed because it is missing, which is allowed.
         outcome if is_of_health(check) && (matches!(outcome, Outcome::Blocked(_)) || outcome.is_unseen()) => {
             *outcome = Outcome::Skip("tolerated by --max-unready-workers".to_owned());
         }
@@ -144,7 +145,7 @@ mod tests {
         assert!(!is_fine(&snapshot), "99 % of one worker is none");
     }
 
-    /// An unknown CA at a worker's address is a question of which machine answers there, not of how many workers are ready.
+    /// An unknown CA at a worker's address raises the question of which machine answers there, not of how many workers are ready.
     #[test]
     fn a_machine_of_another_ca_is_not_missing() {
         let text = "dial: authentication handshake failed: tls: failed to verify certificate: x509: unknown authority";
@@ -180,7 +181,7 @@ mod tests {
         assert!(!is_fine(&snapshot));
     }
 
-    /// Where it is said that too many are missing, and of whom.
+    /// Returns the checks that report too many missing workers, and the observed text.
     fn sums(verdicts: &[(&'static Check, Verdict)]) -> Vec<(CheckId, String)> {
         let problems = verdicts.iter().flat_map(|(check, verdict)| verdict.problems().map(|(_, it)| (check.id, it)));
         let sums = problems.filter(|(_, problem)| problem.reason == Reason::TooManyUnready);
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(blocked(dead), (Status::Fail, Vec::new()), "one is missing, as is allowed");
     }
 
-    /// What two checks say of four workers.
+    /// Returns the results of two checks for four workers.
     fn judged(allowance: Allowance, problems: &[(&str, Problem)]) -> Vec<String> {
         let mut snapshot = fixture::healthy();
         for index in 4..7 {

@@ -1,5 +1,5 @@
-//! Answers that a check uses and another check judges. In a whole run that other check reports when they are missing. In a selection it may
-//! not run, so the loss is reported here.
+//! Answers that one check uses and another check judges. In a complete run, the other check reports missing answers. In a selection it may
+//! not run, so missing answers are reported here.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,9 @@ pub(crate) fn require(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
     !reported.is_empty()
 }
 
-/// Kubernetes' checks need every list that they declare. Checks of Talos and etcd do not need Kubernetes, whose API may be down while they
-/// run. Most answers of Talos only add detail to the checks that do not judge them; etcd's members and the states of static pods are more.
+/// Returns true if the check needs the fact. Kubernetes' checks need every list that they declare. Checks of Talos and etcd do not need
+/// Kubernetes, whose API may be down while they run. Most answers of Talos only add detail to checks that do not judge them; the exceptions
+/// are etcd's members and the states of static pods.
 fn needs(check: &Check, fact: Fact) -> bool {
     match check.stage {
         Stage::Connectivity | Stage::Readiness | Stage::Policy | Stage::Server => false,
@@ -49,7 +50,7 @@ fn needs(check: &Check, fact: Fact) -> bool {
     }
 }
 
-/// What to report of a fact that is missing or empty.
+/// Returns the findings for a fact that is missing or empty.
 fn losses(snapshot: &Snapshot, fact: Fact) -> Vec<Finding> {
     if is_empty(snapshot, fact) {
         return vec![Finding::new(Target::cluster(), gaps::says_nothing(fact.reads(), "an empty list"))];
@@ -68,7 +69,7 @@ fn losses(snapshot: &Snapshot, fact: Fact) -> Vec<Finding> {
     missing.into_iter().filter(counts).map(finding).collect()
 }
 
-/// Whether a fact that is never empty came back empty. Node leases are expected only where Talos runs the kubelets.
+/// Returns true if a fact that is never empty was returned empty. Node leases are expected only if Talos runs the kubelets.
 fn is_empty(snapshot: &Snapshot, fact: Fact) -> bool {
     let Some(kubernetes) = &snapshot.kubernetes else { return false };
     match fact {

@@ -1,8 +1,8 @@
-//! What a missing fact amounts to: the one table from gaps to problems, with a row for each protocol, and the ways in which
-//! judges get at facts.
+//! The consequences of missing facts: the one table from gaps to problems, with a row for each protocol, and the functions with which
+//! judges access facts.
 //!
-//! A fact that could not be seen is an error of its own words, marked as unseen: where a required check has told of what stands
-//! in the way, the engine names that check instead.
+//! A fact that could not be observed is an error with its own text, marked as unseen. If a required check has already reported the
+//! obstacle, the engine names that check instead.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::snapshot::{
 
 pub(super) const NO_TALOS: &str = "Talos is not queried (`--no-talos`)";
 
-/// A 403 that has lasted this long is final: a restarting API server has loaded its rules, or given up, after a minute.
+/// Time after which a 403 is final. A restarting API server has loaded its rules, or given up, after a minute.
 const FORBIDDEN_FOR_GOOD: Duration = Duration::from_secs(90);
 
 /// The API whose answer is missing.
@@ -32,11 +32,11 @@ const FORBIDDEN_FOR_GOOD: Duration = Duration::from_secs(90);
 pub(super) enum Protocol {
     Talos,
     Kubernetes,
-    /// etcd's own API (`--etcd-endpoints`): users and roles are etcd's own, and so is who the certificate stands for.
+    /// etcd's own API (`--etcd-endpoints`), with its own users and roles. etcd also decides which user a certificate represents.
     Etcd,
 }
 
-/// The reason that stands for a gap.
+/// Returns the reason for a gap.
 pub(super) fn reason(protocol: Protocol, kind: GapKind) -> Reason {
     use Protocol::{Etcd, Kubernetes, Talos};
     match (kind, protocol) {
@@ -70,8 +70,8 @@ pub(super) fn reason(protocol: Protocol, kind: GapKind) -> Reason {
     }
 }
 
-/// Cannot tell is an error: never a pass, never a failure. Refusals and missing support last as long as the run; those of
-/// Kubernetes have to be seen to last.
+/// Returns the problem for a gap: always an error, never a pass or a failure. Refusals and missing support last for the whole run, except
+/// that refusals of Kubernetes must be observed to last.
 pub(super) fn problem(protocol: Protocol, gap: &Gap, expected: impl Into<String>) -> Problem {
     use GapKind::{ClientCertificateRefused, Forbidden, SignatureRefused, Unauthenticated, Unsupported};
     let problem = Problem::error(reason(protocol, gap.kind), expected, &*gap.text);
@@ -80,12 +80,12 @@ pub(super) fn problem(protocol: Protocol, gap: &Gap, expected: impl Into<String>
     if is_final && protocol != Protocol::Kubernetes { problem.permanent() } else { problem }
 }
 
-/// Why an answer of Talos is missing.
+/// Explains why an answer from Talos is missing.
 pub(super) fn talos(gap: &Gap, expected: impl Into<String>) -> Problem {
     problem(Protocol::Talos, gap, expected)
 }
 
-/// Why an answer of Kubernetes is missing.
+/// Explains why an answer from Kubernetes is missing.
 pub(super) fn kubernetes(cluster: &Assessment<'_>, gap: &Gap, expected: &str) -> Problem {
     match gap.kind {
         GapKind::Forbidden => forbidden(cluster, expected, &gap.text, &gap.text),
@@ -94,7 +94,7 @@ pub(super) fn kubernetes(cluster: &Assessment<'_>, gap: &Gap, expected: &str) ->
     }
 }
 
-/// Why an endpoint of `--etcd-endpoints`, whose credentials are options of their own, says nothing.
+/// Explains why an endpoint of `--etcd-endpoints` does not answer. Its credentials have their own options.
 pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
     let problem = problem(Protocol::Etcd, gap, expected);
     let hint = match gap.kind {
@@ -103,7 +103,7 @@ pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
             "etcd's own authentication is enabled: pass a user's certificate with `--etcd-cert` and `--etcd-key`, or the right name and password in `CLUSTER_HEALTH_ETCD_USER` and `CLUSTER_HEALTH_ETCD_PASSWORD_FILE`"
         }
         GapKind::Forbidden => {
-            "etcd 3.6 before 3.6.12, and 3.5.31, tell their status only to a user with the role `root`: grant it, or upgrade etcd"
+            "etcd 3.6 before 3.6.12, and 3.5.31, report their status only to users with the role `root`: grant it, or upgrade etcd"
         }
         GapKind::ClientCertificateRefused => {
             "etcd requires a client certificate from its own CA: pass `--etcd-cert` and `--etcd-key`"
@@ -113,7 +113,7 @@ pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
     problem.hint(Hint::likely(hint))
 }
 
-/// 403 in these words, which a restarting API server also says to those who are allowed.
+/// Explains a 403 with this text. A restarting API server also refuses clients that have the permission.
 pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str, words: &str) -> Problem {
     let upgrade = if cluster.asked.upgrade == Upgrade::default() { "" } else { " --upgrade" };
     let policy = if cluster.asked.policy.require.is_empty() { "" } else { " --policy FILE" };
@@ -126,31 +126,31 @@ pub(super) fn forbidden(cluster: &Assessment<'_>, expected: &str, observed: &str
     }
 }
 
-/// Every question that is refused in these words has been refused for so long that it is final. That another one has says
-/// nothing: behind a balancer, one API server may start while the others know the rights.
+/// Returns true if every request that is refused with this text has been refused long enough to be final. Refusals of a different request
+/// prove nothing: behind a load balancer, one API server may be starting while the others have loaded the rules.
 fn has_lasted(cluster: &Assessment<'_>, words: &str) -> bool {
     let refusals = cluster.any_kubernetes().into_iter().flat_map(Kubernetes::refusals);
     let questions = refusals.filter(|(_, refusal)| *refusal == words).map(|(question, _)| question);
     cluster.memory.refused_for(FORBIDDEN_FOR_GOOD, questions)
 }
 
-/// 401. An API server that starts may say it once.
+/// Explains a 401. An API server that is starting may return it once.
 pub(super) fn unauthorized(cluster: &Assessment<'_>, expected: &str, observed: &str) -> Problem {
     let problem = Problem::error(Reason::Unauthorized, expected, observed);
     if cluster.memory.unauthenticated_rounds >= 1 { problem.permanent() } else { problem }
 }
 
-/// An answer that is there and says nothing: an empty list, an absent resource, a value of no known meaning.
+/// Outcome for an answer without information: an empty list, an absent resource, an unknown value.
 pub(super) fn says_nothing(expected: &str, observed: &str) -> Outcome {
     Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed))
 }
 
-/// Something that a required check stands for was not seen, in words for those who have left that check out.
+/// Outcome if something that a required check covers was not observed. The text is for users who did not select that check.
 pub(super) fn unseen(reason: Reason, expected: &str, observed: &str) -> Outcome {
     Outcome::problem(Problem::error(reason, expected, observed).unseen())
 }
 
-/// The same, where a required check tells why.
+/// Marks a problem as unseen if a required check explains it.
 pub(super) fn as_unseen(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Problem(problem) => Outcome::problem(problem.unseen()),
@@ -158,7 +158,7 @@ pub(super) fn as_unseen(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Whether anybody is asked through Talos at all, or what stands between us and every machine at once.
+/// Checks whether Talos is queried at all, and whether anything prevents access to every machine.
 pub(super) fn talos_way(cluster: &Assessment<'_>) -> Result<(), Outcome> {
     match &cluster.talos_access {
         TalosAccess::Open => Ok(()),
@@ -167,12 +167,12 @@ pub(super) fn talos_way(cluster: &Assessment<'_>) -> Result<(), Outcome> {
     }
 }
 
-/// The same for what Kubernetes alone can answer, too: where Talos is left out, it stands in no way.
+/// Like [`talos_way`], for facts that Kubernetes alone can provide: without Talos there is no obstacle.
 pub(super) fn talos_way_if_asked(cluster: &Assessment<'_>) -> Result<(), Outcome> {
     if cluster.asks_talos() { talos_way(cluster) } else { Ok(()) }
 }
 
-/// The machine's own first answer, or what stands in the way of it.
+/// Returns the machine's own first answer, or the obstacle.
 pub(super) fn talos_contact<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Result<&'a Contact, Outcome> {
     talos_way(cluster)?;
     let expected = "answers on the Talos API";
@@ -203,7 +203,7 @@ pub(super) fn talos_fact<'a, T>(
     })
 }
 
-/// A named Talos service, if the list has it. A list without any service is no answer.
+/// Returns a Talos service by name, if the list has it. A list without any service does not count as an answer.
 pub(super) fn talos_service<'a>(
     cluster: &Assessment<'_>,
     node: &'a Node,
@@ -217,20 +217,20 @@ pub(super) fn talos_service<'a>(
     Ok(worst_service(services, id))
 }
 
-/// What the kubelet of this machine tells Talos can be believed.
+/// Checks whether the kubelet's reports to Talos can be trusted.
 pub(super) fn kubelet_word(cluster: &Assessment<'_>, node: &Node) -> Result<(), Outcome> {
     talos_contact(cluster, node)?;
     if cluster.kubelet_is_doubtful(node) { Err(unreliable_kubelet(cluster, node)) } else { Ok(()) }
 }
 
-/// Why it cannot.
+/// Explains why the kubelet's reports cannot be trusted.
 pub(super) fn unreliable_kubelet(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     let observed = "the kubelet is not known to be healthy, and its earlier reports may be outdated";
     let old = || unseen(Reason::StatusStale, "a live kubelet", observed);
     talos_contact(cluster, node).err().unwrap_or_else(old)
 }
 
-/// Why nobody tells of this pod of a control plane.
+/// Explains why no source reports this pod of a control plane.
 pub(super) fn no_pods(cluster: &Assessment<'_>, pod: &str, why: NoPods<'_>) -> Outcome {
     match why {
         NoPods::NotListed => {
@@ -248,10 +248,10 @@ pub(super) fn no_pods(cluster: &Assessment<'_>, pod: &str, why: NoPods<'_>) -> O
 /// Outcome for a machine without a Node object.
 pub(super) fn unregistered(node: &Node) -> Outcome {
     needs_no_object(node)
-        .unwrap_or_else(|| unseen(Reason::NodeNotRegistered, "a Node object", "none of its name or addresses"))
+        .unwrap_or_else(|| unseen(Reason::NodeNotRegistered, "a Node object", "no Node matches its name or addresses"))
 }
 
-/// The machine itself says that it has none.
+/// Skips a machine that itself reports that it has no Node object.
 pub(super) fn needs_no_object(node: &Node) -> Option<Outcome> {
     let why = if has_kubernetes(node) == Some(false) {
         "no Kubernetes on this machine"
@@ -263,13 +263,13 @@ pub(super) fn needs_no_object(node: &Node) -> Option<Outcome> {
     Some(Outcome::Skip(why.to_owned()))
 }
 
-/// What a client certificate should have left, in words.
+/// Describes the validity that a client certificate should have left.
 pub(super) fn enough(cluster: &Assessment<'_>) -> String {
     let days = cluster.asked.thresholds.certificates.as_hours() / 24;
     format!("{days} days or a tenth of its lifetime left")
 }
 
-/// What a fault of a client certificate is called: reason, what is expected, and what was seen.
+/// Describes a fault of a client certificate: reason, expected state, and observed state.
 fn client_certificate(cluster: &Assessment<'_>, fault: Fault) -> (Reason, Cow<'static, str>, &'static str) {
     let now = "a certificate that is valid now";
     match fault {
@@ -292,7 +292,7 @@ fn client_certificate(cluster: &Assessment<'_>, fault: Fault) -> (Reason, Cow<'s
     }
 }
 
-/// All that is wrong with a client certificate, told without asking anybody. Only a clock heals by waiting.
+/// Lists all problems of a client certificate, without any request. Waiting helps only if a clock is wrong.
 pub(super) fn certificate_problems(cluster: &Assessment<'_>, certificate: &Certificate) -> Vec<Problem> {
     let Certificate { not_before, not_after, .. } = *certificate;
     let problem = |fault| faulty(cluster, fault, &Validity { not_before, not_after }, "");
@@ -302,7 +302,7 @@ pub(super) fn certificate_problems(cluster: &Assessment<'_>, certificate: &Certi
         .collect()
 }
 
-/// What is wrong with the key of a service account of Omni, told without asking anybody.
+/// Returns the problem of the key of an Omni service account, without any request.
 pub(super) fn account_problem(cluster: &Assessment<'_>, account: &Account) -> Option<Problem> {
     let asked = cluster.asked;
     let fault = fault_of_account(account, cluster.taken, asked.deadline, asked.thresholds.certificates)?;
@@ -311,7 +311,7 @@ pub(super) fn account_problem(cluster: &Assessment<'_>, account: &Account) -> Op
     let (expected, soon) = ("a key that is valid now", Reason::ServiceKeyExpiresSoon);
     Some(match fault {
         Fault::NotYetValid => {
-            let observed = format!("made on {begin}, and the local time is {now}");
+            let observed = format!("created on {begin}, but the local time is {now}");
             let clock = Hint::likely("the clock of this runner is behind");
             Problem::fail(Reason::ServiceKeyNotYetValid, expected, observed).hint(clock)
         }
@@ -326,13 +326,13 @@ pub(super) fn account_problem(cluster: &Assessment<'_>, account: &Account) -> Op
     })
 }
 
-/// Less is left of a certificate that is valid now than [`enough`].
+/// Returns true if a valid certificate has less validity left than [`enough`].
 pub(super) fn ends_soon(cluster: &Assessment<'_>, begin: Timestamp, end: Timestamp) -> bool {
     crate::assess::ends_soon(begin, end, cluster.taken, cluster.asked.thresholds.certificates)
 }
 
-/// What is wrong with the CA that servers are verified with, told without asking anybody. The TLS library does not look at its dates;
-/// those of Kubernetes and Talos do, and so does everybody else who uses this configuration.
+/// Returns the problem of the CA that verifies servers, without any request. Our TLS library ignores the CA's dates, but Kubernetes, Talos,
+/// and all other users of this configuration do not.
 pub(super) fn ca_problem(cluster: &Assessment<'_>, ca: &Validity) -> Option<Problem> {
     let fault = fault_of_dates(
         ca.not_before,
@@ -351,7 +351,7 @@ fn faulty(cluster: &Assessment<'_>, fault: Fault, valid: &Validity, what: &str) 
     let (reason, expected, observed) = client_certificate(cluster, fault);
     let observed = match fault {
         Fault::NotForClients | Fault::OtherKey => observed.to_owned(),
-        Fault::NotYetValid => format!("{what}valid only from {begin}, and the local time is {now}"),
+        Fault::NotYetValid => format!("{what}valid only from {begin}, but the local time is {now}"),
         Fault::Expired => format!("{what}expired on {end}"),
         Fault::EndsWithinTheRun => format!("{what}expires on {end}, before this run may end"),
         Fault::EndsSoon => format!("{what}expires on {end}"),
@@ -365,7 +365,7 @@ fn faulty(cluster: &Assessment<'_>, fault: Fault, valid: &Validity, what: &str) 
     }
 }
 
-/// The Kubernetes side, if there is one and its credentials can be used.
+/// Returns Kubernetes, if it is queried and its credentials can be used.
 pub(super) fn kubernetes_side<'a>(cluster: &Assessment<'a>) -> Result<&'a Kubernetes, Outcome> {
     let (reason, observed) = match &cluster.kubernetes_access {
         KubernetesAccess::Open(kubernetes) => return Ok(kubernetes),
@@ -381,7 +381,7 @@ pub(super) fn kubernetes_side<'a>(cluster: &Assessment<'a>) -> Result<&'a Kubern
     Err(unseen(reason, "Kubernetes credentials that can be used", observed))
 }
 
-/// A list of the API server, whosever cluster it is.
+/// Returns a list from the API server, even if it belongs to another cluster.
 pub(super) fn answer<'a, T>(
     cluster: &'a Assessment<'_>,
     fact: fn(&Kubernetes) -> &Observed<T>,
@@ -390,7 +390,7 @@ pub(super) fn answer<'a, T>(
     answer_of(cluster, expected, |side| fact(side).as_ref().map_err(Clone::clone))
 }
 
-/// The same, of an answer that has to be looked up.
+/// Like [`answer`], for an answer that has to be looked up.
 fn answer_of<'a, T>(
     cluster: &'a Assessment<'_>,
     expected: &str,
@@ -403,7 +403,7 @@ fn answer_of<'a, T>(
     })
 }
 
-/// A list that is known to be about our cluster. Another cluster's says nothing, however healthy it looks.
+/// Returns a list that is known to describe this cluster. A list of another cluster is no evidence, no matter how healthy it looks.
 pub(super) fn listed<'a, T>(
     cluster: &'a Assessment<'_>,
     fact: fn(&Kubernetes) -> &Observed<T>,
@@ -412,7 +412,7 @@ pub(super) fn listed<'a, T>(
     listed_of(cluster, expected, |side| fact(side).as_ref().map_err(Clone::clone))
 }
 
-/// The same, of a list that has to be looked up.
+/// Like [`listed`], for a list that has to be looked up.
 pub(super) fn listed_of<'a, T>(
     cluster: &'a Assessment<'_>,
     expected: &str,
@@ -425,19 +425,19 @@ pub(super) fn listed_of<'a, T>(
     }
 }
 
-/// What Kubernetes answers is known to be about our cluster.
+/// Checks that Kubernetes' answers are known to describe this cluster.
 pub(super) fn of_our_cluster(cluster: &Assessment<'_>, expected: &str) -> Result<(), Outcome> {
     if cluster.is_trusted() {
         return Ok(());
     }
     let (reason, observed) = match cluster.identity {
         Identity::Different { .. } => (Reason::WrongCluster, "the list is from another cluster"),
-        _ => (Reason::NoAnswer, "unknown whether the list is about this cluster"),
+        _ => (Reason::NoAnswer, "unknown whether the list is from this cluster"),
     };
     Err(unseen(reason, expected, observed))
 }
 
-/// The list is missing because the credentials may not read it, and that is all that is known of it.
+/// Returns true if the list is missing only because the credentials do not permit reading it.
 pub(super) fn is_refused<T>(
     cluster: &Assessment<'_>,
     outcome: &Outcome,
@@ -449,7 +449,7 @@ pub(super) fn is_refused<T>(
 
 const READY: &str = "/readyz answers 200";
 
-/// An answer of an API server that is not a plain 200. Refusals tell nothing about health, so they are errors.
+/// Describes an answer of an API server that is not a plain 200. Refusals do not show the server's health, so they are errors.
 pub(super) fn readyz(cluster: &Assessment<'_>, readyz: &Readyz) -> Problem {
     let said = if readyz.failed.is_empty() { readyz.text.clone() } else { failing(readyz) };
     let observed = if said.is_empty() { readyz.status.to_string() } else { format!("{}: {said}", readyz.status) };
@@ -457,7 +457,7 @@ pub(super) fn readyz(cluster: &Assessment<'_>, readyz: &Readyz) -> Problem {
         401 => unauthorized(cluster, READY, &observed),
         403 => forbidden(cluster, READY, &observed, &readyz.text),
         429 => Problem::error(Reason::Throttled, READY, observed),
-        // A 200 with failing lines contradicts itself.
+        // A 200 with failed checks contradicts itself.
         200 | 500..=599 => Problem::fail(Reason::ApiNotReady, READY, observed),
         _ => Problem::error(Reason::UnreadableAnswer, READY, observed)
             .hint(Hint::likely("something other than a Kubernetes API server answers at this address")),
@@ -468,7 +468,7 @@ fn failing(readyz: &Readyz) -> String {
     readyz.failed.iter().map(|name| format!("[-]{name}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether there was no connection, none that can be trusted, or none that lasted.
+/// Returns true if there was no connection, or none that can be trusted, or none that lasted.
 pub(super) fn is_no_connection(kind: GapKind) -> bool {
     use GapKind::{
         Broken, ConnectTimedOut, ConnectionRefused, NameNotFound, NameNotInCertificate, NoRoute,
@@ -478,19 +478,19 @@ pub(super) fn is_no_connection(kind: GapKind) -> bool {
     is_refused || matches!(kind, Broken | ConnectTimedOut | ConnectionRefused | NameNotFound | NoRoute)
 }
 
-/// Whether what stopped us may lie before the other side, in the network of this runner: a name server, a route, a firewall, a proxy, or
-/// somebody else's certificate on the way. A refusal, a reset, and silence after a connection come from the other side.
+/// Returns true if the obstacle may be on the network path from this runner: a name server, a route, a firewall, a proxy, or another
+/// party's certificate. A refusal, a reset, and a timeout after connecting come from the server.
 pub(super) fn is_on_the_way(kind: GapKind) -> bool {
     use GapKind::{ConnectTimedOut, NameNotFound, NoRoute, Proxy, UnknownCa};
     matches!(kind, NameNotFound | NoRoute | ConnectTimedOut | Proxy | UnknownCa)
 }
 
-/// The likely cause where nothing of the cluster answered.
+/// The likely cause if nothing in the cluster answered.
 pub(super) const RUNNER: &str =
     "nothing of this cluster answered, so it may be the network of this runner: check VPN, DNS, firewall and proxy";
 
-/// No answer of an API server. What was seen of the other side fails; what stopped us before it does not, unless something else of the
-/// cluster answered in the same round.
+/// Explains a missing answer of an API server. Failures of the server itself are failures. Obstacles on the network path are not, unless
+/// some other part of the cluster answered in the same round.
 pub(super) fn no_readyz(cluster: &Assessment<'_>, gap: &Gap) -> Problem {
     let fail = |reason| Problem::fail(reason, READY, &*gap.text);
     match gap.kind {
@@ -505,12 +505,14 @@ pub(super) fn no_readyz(cluster: &Assessment<'_>, gap: &Gap) -> Problem {
     }
 }
 
-/// Asks the same of a server that is not the kubeconfig's. One that hangs would keep whoever asks for a minute.
+/// Suggests the readiness query for a server other than the kubeconfig's. The timeout is needed because a server that does not respond
+/// would block kubectl for a minute.
 pub(super) fn ask_server(server: &str) -> Hint {
     Hint::run("{kubectl} --server {} --request-timeout 5s get --raw '/readyz?verbose'", [server])
 }
 
-/// Shows more of a server with this problem, at `host:port`. One with a bad certificate would tell kubectl no more than that.
+/// Suggests a command that shows more about a server with this problem, at `host:port`. If its certificate is bad, kubectl would only
+/// report that.
 pub(super) fn look_at_server(problem: &Problem, at: &str) -> Hint {
     match problem.reason {
         Reason::ServerCertificateExpired | Reason::NameNotInCertificate | Reason::UnknownCa => Hint::run(

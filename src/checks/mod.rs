@@ -1,7 +1,7 @@
-//! The checks: a table of constants, each beside the pure function that judges it.
+//! The checks: a table of constants, each defined next to the pure function that judges it.
 //!
-//! A judge sees one [`Assessment`] and nothing else, and none knows another. It passes because something was seen, never
-//! because nothing was: a verdict without findings is an error, and a fact that is a gap is at best an error.
+//! A judge sees one [`Assessment`] and nothing else, and judges do not call each other. A check passes because of positive evidence, never
+//! because evidence is missing: a verdict without findings is an error, and a fact that is a gap is at best an error.
 
 pub(crate) mod accept;
 pub(crate) mod allowance;
@@ -35,33 +35,34 @@ pub(crate) struct Check {
     pub(crate) summary: &'static str,
     /// Text of `explain`: what the check measures, why it fails, what to do. Paragraphs.
     pub(crate) explain: &'static str,
-    /// The worst it can say.
+    /// The worst severity that the check can report.
     pub(crate) severity: Severity,
-    /// Every reason for which it fails or warns. What keeps it from seeing anything is an error, and any check's.
+    /// Every reason for which the check fails or warns. Obstacles to observation are errors, and not listed because any check can report
+    /// them.
     pub(crate) finds: &'static [Reason],
-    /// Checks that run with it when it is selected alone. Where this one could not see a target, and one of these did not pass
-    /// for it, the engine says that this one is blocked by that.
+    /// Checks that are selected together with this one. If this check could not observe a target, and one of these did not pass for the
+    /// target, the engine reports this check as blocked by that one.
     pub(crate) requires: &'static [CheckId],
-    /// Checks that stand in its way as `requires` do if they run, and that it goes without if it is selected alone: it says
-    /// itself then what it could not see.
+    /// Checks that block this one like `requires` if they run. They are not selected along with it; without them, this check itself reports
+    /// what it could not observe.
     pub(crate) after: &'static [CheckId],
-    /// The facts it reads. The engine asks for no others.
+    /// The facts that the check reads. The engine requests no others.
     pub(crate) facts: &'static [Fact],
     pub(crate) judge: fn(&Assessment<'_>) -> Verdict,
 }
 
 impl Check {
-    /// All that may stand in its way, as far as it runs.
+    /// Returns all checks that can block this one, if they run.
     pub(crate) fn before(&self) -> impl Iterator<Item = CheckId> {
         self.requires.iter().chain(self.after).copied()
     }
 
-    /// An option of its own asks for it, or a policy, and nothing else.
+    /// Returns true if the check runs only when an option of its own or a policy requests it.
     pub(crate) fn is_asked_by_option(&self) -> bool {
         matches!(self.stage, Stage::Upgrade | Stage::Policy | Stage::Server) || self.id == CheckId::TalosNodesExtensions
     }
 
-    /// What requires nothing is judged from files alone, before anybody is asked.
+    /// Returns true if the check requires no other check. Such a check is judged from files alone, before any request.
     pub(crate) fn is_preflight(&self) -> bool {
         self.requires.is_empty()
     }
@@ -145,12 +146,12 @@ pub(crate) const ALL: &[&Check] = &[
     &talos::SERVER,
 ];
 
-/// Verdict of a judge that reported nothing: no evidence is an error, never a pass.
+/// Verdict of a judge that reported nothing: missing evidence is an error, never a pass.
 pub(crate) fn nothing_judged() -> Verdict {
     Verdict::whole(Outcome::problem(Problem::error(Reason::NoAnswer, "something to check", "no target was found")))
 }
 
-/// All problems of a round, in the order of the catalog.
+/// Returns all problems of a round, in the order of the catalog.
 pub(crate) fn problems<'a>(
     verdicts: &'a [(&'static Check, Verdict)],
 ) -> impl Iterator<Item = (CheckId, &'a Target, &'a Problem)> {
@@ -162,7 +163,7 @@ pub(crate) fn find(id: &str) -> Option<&'static Check> {
     ALL.iter().copied().find(|check| check.id == id)
 }
 
-/// The facts that a selection of checks reads.
+/// Returns the facts that a selection of checks reads.
 pub(crate) fn facts<'a>(checks: impl IntoIterator<Item = &'a &'static Check>) -> BTreeSet<Fact> {
     checks.into_iter().flat_map(|check| check.facts).copied().collect()
 }

@@ -1,4 +1,4 @@
-//! Stage 9: what a policy says, held against the cluster.
+//! Stage 9: compares a policy with the cluster.
 
 use super::Check;
 use super::stated;
@@ -9,7 +9,7 @@ use crate::snapshot::{Declared, ExcuseState, Node};
 pub(super) const MACHINES: Check = Check {
     id: CheckId::PolicyMachines,
     stage: Stage::Policy,
-    summary: "the machines that the policy declares off are off, and may be",
+    summary: "the machines that the policy declares off are off, and still excused",
     explain: "Runs with `machines` in a policy (`--policy`). A machine that is off on purpose is one warning here, with the reason and \
 the end of the excuse; its other findings are skipped, and what ran on it is checked on the machines where it should run now.\n\n\
 Only absence is excused: nothing may come from the machine's Talos API, its kubelet or its API server. A machine that answers is checked \
@@ -74,7 +74,7 @@ fn of_machine(cluster: &Assessment<'_>, entry: &Declared, verdict: &mut Verdict)
     };
     let machine = cluster.machine(node);
     let Some(declaration) = machine.declaration else { return };
-    // About the entry, and not about the machine: whatever the machine's troubles come from explains nothing here.
+    // The target is the entry and not the machine, so that causes of the machine's problems do not explain it.
     let own = Target::new(Kind::Policy, format!("machine {}", entry.name));
     if let Some(problem) = invalid(declaration.state, &entry.excuse) {
         verdict.problem(own, problem);
@@ -96,7 +96,7 @@ fn of_machine(cluster: &Assessment<'_>, entry: &Declared, verdict: &mut Verdict)
             verdict.problem(own, problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
         }
         Presence::Unknown => {
-            verdict.skip(node.target(), "whether it is off is not known, so it is checked like any other");
+            verdict.skip(node.target(), "it is unknown whether the machine is off, so it is checked like any other");
         }
     }
 }
@@ -117,7 +117,7 @@ fn accept(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Why an excuse does not count.
+/// Explains why an excuse does not count.
 fn invalid(state: ExcuseState, excuse: &Excuse) -> Option<Problem> {
     let until = excuse.until;
     let unproven = |observed: String| {
@@ -126,7 +126,7 @@ fn invalid(state: ExcuseState, excuse: &Excuse) -> Option<Problem> {
     match state {
         ExcuseState::Holds => None,
         ExcuseState::Expired => {
-            let observed = format!("it ended at {until}, and excuses nothing since then ({})", excuse.because);
+            let observed = format!("it ended at {until}, and has excused nothing since then ({})", excuse.because);
             Some(Problem::warn(Reason::ExcuseExpired, "an excuse that has not ended", observed).permanent())
         }
         ExcuseState::Unproven => {
@@ -166,7 +166,7 @@ mod tests {
         verdicts
     }
 
-    /// Everything but what passes: check, target, reason and severity.
+    /// Returns all problems: check, target, reason and severity.
     fn said(snapshot: &Snapshot) -> Vec<String> {
         let mut said = Vec::new();
         for (check, verdict) in judged(snapshot) {
@@ -226,7 +226,7 @@ mod tests {
         assert!(said.contains(&"etcd.tolerance cluster no-tolerance fail".to_owned()), "{said:?}");
     }
 
-    /// Of five control planes, etcd can lose one more.
+    /// If one of five control planes is off, etcd can lose one more.
     #[test]
     fn one_control_plane_of_five_may_be_off() {
         let mut snapshot = fixture::Shape { control_planes: 5, ..fixture::Shape::default() }.world();
@@ -235,7 +235,7 @@ mod tests {
         assert!(is_fine(&snapshot), "{:?}", said(&snapshot));
     }
 
-    /// The Node says which version the kubelet had, and discovery that there are two.
+    /// Covers a wrong kubelet version in the Node, and discovery that shows two machines.
     #[test]
     fn only_absence_is_excused() {
         let version = off(for_a_day(), |it| {
@@ -263,7 +263,7 @@ mod tests {
         assert!(!is_fine(&snapshot), "no control plane");
     }
 
-    /// Discovery forgets a machine within half an hour, and its Node stays.
+    /// Discovery forgets a machine within half an hour, but its Node remains.
     #[test]
     fn a_machine_that_discovery_has_forgotten_is_excused() {
         let forgotten = off(for_a_day(), |it| {
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(forgotten, ["policy.machines w-1 machine-off warn"]);
     }
 
-    /// What changes in a cluster in which w-1 is off.
+    /// Returns the problems of a cluster in which w-1 is off, with further changes.
     fn off(excuse: Excuse, change: impl Fn(&mut Snapshot)) -> Vec<String> {
         let mut snapshot = healthy();
         snapshot.power_off("w-1");
@@ -301,7 +301,7 @@ mod tests {
                 },
                 "policy.machines machine w-1 excuse-expired warn",
             ),
-            // And ahead.
+            // The runner's clock is ahead.
             (
                 now() + hour,
                 |it| it.taken = now() + SignedDuration::from_hours(2),
@@ -342,7 +342,7 @@ mod tests {
             assert!(said.contains(&"policy.machines machine w-1 machine-not-off warn".to_owned()), "{said:?}");
             assert!(said.iter().any(|line| line.ends_with(" fail")), "{said:?}");
         }
-        // A healthy one, too.
+        // An entry for a healthy machine is reported, too.
         let mut snapshot = healthy();
         declared(&mut snapshot, "w-1", for_a_day());
         assert_eq!(said(&snapshot), ["policy.machines machine w-1 machine-not-off warn"]);
@@ -374,7 +374,7 @@ mod tests {
         Acceptance { check, reason, target: target.to_owned(), max, excuse }
     }
 
-    /// Of a cluster in which so many of the machines are cordoned.
+    /// Returns the problems of a cluster in which these machines are cordoned.
     fn cordoned(names: &[&str], accept: &[Acceptance]) -> Vec<String> {
         let mut snapshot = healthy();
         for name in names {

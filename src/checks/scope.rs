@@ -1,18 +1,18 @@
-//! Whom a check judges: each machine of the population, or the control planes; and why some are listed only.
+//! The machines that a check judges: each machine of the population, or the control planes; and why some are only listed.
 
 use super::gaps::{listed, says_nothing, talos_way, talos_way_if_asked};
 use crate::assess::{Assessment, NotJudged, Standing};
 use crate::model::{Hint, Outcome, Problem, Reason, Verdict};
 use crate::snapshot::{GapKind, Kubernetes, Node, Pod};
 
-/// Likely cause for a Node whose machine is silent and unknown to discovery. Whether the machine is off or gone cannot be
-/// determined, so deleting the Node is left to the user.
+/// Likely cause for a Node whose machine is silent and unknown to discovery. Whether the machine is off or gone cannot be determined, so
+/// deleting the Node is left to the user.
 pub(super) const OFF_OR_GONE: &str = "the machine was removed, or has been off for half an hour or more; delete its Node only if it is permanently gone (`kubectl delete node`)";
 
-/// What is said of a guest that a check does not judge.
+/// Skip text for a guest that a check does not judge.
 pub(super) const GUEST: &str = "not a Talos machine";
 
-/// Why a per-node check does not judge this node; `None` if it does. Whether guests count is for each check to say.
+/// Returns why a per-node check does not judge this node; `None` if it does. Each check decides whether guests count.
 pub(super) fn reason_not_judged(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
     cluster.standing(node).not_judged().map(words)
 }
@@ -27,13 +27,13 @@ fn words(why: NotJudged) -> &'static str {
     }
 }
 
-/// The outcome for a machine that is off on purpose; `None` for any other.
+/// The outcome for a machine that is declared off; `None` for any other.
 pub(super) fn declared_off(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     let why = cluster.standing(node).not_judged().filter(|why| *why == NotJudged::DeclaredOff)?;
     Some(Outcome::Skip(words(why).to_owned()))
 }
 
-/// The same for a check that judges no guests.
+/// Like [`reason_not_judged`], for checks that do not judge guests.
 pub(super) fn reason_not_judged_as_talos(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
     match cluster.standing(node) {
         Standing::Judged => None,
@@ -42,7 +42,7 @@ pub(super) fn reason_not_judged_as_talos(cluster: &Assessment<'_>, node: &Node) 
     }
 }
 
-/// `--nodes` leaves machines out: what is said of all is said of those that it names.
+/// Returns true if `--nodes` leaves machines out, so that statements about all nodes cover only the named ones.
 pub(super) fn is_narrowed(cluster: &Assessment<'_>) -> bool {
     cluster.nodes().iter().any(|node| node.out_of_scope)
 }
@@ -52,8 +52,8 @@ pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, judge: impl FnMut(&'a N
     talos_way(cluster).map_or_else(Verdict::whole, |()| each_of_scope(cluster, reason_not_judged_as_talos, judge))
 }
 
-/// The same before an upgrade, which Kubernetes alone can answer in part: without Talos, every Node of the scope is judged. That a policy
-/// excuses a machine for being off says nothing of what an upgrade finds there.
+/// Like [`each_node`], before an upgrade. Kubernetes alone can answer part of this, so without Talos every Node of the scope is judged.
+/// Machines that a policy declares off are judged as well, because the upgrade still concerns them.
 pub(super) fn each_machine_to_upgrade<'a>(
     cluster: &'a Assessment<'_>,
     judge: impl FnMut(&'a Node, &mut Verdict),
@@ -62,7 +62,7 @@ pub(super) fn each_machine_to_upgrade<'a>(
     way.map_or_else(Verdict::whole, |()| each_of_scope(cluster, reason_not_upgraded, judge))
 }
 
-/// The same for what only Talos tells.
+/// Like [`each_machine_to_upgrade`], for facts that only Talos provides.
 pub(super) fn each_node_to_upgrade<'a>(
     cluster: &'a Assessment<'_>,
     judge: impl FnMut(&'a Node, &mut Verdict),
@@ -70,7 +70,7 @@ pub(super) fn each_node_to_upgrade<'a>(
     talos_way(cluster).map_or_else(Verdict::whole, |()| each_of_scope(cluster, reason_not_upgraded, judge))
 }
 
-/// Why a check of stage 8 does not judge this node.
+/// Returns why a check of stage 8 does not judge this node.
 pub(super) fn reason_not_upgraded(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
     match cluster.standing(node) {
         Standing::NotJudged(NotJudged::DeclaredOff) => cluster.is_guest(node).then_some(GUEST),
@@ -105,13 +105,13 @@ fn no_node(cluster: &Assessment<'_>) -> Problem {
         .hint(Hint::likely("discovery is disabled; pass the nodes with `--control-plane-nodes` and `--worker-nodes`"))
 }
 
-/// Where no control plane is known, nothing can be said of what control planes run.
+/// Problem if no control plane is known, so that its components cannot be judged.
 pub(super) fn no_control_plane() -> Problem {
     Problem::error(Reason::NodeMissing, "at least one control plane", "no source names a control plane")
         .hint(Hint::likely("discovery is disabled; pass the control planes with `--control-plane-nodes`"))
 }
 
-/// Control planes, or why there is nothing to say about them.
+/// Control planes, or why there is nothing to report about them.
 pub(super) fn control_planes<'a>(cluster: &'a Assessment<'_>) -> Result<Vec<&'a Node>, Outcome> {
     let nodes: Vec<&Node> = cluster.control_planes().collect();
     if !nodes.is_empty() {
@@ -128,7 +128,7 @@ pub(super) fn control_planes<'a>(cluster: &'a Assessment<'_>) -> Result<Vec<&'a 
     Err(talos_way(cluster).err().unwrap_or_else(|| Outcome::problem(none())))
 }
 
-/// No Node is a control plane; whether it is here all the same, whatever the Nodes are labeled as, the static pods show.
+/// Outcome if no Node is a control plane. Static pods show whether the control plane is on these Nodes regardless of their labels.
 fn elsewhere(cluster: &Assessment<'_>) -> Outcome {
     let asked = |kubernetes: &Kubernetes| !kubernetes.pods.as_ref().is_err_and(|gap| gap.kind == GapKind::NotAsked);
     match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {

@@ -1,4 +1,4 @@
-//! The nodes, and their numbers, that the user has named.
+//! The nodes, and their numbers, that the user has specified.
 
 use std::cmp::Ordering;
 use std::net::IpAddr;
@@ -8,35 +8,35 @@ use crate::model::{About, Hint, Kind, Problem, Reason, Role, Target, Verdict};
 use crate::snapshot::{Node, Sources};
 use crate::text::some;
 
-/// How many of the known names are shown: one of them was meant.
+/// Maximum number of known names that are shown, one of which the user probably meant.
 const NAMES: usize = 8;
 
-/// What differs from what the user said.
+/// Reports differences from the user's specification.
 pub(super) fn differences(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     asked_for_by_flag(cluster, verdict);
     numbers(cluster, verdict);
 }
 
-/// Every source that lists nodes was read: only then is one missing that is not listed.
+/// Returns true if every source that lists nodes was read. Only then can an unlisted node be considered missing.
 fn is_listed(cluster: &Assessment<'_>) -> bool {
     cluster.talos().is_none_or(|talos| talos.discovery.is_ok())
         && cluster.any_kubernetes().is_none_or(|kubernetes| kubernetes.nodes.is_ok())
 }
 
-/// Every list of nodes was read, and one of them has workers, too: what is not listed does not exist.
+/// Returns true if every list of nodes was read and at least one includes workers, so that an unlisted node does not exist.
 fn is_population_known(cluster: &Assessment<'_>) -> bool {
     let is_in_kubernetes = || cluster.is_trusted() && cluster.nodes().iter().any(|node| node.sources.kubernetes);
     is_listed(cluster) && (cluster.discovery_is_on() || is_in_kubernetes())
 }
 
-/// Only `--nodes` tells of this machine, and what it says is a name. At an address there may be a machine that never joined.
+/// Returns true if only `--nodes` names this machine, and by name. At an address, there may be a machine that never joined.
 pub(super) fn is_unlisted(cluster: &Assessment<'_>, node: &Node) -> bool {
     let Sources { discovery, kubernetes, etcd, flags, talosconfig: _ } = node.sources;
     let is_listed = discovery || kubernetes || etcd || flags;
     !is_listed && cluster.asked.names(node) && node.name.parse::<IpAddr>().is_err()
 }
 
-/// An option names a node that does not exist, as far as can be known.
+/// Reports an option that names a node that does not exist, as far as known.
 pub(super) fn unknown(cluster: &Assessment<'_>, name: &str) -> Problem {
     let listed = cluster.nodes().iter().filter(|node| !is_unlisted(cluster, node));
     let known: Vec<&str> = listed.map(|node| node.name.as_str()).collect();
@@ -45,24 +45,25 @@ pub(super) fn unknown(cluster: &Assessment<'_>, name: &str) -> Problem {
     let problem = if is_population_known(cluster) {
         Problem::fail(Reason::NodeUnknown, expected, format!("no node {name}; known: {known}"))
     } else {
-        let observed = format!("{name} is in no list that was read, and not every list was; known: {known}");
+        let observed =
+            format!("{name} is in none of the lists that were read, and not all of them could be; known: {known}");
         Problem::error(Reason::NodeUnknown, expected, observed)
     };
     problem.hint(Hint::run("{kubectl} get nodes -o wide", []))
 }
 
-/// A machine that the node flags leave out. It is not judged, so `--nodes` cannot ask for it.
+/// Reports a machine that the node flags leave out. It is not judged, so `--nodes` cannot select it.
 pub(super) fn left_out(cluster: &Assessment<'_>, node: &Node) -> Problem {
     if cluster.asked.names(node) {
         let expected = "a node that `--control-plane-nodes` or `--worker-nodes` names, too";
-        let observed = "`--nodes` asks for it, and they leave it out";
+        let observed = "`--nodes` names it, and they leave it out";
         return Problem::fail(Reason::NodesContradict, expected, observed).permanent();
     }
     let expected = "only the nodes named by `--control-plane-nodes` and `--worker-nodes`";
     Problem::warn(Reason::NodeUnexpected, expected, "not among `--control-plane-nodes` and `--worker-nodes`")
 }
 
-/// Each node named by a flag is there, in the role it was named for.
+/// Checks that each node named by a flag exists and has the role it was named for.
 fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     let control_planes = cluster.asked.control_plane_nodes.iter().map(|asked| (asked, Role::ControlPlane));
     let workers = cluster.asked.worker_nodes.iter().map(|asked| (asked, Role::Worker));
@@ -102,7 +103,7 @@ fn role_name(role: Role) -> &'static str {
     }
 }
 
-/// `no worker`, `1 worker`, `2 workers`.
+/// Formats `no worker`, `1 worker`, `2 workers`.
 fn counted(number: usize, role: Role) -> String {
     match number {
         0 => format!("no {}", role_name(role)),
@@ -112,18 +113,18 @@ fn counted(number: usize, role: Role) -> String {
     }
 }
 
-/// `--expect-control-planes` and `--expect-workers`.
+/// Checks `--expect-control-planes` and `--expect-workers`.
 fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     let counts = |node: &&Node| {
         match cluster.standing(node) {
-            // A machine that is off on purpose is still one of those that there are.
+            // A machine that is declared off still belongs to the cluster.
             Standing::Judged | Standing::NotJudged(NotJudged::DeclaredOff) => true,
-            // `--nodes` says whom to look at, and not how many there are.
+            // `--nodes` restricts which machines are judged, not how many there are.
             Standing::NotJudged(NotJudged::OutOfScope) => {
                 let machine = cluster.machine(node);
                 !machine.is_guest && !machine.is_stale_discovery_member && !cluster.is_outside_flags(node)
             }
-            // Flags are the population of their role: whoever is merely listed beside them fulfils nothing.
+            // Flags define the population of their role; machines that are merely listed do not count.
             Standing::Guest
             | Standing::NotJudged(NotJudged::Leaving | NotJudged::OutsideFlags | NotJudged::StaleDiscovery) => false,
         }
@@ -143,7 +144,7 @@ fn numbers(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         if !names.is_empty() {
             observed = format!("{observed}: {}", names.join(", "));
         }
-        // A worker that is off on purpose is expected, also where every list has forgotten it.
+        // A worker that is declared off is expected, even if no list contains it any more.
         let forgotten = if role == Role::Worker { cluster.forgotten_declarations() } else { 0 };
         if names.len() < expected && names.len() + forgotten >= expected {
             continue;
@@ -187,7 +188,7 @@ mod tests {
         assert!(!is_met(|snapshot| snapshot.node_mut("w-1").leaving = true));
     }
 
-    /// The cluster with a machine that only `--nodes` tells of.
+    /// The cluster with a machine that only `--nodes` names.
     fn asked_for(name: &str) -> Snapshot {
         let mut snapshot = healthy();
         let mut node = snapshot.node("w-1").unwrap().clone();
@@ -211,7 +212,7 @@ mod tests {
         };
         let unknown = |severity| [(Reason::NodeUnknown, severity)];
         assert_eq!(wrong(&asked_for("cp-9")), unknown(Severity::Fail));
-        // At an address there may be a machine that never joined.
+        // At an address, there may be a machine that never joined.
         assert_eq!(wrong(&asked_for("10.0.0.99")), [(Reason::NodeUnreachable, Severity::Fail)]);
         let with = |change: fn(&mut Snapshot)| {
             let mut snapshot = asked_for("cp-9");
@@ -229,7 +230,7 @@ mod tests {
             it.nodes.iter_mut().for_each(|node| node.sources.kubernetes = false);
         });
         assert_eq!(off, unknown(Severity::Error), "etcd knows no workers");
-        // It resolves: somebody knows it.
+        // The name resolves, so it is known to DNS.
         let silent =
             with(|it| it.node_mut("cp-9").talos.contact = Err(Gap::new(GapKind::NodeUnreachable, "no route to host")));
         assert_eq!(silent, [(Reason::NodeUnreachable, Severity::Fail)]);

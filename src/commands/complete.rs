@@ -1,4 +1,4 @@
-//! Completions: the shell asks the program itself what may stand at the cursor, so that contexts come from the files in use.
+//! Shell completions: the shell runs the program itself to complete a word, so that contexts come from the files in use.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,11 +10,11 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::config::{Environment, kube_sources, talosconfig};
 
-/// Set by the script of the shell alone.
+/// Variable that only the shell's script sets.
 const VARIABLE: &str = "CLUSTER_HEALTH_COMPLETE";
 const NAME: &str = "cluster-health";
 
-/// What a shell reads once. Empty for a shell that the engine does not know, which clap's list has not.
+/// Returns the script that a shell reads once. Empty for a shell that the engine does not support; clap's list has no such shell.
 pub(super) fn script(shell: Shell) -> io::Result<Vec<u8>> {
     let mut script = Vec::new();
     if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {
@@ -23,7 +23,7 @@ pub(super) fn script(shell: Shell) -> io::Result<Vec<u8>> {
     Ok(script)
 }
 
-/// Answers a shell that asks, and ends the process; returns at once in every other run.
+/// Answers a completion request of a shell and ends the process; returns at once in every other run.
 pub(crate) fn answer() {
     CompleteEnv::with_factory(super::command).var(VARIABLE).bin(NAME).completer(NAME).complete();
 }
@@ -41,12 +41,12 @@ pub(super) fn with_contexts(command: clap::Command) -> clap::Command {
     command.mut_arg("context", |arg| arg.add(of_talos)).mut_arg("kube_context", |arg| arg.add(of_kubernetes))
 }
 
-/// bash puts a name on the line as it is: one that a shell or a terminal would act on is typed by hand.
+/// Whether a name can be offered. bash puts it on the line unquoted, so a name that a shell or a terminal would act on has to be typed.
 fn is_plain(name: &str) -> bool {
     !name.starts_with('-') && name.chars().all(|c| c.is_alphanumeric() || "-_.@:/+=,".contains(c))
 }
 
-/// The file that an option earlier on the line names, or its variable.
+/// Returns the file that an option earlier on the line names, or that its variable names.
 fn typed(option: &str) -> Option<PathBuf> {
     let home = std::env::var_os("HOME");
     let variable = std::env::var_os(format!("CLUSTER_HEALTH_{}", option.to_uppercase()));
@@ -67,7 +67,7 @@ fn value_of(option: &str, words: impl IntoIterator<Item = OsString>) -> Option<O
     last
 }
 
-/// A shell that completes has not replaced `~` yet.
+/// Replaces `~`, which a shell has not expanded yet during completion.
 fn at_home(path: &Path, home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix("~"), home) {
         (Ok(rest), Some(home)) => home.join(rest),

@@ -1,4 +1,4 @@
-//! `explain`: what a check measures, what a reason code means, what a diagnosis is made from.
+//! `explain`: describes a check, a reason code, a cause or an exit code.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::text::{nearest, wrapped};
 
 const WIDTH: usize = 88;
 
-/// What can be explained.
+/// A topic that can be explained.
 #[derive(Clone, Copy, Debug)]
 enum Topic {
     Check(&'static Check),
@@ -24,7 +24,7 @@ enum Topic {
 impl Topic {
     fn find(name: &str, checks: &[&'static Check]) -> Option<Self> {
         let called = |name: &str| checks.iter().find(|check| check.id.name() == name);
-        // A requirement has the name that its policy gives it, and is explained by the check that all of them have.
+        // A requirement is named by its policy, and explained by the check that all requirements share.
         let is_required = || name.strip_prefix(Require::PREFIX).is_some_and(Require::is_id);
         let required = || called(CheckId::PolicyRequire.name()).filter(|_| is_required());
         called(name)
@@ -45,7 +45,7 @@ impl Topic {
     }
 }
 
-/// The explanation, or with `web` only where it is on the web.
+/// Writes the explanation, or with `web` only its web address.
 pub(super) fn write(
     topic: &str,
     web: bool,
@@ -91,7 +91,7 @@ fn unknown(topic: &str, checks: &[&'static Check]) -> CommandError {
         || "; `cluster-health list`, `list --reasons` and `list --causes` show all".to_owned(),
         |meant| format!("; did you mean `{meant}`?"),
     );
-    CommandError::Usage(format!("`{name}` is not a check ID, reason code, diagnosis or exit code{hint}"))
+    CommandError::Usage(format!("`{name}` is not a check ID, reason code, cause or exit code{hint}"))
 }
 
 fn explain_check(check: &Check, lines: &mut Vec<String>) {
@@ -124,7 +124,7 @@ fn explain_reason(reason: Reason, lines: &mut Vec<String>) {
     explain_remedy(text.remedy, text.source, lines);
 }
 
-/// The checks that fail or warn for this reason.
+/// Returns the checks that fail or warn for this reason.
 pub(super) fn found_by(reason: Reason) -> impl Iterator<Item = &'static Check> {
     checks::ALL.iter().copied().filter(move |check| check.finds.contains(&reason))
 }
@@ -156,7 +156,7 @@ fn explain_remedy(remedy: &[Step], source: Source, lines: &mut Vec<String>) {
             number += 1;
             format!("  {number}. ")
         };
-        // A sentence that ends in a colon and the command below it are one step.
+        // A sentence that ends in a colon and the command below it form one step.
         is_announced = matches!(step, Step::Do(words) if words.ends_with(':'));
         match step {
             Step::Do(words) => lines.extend(filled(words, &lead, "     ")),
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(explain("3").unwrap_err(), format!("`3` is not an exit code; they are {ALL}"));
         assert_eq!(
             explain("\u{1b}[2Jxyzzy").unwrap_err(),
-            "`\u{fffd}xyzzy` is not a check ID, reason code, diagnosis or exit code; `cluster-health list`, `list --reasons` and `list --causes` show all"
+            "`\u{fffd}xyzzy` is not a check ID, reason code, cause or exit code; `cluster-health list`, `list --reasons` and `list --causes` show all"
         );
     }
 }

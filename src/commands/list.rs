@@ -1,4 +1,4 @@
-//! `list`: the check table.
+//! `list`: the table of checks.
 
 use std::io::{self, Write};
 
@@ -24,7 +24,7 @@ struct Entry {
     needs: Vec<String>,
 }
 
-/// Columns of a terminal that lines of text fit into.
+/// Width of a terminal that lines of text fit into.
 const COLUMNS: usize = 110;
 
 pub(super) fn write(
@@ -57,7 +57,7 @@ pub(super) fn write(
     }
 }
 
-/// What `explain` takes beside the ids of checks.
+/// A reason or a cause, which `explain` accepts as well as check IDs.
 #[derive(Serialize)]
 struct Word {
     id: &'static str,
@@ -87,7 +87,7 @@ fn words(words: impl Iterator<Item = Word>, output: ListOutput, out: &mut impl W
     }
 }
 
-/// A line for each check, below that of its stage.
+/// Writes a line for each check, below the line of its stage.
 fn lines(entries: &[Entry], out: &mut impl Write) -> io::Result<()> {
     for stage in entries.chunk_by(|one, next| one.stage == next.stage) {
         writeln!(out, "Stage {}: {}", stage[0].stage, stage[0].group)?;
@@ -97,7 +97,7 @@ fn lines(entries: &[Entry], out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\n`list -v` also shows what each check requires and reads, and the rights that it needs.")
 }
 
-/// A paragraph for each check: its columns would be wider than any terminal.
+/// Writes a paragraph for each check: its columns would be wider than any terminal.
 fn paragraphs(entries: &[Entry], out: &mut impl Write) -> io::Result<()> {
     for stage in entries.chunk_by(|one, next| one.stage == next.stage) {
         writeln!(out, "Stage {}: {}\n", stage[0].stage, stage[0].group)?;

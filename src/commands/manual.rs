@@ -1,4 +1,4 @@
-//! The manual page, made from the command line's own definition.
+//! The manual page, generated from the definition of the command line.
 
 use std::io;
 
@@ -11,9 +11,9 @@ use crate::cli::Cli;
 use crate::config::etcd;
 use crate::model::Exit;
 
-/// The page in roff.
+/// Returns the page in roff.
 pub(super) fn page() -> io::Result<Vec<u8>> {
-    // Exit codes and examples have sections of their own.
+    // Exit codes and examples have their own sections.
     let man = Man::new(Cli::command());
     let mut page = Vec::new();
     man.render_title(&mut page)?;
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::commands::complete;
 
-    /// Committed, so that packages need no build to have them. `UPDATE=1` rewrites them.
+    /// The files are committed, so that packages can include them without a build. `UPDATE=1` rewrites them.
     #[test]
     fn committed_files_are_up_to_date() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! The commands that look at no cluster: what is known from the tables alone.
+//! The commands that do not query a cluster.
 
 mod complete;
 mod explain;
@@ -28,15 +28,15 @@ use crate::snapshot::Require;
 pub(crate) use complete::answer;
 pub(crate) use report::show;
 
-/// Of `--policy`, as it is published.
+/// The published schema of `--policy`.
 const POLICY_SCHEMA: &str = include_str!("../../schema/policy.v1.json");
 
-/// Why a command did not do what was asked.
+/// The reasons why a command fails.
 #[derive(Debug)]
 pub(crate) enum CommandError {
     /// Exit code 2.
     Usage(String),
-    /// stdout; a closed pipe is no error for the caller.
+    /// An error on stdout; the caller does not treat a closed pipe as an error.
     Io(io::Error),
 }
 
@@ -46,22 +46,22 @@ impl From<io::Error> for CommandError {
     }
 }
 
-/// Runs a command with the checks of the table.
+/// Runs a command with all checks of the table.
 pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), CommandError> {
     match command {
-        // `main` takes the word for no word at all.
+        // `main` removes `check` if it is the first word.
         Command::Check => return Err(CommandError::Usage("`check` has to be the first word".to_owned())),
         Command::List { reasons: true, output, .. } => list::write_reasons(*output, out)?,
         Command::List { causes: true, output, .. } => list::write_causes(*output, out)?,
         Command::List { output, verbose, .. } => list::write(checks::ALL, *output, *verbose, out)?,
         Command::Explain { topic, web } => explain::write(topic, *web, checks::ALL, out)?,
         Command::UpgradePlan(_) => return Err(CommandError::Usage("`upgrade-plan` is a run".to_owned())),
-        // It has an exit code of its own.
+        // `report` has its own exit codes.
         Command::Report(_) => return Err(CommandError::Usage("`report` is no table".to_owned())),
         Command::Schema { upgrade_plan: true } => out.write_all(plan::SCHEMA.as_bytes())?,
         Command::Schema { .. } => out.write_all(json::SCHEMA.as_bytes())?,
         Command::Policy { command: PolicyCommand::Schema } => out.write_all(POLICY_SCHEMA.as_bytes())?,
-        // It needs the clock.
+        // `policy check` needs the clock.
         Command::Policy { command: PolicyCommand::Check { .. } } => {
             return Err(CommandError::Usage("`policy check` is no table".to_owned()));
         }
@@ -78,14 +78,14 @@ pub(crate) fn run(command: &Command, out: &mut impl Write) -> Result<(), Command
     Ok(())
 }
 
-/// `rbac`, with what a policy requires.
+/// Writes the ClusterRole, including the objects that a policy requires.
 pub(crate) fn write_rbac(upgrade: bool, required: &[Require], out: &mut impl Write) -> io::Result<()> {
     let is_wanted = |check: &&Check| upgrade || check.stage != Stage::Upgrade;
     let more = if upgrade { &Fact::OF_PLAN[..] } else { &Fact::OF_STORED };
     rbac::write(&checks::ALL.iter().copied().filter(is_wanted).collect::<Vec<_>>(), more, required, out)
 }
 
-/// The command line with the exit codes and examples at the end of `--help`. `main` parses with it.
+/// Returns the command line, with the exit codes and examples at the end of `--help`. `main` parses with it.
 pub(crate) fn command() -> clap::Command {
     let mut text = String::from("Exit codes:\n");
     for exit in Exit::ALL {
@@ -102,7 +102,7 @@ pub(crate) fn command() -> clap::Command {
     let ids = || checks::ALL.iter().map(|check| check.id.name());
     let reasons = || Reason::ALL.iter().map(|reason| reason.code());
     let topics: Vec<_> = ids().chain(reasons()).chain(diagnosis::ALL.iter().map(|cause| cause.id)).collect();
-    // The first parts of ids, each a whole protocol, stand for all that begin with them; a stage stands for all of its checks.
+    // The first parts of IDs, each a whole protocol, represent all IDs that begin with them; a stage represents all of its checks.
     let prefixes = ids().filter_map(|id| id.split('.').next());
     let groups: BTreeSet<_> = prefixes.chain(checks::ALL.iter().map(|check| check.stage.name())).collect();
     let selections: Vec<_> = ids().chain(groups).collect();
@@ -125,15 +125,15 @@ pub(crate) fn command() -> clap::Command {
     command.mut_subcommand("explain", |explain| completing(explain, "topic", &topics))
 }
 
-/// For `-h`: without the variables, whose names follow from those of the options.
+/// Returns the command line for `-h`: without the variables, whose names follow from those of the options.
 pub(crate) fn brief_command() -> clap::Command {
-    // They are for scripts and packages, and nobody types them.
+    // These commands are for scripts and packages, not for typing.
     let hidden = ["sanitize", "man", "completions", "schema"];
     let command = command().mut_args(|arg| arg.hide_env(true));
     hidden.iter().fold(command, |command, name| command.mut_subcommand(name, |command| command.hide(true)))
 }
 
-/// Options that `-h` shows; `--help` has all.
+/// Options that `-h` shows; `--help` shows all.
 const COMMON: [&str; 19] = [
     "talosconfig",
     "context",
@@ -168,7 +168,7 @@ fn brief_end() -> String {
     text
 }
 
-/// Takes any text, and offers words to shells that complete: ids may also be prefixes and globs.
+/// A parser that accepts any text and offers words to shells that complete: IDs may also be prefixes and globs.
 #[derive(Clone)]
 struct Suggesting {
     words: Vec<&'static str>,
@@ -191,7 +191,7 @@ impl TypedValueParser for Suggesting {
     }
 }
 
-/// For `-h`, on a line each.
+/// Examples for `-h`, one line each.
 const BRIEF_EXAMPLES: [(&str, &str); 3] = [
     ("cluster-health --wait-timeout 5m || exit 1", "gate a pipeline"),
     ("cluster-health --wait-timeout 15m --expect-control-planes 3", "after a bootstrap"),
@@ -235,10 +235,10 @@ fn version(output: ListOutput, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// What the credentials must allow for a check.
+/// Returns the rights that a check requires of the credentials.
 fn needs(check: &Check) -> Vec<String> {
     let mut needs = Vec::new();
-    // os:admin is before os:reader, and may read what that one may.
+    // os:admin is sorted before os:reader, and includes its rights.
     if let Some(role) = check.facts.iter().filter_map(|fact| fact.role()).min() {
         needs.push(format!("Talos role {role}"));
     }
@@ -265,7 +265,7 @@ mod tests {
         command().debug_assert();
     }
 
-    /// Nobody reads more at a prompt.
+    /// A longer text would not be read at a prompt.
     #[test]
     fn short_help_fits_on_a_screen() {
         let help = brief_command().render_help().to_string();
@@ -278,7 +278,7 @@ mod tests {
         assert!(!help.contains("env:"), "{help}");
     }
 
-    /// Ids may be prefixes and globs, too; the words are for shells.
+    /// IDs may also be prefixes and globs; the offered words are for shells.
     #[test]
     fn what_is_offered_is_not_all_that_is_taken() {
         for check in ["etcd.*", "k8s", "3", "etcd.quorum"] {

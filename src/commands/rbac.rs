@@ -1,4 +1,4 @@
-//! `rbac`: the least rights that the checks need, made from what each fact says of itself.
+//! `rbac`: the minimum rights of the checks, derived from the right that each fact declares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -8,14 +8,14 @@ use crate::model::{Fact, Right};
 use crate::snapshot::{Objects, Require};
 
 const HEADER: &str = "\
-# What cluster-health reads of Kubernetes, and nothing else. Made by `cluster-health rbac`.
+# Everything that cluster-health reads from Kubernetes, and nothing else. Made by `cluster-health rbac`.
 # To use it with a service account:
 #   kubectl create namespace cluster-health
 #   kubectl create serviceaccount cluster-health -n cluster-health
 #   kubectl create clusterrolebinding cluster-health --clusterrole=cluster-health --serviceaccount=cluster-health:cluster-health
 ";
 
-/// `more` and `required`: what is read beside what the checks read, and what a policy requires.
+/// Writes the ClusterRole. `more`: facts in addition to those of the checks; `required`: the requirements of a policy.
 pub(super) fn write(
     checks: &[&'static Check],
     more: &[Fact],

@@ -1,5 +1,5 @@
-//! The reference of the site: a page for each check, reason and cause, the options, the exit codes, the fields of the JSON. Written
-//! for `make docs` from the tables that the program itself uses, and committed nowhere.
+//! The reference on the site: a page for each check, reason and cause, the options, the exit codes, and the JSON fields. `make docs`
+//! generates it from the program's own tables; it is never committed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::diagnosis::{self, Cause};
 use crate::model::{CheckId, Exit, Page, Reason, Source, Stage, Step};
 use crate::report::format::{json, plan};
 
-/// Pages by their path below the sources of the book, and the part of its table of contents that lists them.
+/// Pages by their path below the book's sources, and the part of its table of contents that lists them.
 #[derive(Default)]
 struct Reference {
     pages: BTreeMap<String, String>,
@@ -71,7 +71,7 @@ fn sorted<T>(all: &[T], name: impl Fn(&T) -> &'static str) -> Vec<&T> {
     all
 }
 
-/// Prose as Markdown: what is in backticks stays code, and nothing else means anything.
+/// Returns prose as Markdown: text in backticks stays code, and everything else is escaped.
 fn prose(text: &str) -> String {
     let escape = |text: &str| {
         let mut escaped = String::new();
@@ -88,7 +88,7 @@ fn prose(text: &str) -> String {
     parts.map(|(n, part)| if n % 2 == 0 { escape(part) } else { format!("`{}`", part.replace('|', "\\|")) }).collect()
 }
 
-/// From one page of the reference to another.
+/// Returns a link from one page of the reference to another.
 fn link(page: Page, name: &str) -> String {
     format!("[`{name}`](../{}.md)", page.path().trim_start_matches("reference/"))
 }
@@ -143,7 +143,7 @@ fn reason_page(reason: Reason) -> String {
     let text = reason.text();
     let found_by: Vec<_> = found_by(reason).map(|check| link(Page::Check(check.id), check.id.name())).collect();
     let found_by = match &found_by[..] {
-        [] => "Any check that cannot see what it needs may say so, as an error.".to_owned(),
+        [] => "Any check that lacks an answer it needs can report this, as an error.".to_owned(),
         some => format!("Found by {}.", some.join(", ")),
     };
     let what = format!("{}.\n\n{}\n\n{found_by}", prose(reason.title()), prose(text.explanation));
@@ -188,12 +188,12 @@ fn exit_codes() -> String {
     format!("{about}\n| code | meaning |\n| --- | --- |\n{}\n{}", rows.collect::<String>(), each.collect::<String>())
 }
 
-/// Of the program and of each command, by heading, in the order of `--help`.
+/// Returns the options of the program and of each command, by heading, in the order of `--help`.
 fn options() -> String {
     let mut all = command();
     all.build();
     let mut text =
-        "Each can also be given as a variable, where one is named. An empty variable counts as not given.\n\n"
+        "Each option can also be set by its variable, where one is named. An empty variable counts as not set.\n\n"
             .to_owned();
     let mut headings: Vec<(&str, Vec<&Arg>)> = Vec::new();
     for arg in all.get_arguments().filter(|arg| !arg.is_hide_set()) {
@@ -219,7 +219,7 @@ fn options() -> String {
     text
 }
 
-/// With an anchor: its name, after that of its command.
+/// Returns an option with an anchor: its name, after that of its command.
 fn option(of: &str, arg: &Arg) -> String {
     let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let short = arg.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
@@ -237,7 +237,7 @@ fn option(of: &str, arg: &Arg) -> String {
     text
 }
 
-/// What the schemas say of each field.
+/// Returns each field's description from the schemas.
 fn fields() -> String {
     let mut text = "`cluster-health schema` prints the schema of the report and of the events of NDJSON, \
                     `cluster-health schema --upgrade-plan` that of a plan.\n\n"
@@ -295,7 +295,7 @@ fn every_check_reason_and_cause_has_its_page() {
     assert!(reference.pages["reference/json.md"].contains("| `exitCode` |"));
 }
 
-/// For `make docs`: into the sources of the book that `SITE_SOURCES` names, whose table of contents has a place for it.
+/// Writes the pages for `make docs` into the book's sources, which `SITE_SOURCES` names and whose table of contents has a place for them.
 #[test]
 #[ignore = "writes files, for `make docs`"]
 fn pages_of_the_site() {

@@ -19,11 +19,14 @@ use crate::report::stored::{self, LARGEST, Stored};
 use crate::text::clock;
 use crate::text::sanitize::clean;
 
-/// Writes what is asked for. The exit code is that of the clusters, as far as the files show it.
+/// Writes the requested report. The exit code is that of the clusters, as far as the files show it.
 pub(crate) fn show(args: &ReportArgs, out: &mut impl Write) -> Result<Exit, CommandError> {
     let output = args.output;
     let refused = || {
-        let error = format!("`{}` follows a run, and a stored report is over: choose another format", output.name);
+        let error = format!(
+            "`{}` streams a run as it happens, and a stored report has ended: choose another format",
+            output.name
+        );
         CommandError::Usage(error)
     };
     if output.grows() {
@@ -55,14 +58,14 @@ pub(crate) fn show(args: &ReportArgs, out: &mut impl Write) -> Result<Exit, Comm
         None => output.write_merged(&overview, &style, out),
     };
     match written.ok_or_else(refused)?.and_then(|()| out.flush()) {
-        // Whoever closed the pipe has read enough, and the exit code is still to come.
+        // A reader that closes the pipe has read enough, and the exit code is still to come.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         written => written?,
     }
     Ok(overview.exit)
 }
 
-/// The names of `--expect` and `--expect-file`; `None`: neither was given.
+/// Returns the names of `--expect` and `--expect-file`, or `None` if neither was given.
 fn expected(args: &ReportArgs) -> Result<Option<BTreeSet<String>>, CommandError> {
     let mut names: BTreeSet<String> = args.expect.iter().map(|name| clean(name)).collect();
     if let Some(path) = &args.expect_file {
@@ -78,15 +81,15 @@ fn expected(args: &ReportArgs) -> Result<Option<BTreeSet<String>>, CommandError>
     Ok((!names.is_empty()).then_some(names))
 }
 
-/// The bytes of a regular file, or of stdin.
+/// Returns the bytes of a regular file, or of stdin.
 fn contents(path: &Path) -> Result<Vec<u8>, String> {
     if path.as_os_str() == "-" {
         return bounded(io::stdin().lock());
     }
     let plain = |error: io::Error| error.kind().to_string();
-    // Before it is opened, too: to open some devices already does something.
+    // The file is checked before it is opened, too: opening some devices already has an effect.
     is_file(&fs::metadata(path).map_err(plain)?)?;
-    // What has become a pipe in the meantime does not hold up the process.
+    // A file that has become a pipe in the meantime must not block the process.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(plain)?;
     is_file(&file.metadata().map_err(plain)?)?;

@@ -1,17 +1,17 @@
-//! `sanitize`: for scripts that print what clusters and other tools say.
+//! `sanitize`: for scripts that print the output of clusters and other tools.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read as _, Write};
 
 use crate::text::sanitize::{clean, last_without_secrets};
 
-/// Bytes of a line. The rest is a line of its own.
+/// Maximum length of a line, in bytes. The rest becomes a line of its own.
 const LONGEST: u64 = 64 << 10;
 
-/// Lines above one that say what is in it: names, the beginning of a key in PEM, which has some 50 lines.
+/// Number of preceding lines that show what a line contains: names, or the beginning of a PEM key, which has some 50 lines.
 const ABOVE: usize = 64;
 
-/// Passes text on, a line at a time, as reports show it: without control characters, CI commands and credentials.
+/// Copies text line by line, in the form that reports show: without control characters, CI commands and credentials.
 pub(super) fn write(mut from: impl BufRead, out: &mut impl Write) -> io::Result<()> {
     let mut line = Vec::new();
     let mut lines = VecDeque::new();
@@ -22,7 +22,7 @@ pub(super) fn write(mut from: impl BufRead, out: &mut impl Write) -> io::Result<
         if lines.len() > ABOVE {
             lines.pop_front();
         }
-        // Whoever watches a step wants to see how far it is.
+        // People who watch a step want to see its progress.
         out.flush()?;
         line.clear();
     }

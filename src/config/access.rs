@@ -1,4 +1,4 @@
-//! What was said of access to the cluster, before any file is read.
+//! Options for access to the cluster, as given before any file is read.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,12 @@ use super::kubeconfig::Options;
 use super::talosconfig::{self, Overrides};
 use super::{Environment, etcd, file};
 
-/// Whom to ask, as whom. A part that is `None` is not asked at all.
+/// The APIs to query and the credentials for each. A part that is `None` is not queried at all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
     pub(crate) talos: Option<TalosOptions>,
     pub(crate) kubernetes: Option<KubernetesOptions>,
-    /// etcd by its own API.
+    /// Direct access through etcd's own API.
     pub(crate) etcd: Option<EtcdOptions>,
 }
 
@@ -26,13 +26,13 @@ pub(crate) struct TalosOptions {
 pub(crate) struct KubernetesOptions {
     pub(crate) sources: KubeArgs,
     pub(crate) overrides: Options,
-    /// As a last source, the Talos API may mint a kubeconfig.
+    /// Allows the Talos API to issue a kubeconfig, as the last source.
     pub(crate) from_talos: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EtcdOptions {
-    /// Client URLs, as they were given.
+    /// Client URLs, as given.
     pub(crate) endpoints: Vec<String>,
     pub(crate) cacert: Option<PathBuf>,
     /// Certificate and key.
@@ -40,7 +40,7 @@ pub(crate) struct EtcdOptions {
 }
 
 impl Access {
-    /// Nothing may be written in the place of what is named here, even if reading ends at the first file, or never does.
+    /// Protects every file named here from being overwritten, even if reading stops at the first file or never happens.
     pub(crate) fn claim(&self, environment: &Environment) {
         let talos = self.talos.iter().flat_map(|it| talosconfig::places(it.talosconfig.as_deref(), environment));
         let etcd = self.etcd.iter().flat_map(|it| {
@@ -52,8 +52,8 @@ impl Access {
         named.chain(environment.service_account_files()).for_each(|path| file::is_input(&path));
     }
 
-    /// The same for what those kubeconfigs name themselves, whichever context is chosen. Pipes can be read only once: what they name
-    /// is claimed when they are.
+    /// Protects the files that these kubeconfigs refer to, whichever context is chosen. Pipes can be read only once: the files they refer
+    /// to are claimed when the pipe is read.
     pub(crate) fn claim_references(&self, environment: &Environment) {
         let files: Vec<PathBuf> = self.kubeconfigs(environment).iter().flat_map(Candidate::files).cloned().collect();
         files.iter().filter(|path| path.is_file()).for_each(|path| kube_sources::claim_references(path));

@@ -1,4 +1,4 @@
-//! What a client certificate says of itself.
+//! Reads client certificates: their facts, their keys, and the identity built from both.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -17,36 +17,36 @@ use super::{ConfigError, crypto, pem};
 use crate::snapshot::{Certificate, Validity};
 use crate::text::clock;
 
-/// Who will look at the certificate: they differ in what they make of a missing extended key usage.
+/// The server that verifies the certificate. Talos and Kubernetes differ in how they treat a missing extended key usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// Wants clientAuth to be there.
+    /// Requires clientAuth.
     Talos,
-    /// No extended key usage, or `any`, allows everything (Go's `x509.Verify`).
+    /// Accepts a certificate without an extended key usage, or with `any`, for every purpose (Go's `x509.Verify`).
     Kubernetes,
 }
 
 /// A client certificate with its chain and key, ready for rustls.
 pub(crate) struct Identity {
-    /// Leaf first.
+    /// The certificate chain, leaf first.
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
     pub(crate) facts: Certificate,
 }
 
 impl Identity {
-    /// PEM for clients that want text, with labels that they know.
+    /// Returns the chain as PEM with standard labels, for clients that want text.
     pub(crate) fn chain_pem(&self) -> String {
         pem::encode_certificates(&self.chain)
     }
 
-    /// See [`Self::chain_pem`]. Secret.
+    /// Returns the key as PEM, like [`Self::chain_pem`]. Secret.
     pub(crate) fn key_pem(&self) -> Zeroizing<String> {
         pem::encode_key(&self.key)
     }
 
-    /// The identity for rustls, which would parse the certificate only to compare its key and rejects X.509 version 1 (`MicroK8s`
-    /// writes it). So the keys are compared here.
+    /// Returns the identity for rustls. rustls would parse the certificate only to compare its key, and it rejects X.509 version 1, which
+    /// `MicroK8s` issues, so the keys are compared here.
     pub(crate) fn resolver(&self) -> Result<Arc<dyn ResolvesClientCert>, rustls::Error> {
         let facts = self.chain.first().map(|leaf| facts(leaf, Some(&self.key), Peer::Kubernetes));
         if !facts.is_some_and(|facts| facts.is_ok_and(|facts| facts.matches_key)) {
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// Which of the two texts is at fault, and how.
+/// The half of the pair that is at fault, and the problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Certificate(String),
@@ -85,7 +85,7 @@ pub(crate) enum Fault {
 /// The bytes of a certificate or a key, and the value that they come from.
 pub(super) type Half<'a> = Option<(Value<'a>, Zeroizing<Vec<u8>>)>;
 
-/// A client certificate and its key, which are both there or both not. `names`: what is missing if one is.
+/// Reads a client certificate and its key, which have to be both present or both absent. `names` are used to report the missing half.
 pub(super) fn pair(
     certificate: Half<'_>,
     key: Half<'_>,
@@ -105,7 +105,7 @@ pub(super) fn pair(
     }
 }
 
-/// Reads a client certificate and its key. A key of another certificate is a fact, not an error.
+/// Reads a client certificate and its key. A key that belongs to another certificate is recorded as a fact, not returned as an error.
 pub(crate) fn identity(certificate_pem: &[u8], key_pem: &[u8], peer: Peer) -> Result<Identity, Fault> {
     let chain = pem::certificates(certificate_pem).map_err(Fault::Certificate)?;
     let key = pem::private_key(key_pem).map_err(Fault::Key)?;
@@ -113,7 +113,7 @@ pub(crate) fn identity(certificate_pem: &[u8], key_pem: &[u8], peer: Peer) -> Re
     Ok(Identity { chain, key, facts })
 }
 
-/// The facts of a leaf. Without a key, `matches_key` is false: nothing has shown it.
+/// Reads the facts of a leaf certificate. Without a key, `matches_key` is false because nothing has proved it.
 pub(crate) fn facts(
     leaf: &CertificateDer<'_>,
     key: Option<&PrivateKeyDer<'static>>,
@@ -145,7 +145,7 @@ pub(crate) fn facts(
     })
 }
 
-/// When a certificate (DER) is valid, if it can be read.
+/// Returns the validity period of a certificate (DER), if the certificate can be read.
 pub(crate) fn validity(leaf: &[u8]) -> Option<Validity> {
     let (_, parsed) = X509Certificate::from_der(leaf).ok()?;
     let validity = parsed.validity();
@@ -155,20 +155,20 @@ pub(crate) fn validity(leaf: &[u8]) -> Option<Validity> {
     })
 }
 
-/// Whether a CA (DER) may vouch for others now. Go asks that of those that are trusted, too; webpki does not.
+/// Returns whether a CA (DER) is within its validity period. Go requires this even of trusted CAs; webpki does not.
 pub(crate) fn is_current(ca: &[u8]) -> bool {
     let now = clock::now();
     validity(ca).is_none_or(|valid| valid.not_before <= now && now < valid.not_after)
 }
 
-/// Of the CAs of a bundle (DER), the one that counts for longest. While they are being rotated, there may be one that does not count
-/// yet.
+/// Returns the validity of the CA that stays valid longest. During a rotation, the bundle (DER) may contain a CA that is not valid yet; it
+/// counts only if no other does.
 pub(crate) fn longest<'a>(bundle: impl IntoIterator<Item = &'a [u8]>) -> Option<Validity> {
     let now = clock::now();
     bundle.into_iter().filter_map(validity).max_by_key(|valid| (valid.not_before <= now, valid.not_after))
 }
 
-/// Whom a certificate (DER) is for: common name, DNS names and addresses.
+/// Returns the common name, DNS names and addresses of a certificate (DER).
 pub(crate) fn names(leaf: &[u8]) -> Vec<String> {
     let Ok((_, parsed)) = X509Certificate::from_der(leaf) else { return Vec::new() };
     let common = parsed.subject().iter_common_name().filter_map(|name| name.as_str().ok().map(str::to_owned));
@@ -184,7 +184,7 @@ pub(crate) fn names(leaf: &[u8]) -> Vec<String> {
     common.chain(alternative).collect()
 }
 
-/// SHA-256 of a certificate (DER), in hexadecimal.
+/// Returns the SHA-256 digest of a certificate (DER), in hexadecimal.
 pub(crate) fn digest(der: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, der);
     digest.as_ref().iter().fold(String::new(), |mut text, byte| {
@@ -193,25 +193,25 @@ pub(crate) fn digest(der: &[u8]) -> String {
     })
 }
 
-/// Whether a certificate (DER) is a kubelet's: the organization and the common name are what its signer insists on, and what no
-/// other certificate of a cluster may have. One that cannot be read may be anybody's.
+/// Returns whether a certificate (DER) belongs to a kubelet. The signer requires this organization and this common name, and no other
+/// certificate of a cluster may have them. An unreadable certificate could be anyone's, so it counts as a kubelet's.
 pub(crate) fn is_of_kubelet(leaf: &[u8]) -> bool {
     let Ok((_, parsed)) = X509Certificate::from_der(leaf) else { return true };
-    // Whatever the encoding: the wide ones have zeros between the letters.
+    // Wide string encodings have zeros between the letters; dropping them makes the comparison independent of the encoding.
     let text = |raw: &[u8]| -> Vec<u8> { raw.iter().copied().filter(|byte| *byte != 0).collect() };
     let subject = parsed.subject();
     subject.iter_organization().any(|attribute| text(attribute.as_slice()) == b"system:nodes")
         || subject.iter_common_name().any(|attribute| text(attribute.as_slice()).starts_with(b"system:node:"))
 }
 
-/// The certificates of a CA bundle that rustls can trust, at least one. Go passes over the others, too.
+/// Returns the certificates of a CA bundle that rustls can trust, at least one. The others are skipped, as in Go.
 pub(crate) fn roots(bundle_pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut certificates = pem::certificates(bundle_pem)?;
     certificates.retain(|certificate| RootCertStore::empty().add(certificate.clone()).is_ok());
     if certificates.is_empty() { Err("contains no readable X.509 certificate".to_owned()) } else { Ok(certificates) }
 }
 
-/// The `SubjectPublicKeyInfo` that belongs to a private key, in DER.
+/// Returns the `SubjectPublicKeyInfo` (DER) that belongs to a private key.
 fn public_key(key: &PrivateKeyDer<'static>) -> Result<Vec<u8>, String> {
     let signer = crypto::provider().key_provider.load_private_key(key.clone_key()).map_err(|_| {
         "is not a supported private key (Ed25519, P-256, P-384, P-521, and RSA with 2048 to 8192 bits are)".to_owned()
@@ -219,7 +219,7 @@ fn public_key(key: &PrivateKeyDer<'static>) -> Result<Vec<u8>, String> {
     signer.public_key().map(|spki| spki.as_ref().to_vec()).ok_or_else(|| "does not contain its public key".to_owned())
 }
 
-/// "Never" is written as the last second of the year 9999, which is later than jiff's last.
+/// Converts Unix seconds. Certificates that never expire end in the last second of the year 9999, which is later than jiff's maximum.
 fn timestamp(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap_or(if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX })
 }

@@ -1,7 +1,7 @@
-//! The algorithms of TLS: ring's, and those beyond them that kubectl accepts.
+//! The TLS algorithms: those of ring, and the ones beyond ring that kubectl accepts.
 //!
-//! Go verifies certificates of P-521 keys and ECDSA with SHA-512 on every curve, and logs in with P-521 keys. ring has neither, so
-//! these come from the curves' own crates. Nothing of ring's is replaced: the additions come last in each offer.
+//! Go verifies certificates with P-521 keys, verifies ECDSA with SHA-512 on every curve, and logs in with P-521 keys. ring supports
+//! neither, so these come from the crates of the curves. Nothing of ring's is replaced: the additions come last in each offer.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -17,7 +17,7 @@ use rustls::pki_types::{
 use rustls::sign::{Signer, SigningKey, public_key_to_spki};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 
-/// The provider of every connection of the program.
+/// Returns the provider that every connection of the program uses.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
         Arc::new(CryptoProvider {
@@ -31,7 +31,7 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 
 type Verification = &'static dyn SignatureVerificationAlgorithm;
 
-/// Made once, for the life of the process: rustls wants them static, and ring's tables are not constants.
+/// Builds the verification tables once, for the life of the process: rustls needs them static, and ring's tables are not constants.
 fn verification() -> WebPkiSupportedAlgorithms {
     let ring = base::default_provider().signature_verification_algorithms;
     let all = ring.all.iter().copied().chain(ADDED.iter().map(|it| it as Verification)).collect::<Vec<_>>();
@@ -52,14 +52,14 @@ enum Curve {
     P521,
 }
 
-/// Verification of ECDSA with one hash on one curve.
+/// ECDSA verification with one hash on one curve.
 #[derive(Debug)]
 struct Ecdsa {
     curve: Curve,
     hash: &'static Algorithm,
 }
 
-/// Within a scheme, the first is the one that TLS 1.3 means; TLS 1.2 leaves the curve open.
+/// The algorithms that ring lacks. Within a scheme, TLS 1.3 uses the first one; TLS 1.2 leaves the curve open.
 static ADDED: [Ecdsa; 5] = [
     Ecdsa { curve: Curve::P521, hash: &SHA512 },
     Ecdsa { curve: Curve::P384, hash: &SHA512 },
@@ -69,7 +69,7 @@ static ADDED: [Ecdsa; 5] = [
 ];
 
 impl Ecdsa {
-    /// TLS names a curve with each hash.
+    /// Returns the TLS scheme. TLS names a curve with each hash, even where the actual curve differs.
     fn scheme(&self) -> SignatureScheme {
         match self.hash.output_len() {
             32 => SignatureScheme::ECDSA_NISTP256_SHA256,
@@ -112,7 +112,7 @@ impl SignatureVerificationAlgorithm for Ecdsa {
     }
 }
 
-/// Private keys: those that ring can sign with, and P-521.
+/// Loads private keys: the types that ring can sign with, and P-521.
 #[derive(Debug)]
 struct Keys;
 
@@ -125,7 +125,6 @@ impl KeyProvider for Keys {
     }
 }
 
-/// A private key on P-521.
 #[derive(Clone)]
 struct P521(p521::ecdsa::SigningKey);
 
@@ -184,13 +183,13 @@ mod tests {
     use crate::config::certificate::{self, Peer};
     use crate::config::testing::{Unsigned, label, tlv};
 
-    /// Any number below the order of each curve, on as many bytes as it has.
+    /// The fill byte of a private key that is below the order of each curve.
     const SECRET: u8 = 0x42;
 
-    /// From a hash to a signature in DER.
+    /// A function from a hash to a signature in DER.
     type Sign = Box<dyn Fn(&[u8]) -> Vec<u8>>;
 
-    /// The key of a curve: its `SubjectPublicKeyInfo` in DER, and how it signs.
+    /// A key on one curve: its `SubjectPublicKeyInfo` in DER, and its signing function.
     struct Key {
         public: Vec<u8>,
         sign: Sign,
@@ -238,7 +237,7 @@ mod tests {
             let names = ["k8s.example"];
             let leaf = Unsigned { version: 3, issuer: name, subject: "s", public_key: &server.public, names: &names };
             let good = CertificateDer::from(authority.sign(&leaf, by));
-            // The key is not the authority's.
+            // This signature does not come from the authority's key.
             let stranger =
                 Key { sign: Box::new(|_| vec![0x30, 0x06, 0x02, 0x01, 0x01, 0x02, 0x01, 0x01]), ..Key::new(by.curve) };
             let forged = CertificateDer::from(stranger.sign(&leaf, by));

@@ -1,17 +1,17 @@
-//! Endpoints of a talosconfig, and hosts with ports elsewhere.
+//! Endpoints of a talosconfig, and hosts with ports in other places.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// apid.
+/// The port of apid.
 const TALOS_PORT: u16 = 50000;
-/// What the Kubernetes API listens on where nothing says otherwise.
+/// The default port of the Kubernetes API.
 const KUBERNETES_PORT: u16 = 6443;
 
-/// Where to connect.
+/// A host and port to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Endpoint {
-    /// Name or address, without brackets: also the name that the server's certificate has to hold.
+    /// Name or address, without brackets. The server's certificate has to be valid for it.
     pub(crate) host: String,
     pub(crate) port: u16,
     /// `host:port`, with brackets where IPv6 needs them.
@@ -30,7 +30,7 @@ impl Endpoint {
     }
 }
 
-/// `host:port`, with brackets where IPv6 needs them.
+/// Formats `host:port`, with brackets where IPv6 needs them.
 pub(crate) fn with_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
@@ -41,21 +41,22 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Every syntax that Talos's own client takes, and bracketed IPv6 without a port, which it mishandles.
+/// Parses every syntax that Talos's own client accepts, and bracketed IPv6 without a port, which that client
+/// mishandles.
 pub(crate) fn talos(text: &str) -> Result<Endpoint, &'static str> {
     let text = text.trim();
     let Some((scheme, rest)) = text.split_once("://") else { return split(text, TALOS_PORT) };
     let port = match scheme.to_ascii_lowercase().as_str() {
-        // Omni, and whatever else has put Talos behind a load balancer.
+        // Omni, or any other load balancer in front of Talos.
         "https" => 443,
-        // TLS is spoken all the same.
+        // The connection uses TLS even with these schemes.
         "grpc" | "http" => TALOS_PORT,
         _ => return Err("has a scheme that is neither `https`, `http` nor `grpc`"),
     };
     split(authority(rest)?, port)
 }
 
-/// `--k8s-endpoint`: `[https://]HOST[:PORT]`.
+/// Parses the value of `--k8s-endpoint`: `[https://]HOST[:PORT]`.
 pub(crate) fn kubernetes(text: &str) -> Result<Endpoint, &'static str> {
     let text = text.trim();
     match text.split_once("://") {
@@ -101,13 +102,13 @@ pub(super) fn split(text: &str, default_port: u16) -> Result<Endpoint, &'static 
     }
     let is_name = host.len() <= 253
         && host.split('.').enumerate().all(|(index, part)| {
-            // One dot at the end is fine: the root.
+            // One trailing dot is fine: it stands for the root.
             (!part.is_empty() || index > 0 && host.ends_with('.') && !host.ends_with(".."))
                 && part.len() <= 63
                 && !part.starts_with('-')
                 && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
         });
-    // `10.0.0` and `10.0.0.300` are slips, never names: no top-level domain is a number.
+    // `10.0.0` and `10.0.0.300` are typing errors, never names: no top-level domain is a number.
     let numeric =
         host.trim_end_matches('.').rsplit('.').next().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
     if !is_name {
@@ -126,7 +127,7 @@ fn number(port: &str) -> Result<u16, &'static str> {
     port.parse().ok().filter(|port| *port > 0).ok_or("has a port that is not between 1 and 65535")
 }
 
-/// With or without a zone (`fe80::1%eth0`).
+/// Returns whether a text is an IPv6 address, with or without a zone (`fe80::1%eth0`).
 fn is_v6(text: &str) -> bool {
     let (address, zone) = text.split_once('%').map_or((text, None), |(address, zone)| (address, Some(zone)));
     let zone_is_fine = zone.is_none_or(|zone| {

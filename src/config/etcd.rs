@@ -1,4 +1,4 @@
-//! The files that `--etcd-cacert`, `--etcd-cert` and `--etcd-key` name, and the user that the environment does.
+//! The files named by `--etcd-cacert`, `--etcd-cert` and `--etcd-key`, and the user named in the environment.
 
 use std::path::{Path, PathBuf};
 
@@ -14,28 +14,28 @@ const CACERT: &str = "`--etcd-cacert`";
 const CERT: &str = "`--etcd-cert`";
 const KEY: &str = "`--etcd-key`";
 
-/// No options: a password on a command line is every user's to read.
+/// Variables instead of options, because every user of the host can read a password on a command line.
 const USER: &str = "CLUSTER_HEALTH_ETCD_USER";
 const PASSWORD_FILE: &str = "CLUSTER_HEALTH_ETCD_PASSWORD_FILE";
 
-/// The variables that no option has, and what they are for.
+/// The variables that have no matching option, and their descriptions.
 pub(crate) const VARIABLES: [(&str, &str); 2] = [
     (USER, "User of etcd's own authentication, for --etcd-endpoints with https://"),
     (PASSWORD_FILE, "File with that user's password, readable only by its owner"),
 ];
 
-/// Whom to ask, whom we believe, and who we are.
+/// The endpoints to query, the CA that verifies them, and the credentials to present.
 #[derive(Clone, Default)]
 pub(crate) struct EtcdAccess {
-    /// As they were given.
+    /// Client URLs, as given.
     pub(crate) endpoints: Vec<String>,
-    /// Empty: nobody is believed.
+    /// The trusted CAs. If empty, no server is trusted.
     pub(crate) ca: Vec<CertificateDer<'static>>,
     pub(crate) client: Option<Identity>,
     pub(crate) user: Option<EtcdUser>,
 }
 
-/// One of etcd's own users.
+/// A user of etcd's own authentication.
 #[derive(Clone)]
 pub(crate) struct EtcdUser {
     pub(crate) name: String,
@@ -54,13 +54,14 @@ impl EtcdAccess {
     }
 }
 
-/// The file that the environment names for the password.
+/// Returns the password file that the environment names.
 pub(crate) fn password_file(environment: &Environment) -> Option<PathBuf> {
     environment.os(PASSWORD_FILE).map(PathBuf::from)
 }
 
 impl EtcdUser {
-    /// `None`: the environment names none. The endpoints are those that are told its password.
+    /// Reads the user from the environment; `None` if none is named. The endpoints are the servers that would receive
+    /// the password.
     fn of(environment: &Environment, endpoints: &[String]) -> Result<Option<Self>, ConfigError> {
         let (name, file) = match (environment.os(USER), password_file(environment)) {
             (None, None) => return Ok(None),
@@ -91,7 +92,8 @@ fn alone(set: &str, missing: &str) -> ConfigError {
     ConfigError::unreadable(format!("`{set}` is set, and `{missing}` is not"))
 }
 
-/// One line. Errors do not name the file: what stands where its path belongs may be the password itself.
+/// Reads a password of one line. Errors do not name the file, because the variable may contain the password itself
+/// instead of a path.
 fn password(file: &Path) -> Result<Zeroizing<String>, String> {
     let mut bytes = file::contents(file)?;
     let text = String::from_utf8(std::mem::take(&mut *bytes)).map_err(|error| {
@@ -100,7 +102,7 @@ fn password(file: &Path) -> Result<Zeroizing<String>, String> {
     })?;
     let mut text = Zeroizing::new(text);
     let line = text.strip_suffix('\n').map_or(text.len(), |line| line.strip_suffix('\r').unwrap_or(line).len());
-    // What is cut off is a line's end and nothing secret.
+    // Only the line ending is cut off, so nothing secret is left in the spare bytes.
     text.truncate(line);
     match text.as_str() {
         "" => Err("the file is empty".to_owned()),
@@ -114,7 +116,7 @@ fn roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
     match certificate::longest(bundle.iter().map(AsRef::as_ref)) {
         Some(ca) if !bundle.iter().any(|ca| certificate::is_current(ca)) => {
             let problem =
-                format!("is valid from {} to {}, and the local time is {}", ca.not_before, ca.not_after, clock::now());
+                format!("is valid from {} to {}, but the local time is {}", ca.not_before, ca.not_after, clock::now());
             Err(file::named(path, CACERT, &problem))
         }
         _ => Ok(bundle),
@@ -122,7 +124,7 @@ fn roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
 }
 
 fn identity(certificate: &Path, key: &Path) -> Result<Identity, ConfigError> {
-    // etcd verifies as the API server does: it is written in Go, too.
+    // etcd verifies client certificates as the API server does: both are written in Go.
     let identity = certificate::identity(&file::read(certificate, CERT)?, &file::read(key, KEY)?, Peer::Kubernetes)
         .map_err(|fault| match fault {
             Fault::Certificate(problem) => file::named(certificate, CERT, &problem),
@@ -202,7 +204,7 @@ mod tests {
         let missing = EtcdAccess::load(&options(Some(Path::new("/nowhere")), None), &empty()).err().unwrap();
         assert!(missing.message.starts_with("`--etcd-cacert` `/nowhere`: "), "{missing}");
     }
-    /// With this content of the password's file.
+    /// Loads a user whose password file has this content.
     fn user(content: &[u8], endpoints: &[&str]) -> Result<Option<EtcdUser>, ConfigError> {
         let home = TempDir::new().unwrap();
         let file = home.path().join("password");
@@ -249,7 +251,7 @@ mod tests {
         assert_eq!(set(&[(USER, ""), (PASSWORD_FILE, "")]), None);
         assert!(set(&[(USER, "health")]).unwrap().ends_with("`CLUSTER_HEALTH_ETCD_PASSWORD_FILE` is not"));
         assert!(set(&[(PASSWORD_FILE, "/nowhere")]).unwrap().ends_with("`CLUSTER_HEALTH_ETCD_USER` is not"));
-        // The password in the place of the path.
+        // The variable contains the password instead of the path.
         let said = set(&[(USER, "health"), (PASSWORD_FILE, "hunter2")]).unwrap();
         assert_eq!(said, "`CLUSTER_HEALTH_ETCD_PASSWORD_FILE`: no such file");
     }

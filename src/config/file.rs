@@ -1,4 +1,4 @@
-//! Reading a file that somebody else named.
+//! Bounded reading of files whose paths come from options, the environment or other files.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -11,43 +11,42 @@ use zeroize::Zeroizing;
 use super::{ConfigError, Environment, shown_path};
 use crate::text::sanitize::shell_quote;
 
-/// Real files are some 10 KiB; a kubeconfig of a hundred clusters is one MiB.
+/// The size limit. Real files have some 10 KiB; a kubeconfig with a hundred clusters has one MiB.
 pub(super) const LARGEST: u64 = 4 << 20;
 
-/// How long a file may take: enough for a decrypting process substitution or a slow network mount.
+/// Time limit for reading a file: enough for a decrypting process substitution or a slow network mount.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Of the thread that reads, whatever the environment says.
+/// Stack size of the reader thread, regardless of the environment.
 const STACK: usize = 256 << 10;
 
-/// Whatever was read, or would be.
+/// The files that were read, or that may be read later.
 static NAMED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// All files that were read so far: nothing else may be written in their place.
+/// Returns the files recorded so far; nothing may be written over them.
 pub(crate) fn inputs() -> Vec<PathBuf> {
     NAMED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// A file that somebody else will read or run.
+/// Records a file that another part of the program, or another program, will read or run.
 pub(super) fn is_input(path: &Path) {
     let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
-    // A token is read again and again.
+    // Token files are read repeatedly.
     if !named.iter().any(|known| known == path) {
         named.push(path.to_owned());
     }
 }
 
-/// The bytes of a regular file or pipe. Never more than [`LARGEST`], never later than ten seconds.
+/// Reads a regular file or pipe, up to [`LARGEST`] bytes and for at most [`PATIENCE`].
 ///
-/// Pipes are allowed because `--talosconfig <(sops -d …)` is how careful people keep keys off the disk. Devices,
-/// sockets and directories are not. A reader that is stuck (a silent FIFO, a dead NFS server) is left behind on its own
-/// thread, which dies with the process.
+/// Pipes are allowed because careful people keep keys off the disk with `--talosconfig <(sops -d …)`. Devices, sockets and directories are
+/// not. A read that blocks (a silent FIFO, a dead NFS server) is abandoned on its own thread, which ends with the process.
 pub(crate) fn read(path: &Path, what: &str) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
     contents(path).map_err(|problem| named(path, what, &problem))
 }
 
-/// As [`read`], for a path that itself comes out of a file: the error does not repeat it, since what stands where a path
-/// belongs may be the key or the token itself.
+/// Reads like [`read`], for a path that comes from a file. The error does not repeat the path, since a user may have put the key or the
+/// token in its place.
 pub(super) fn contents(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
     contents_within(path, PATIENCE)
 }
@@ -64,19 +63,19 @@ fn contents_within(path: &Path, patience: Duration) -> Result<Zeroizing<Vec<u8>>
     receiver.recv_timeout(patience).map_err(|_| format!("reading did not finish within {} s", patience.as_secs()))?
 }
 
-/// A problem with the file that stands at `path`.
+/// Builds the error for a problem with the file at `path`.
 pub(super) fn named(path: &Path, what: &str, problem: &str) -> ConfigError {
     ConfigError::unreadable(format!("{what} {}: {problem}", shown_path(path)))
 }
 
 fn read_now(path: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
-    // Before opening too: to open some devices already does something.
+    // Checked before opening as well, because opening some devices already has an effect.
     refuse(&std::fs::metadata(path).map_err(|error| plain(&error))?)?;
     let file = File::open(path).map_err(|error| plain(&error))?;
     let metadata = file.metadata().map_err(|error| plain(&error))?;
     refuse(&metadata)?;
     let size = metadata.len().min(LARGEST) as usize + 1;
-    // As large as it will be: what has grown has left itself behind.
+    // Allocated in full at once: a growing buffer would leave copies of secrets in freed memory.
     let mut bytes = Zeroizing::new(Vec::with_capacity(size));
     file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
     if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
@@ -97,8 +96,8 @@ fn refuse(metadata: &std::fs::Metadata) -> Result<(), String> {
     }
 }
 
-/// A note on a file of the user's own that everybody on this machine may read or write. In CI and in pods files have the modes that
-/// the system gives them.
+/// Returns a warning about a file of the user's own that everyone on this host may read or write. In CI and in pods, the system determines
+/// the modes of files, so nothing is reported there.
 pub(crate) fn open_to_all(path: &Path, environment: &Environment) -> Option<String> {
     use std::os::unix::fs::MetadataExt as _;
 
@@ -108,7 +107,7 @@ pub(crate) fn open_to_all(path: &Path, environment: &Environment) -> Option<Stri
     let mode = metadata.mode() & 0o777;
     let command = format!("chmod go= {}", shell_quote(&path.to_string_lossy())?);
     (is_own && mode & 0o006 != 0).then(|| {
-        format!("every user on this host may read or write {} (mode {mode:04o}): `{command}`", shown_path(path))
+        format!("every user on this host can read or write {} (mode {mode:04o}): `{command}`", shown_path(path))
     })
 }
 
@@ -124,12 +123,12 @@ fn plain(error: &std::io::Error) -> String {
     }
 }
 
-/// The text of a file that ought to be YAML.
+/// Reads the text of a file that should be YAML.
 pub(super) fn read_text(path: &Path, what: &str) -> Result<String, ConfigError> {
     text(std::mem::take(&mut *read(path, what)?)).map_err(|problem| named(path, what, &problem))
 }
 
-/// Refuses what cannot be a configuration, in words that say what it is instead.
+/// Decodes UTF-8 text. Input that cannot be a configuration is refused with an error that names what it is instead.
 pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Err("is UTF-16 instead of UTF-8".to_owned());
@@ -196,8 +195,8 @@ mod tests {
     fn a_pipe_is_read_and_a_silent_or_endless_one_does_not_hold_us() {
         use std::os::fd::AsRawFd as _;
 
-        // Both ends stay open to the end of the test. The thread that is left behind may open the path late, and would find the
-        // next pipe under a number that was given back.
+        // Both ends stay open to the end of the test. The abandoned thread may open the path late, and would find the next pipe under a
+        // descriptor that was reused.
         let (silent, mut silent_writer) = std::io::pipe().unwrap();
         let path = PathBuf::from(format!("/dev/fd/{}", silent.as_raw_fd()));
         silent_writer.write_all(b"context: a\n").unwrap();

@@ -1,4 +1,4 @@
-//! Whatever a file or an option holds: it is read to an end, without a panic, and an error is one line. See `make fuzz`.
+//! Fuzz tests: any content of a file or an option is read to the end without a panic, and an error is one line. See `make fuzz`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -52,7 +52,7 @@ fn certificates_and_keys() {
     });
 }
 
-/// What is in a variable, and what is in that.
+/// Fuzzes both the value of the variable and the key inside it.
 #[test]
 fn service_accounts() {
     bolero::check!().for_each(|bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Where Kubernetes credentials may come from, in order.
+//! The sources of Kubernetes credentials, in the order in which they are tried.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::{ConfigError, Environment, file, kubeconfig_schema, path_text, shown_
 use crate::model::Reason;
 use crate::snapshot::MINTED;
 
-/// What the command line says of Kubernetes credentials.
+/// The options that select Kubernetes credentials.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KubeArgs {
     /// `--kubeconfig`.
@@ -18,7 +18,7 @@ pub(crate) struct KubeArgs {
     pub(crate) in_cluster: bool,
 }
 
-/// One place to look at. Nothing has been read yet.
+/// A possible source of credentials, before anything has been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Candidate {
     /// `--kubeconfig`.
@@ -29,13 +29,13 @@ pub(crate) enum Candidate {
     Home(PathBuf),
     /// The pod's service account.
     InCluster {
-        /// `--in-cluster`.
+        /// Set by `--in-cluster`.
         explicit: bool,
     },
 }
 
-/// What to try, in this order. A source named on the command line is the only one: if it cannot be used, none of the
-/// others is what the user meant. The Talos API, the last source, is the caller's: see [`from_talos`].
+/// Returns the sources to try, in order. A source named on the command line is the only one: if it cannot be used, the user did not mean
+/// any of the others. The Talos API is the last source and is handled by the caller: see [`from_talos`].
 pub(crate) fn candidates(args: &KubeArgs, environment: &Environment, in_pod: bool) -> Vec<Candidate> {
     let mut explicit = Vec::new();
     explicit.extend(args.kubeconfig.clone().map(Candidate::Flag));
@@ -51,7 +51,7 @@ pub(crate) fn candidates(args: &KubeArgs, environment: &Environment, in_pod: boo
     if !paths.is_empty() {
         found.push(Candidate::Variable(paths));
     }
-    // kubectl would not look there while KUBECONFIG is set; a gate whose KUBECONFIG is another cluster's has to.
+    // kubectl ignores this file while KUBECONFIG is set. A gate whose KUBECONFIG belongs to another cluster needs it.
     let home = environment.home().map(|home| home.join(".kube").join("config"));
     found.extend(home.filter(|path| exists(path)).map(Candidate::Home));
     found.extend(in_pod.then_some(Candidate::InCluster { explicit: false }));
@@ -59,7 +59,7 @@ pub(crate) fn candidates(args: &KubeArgs, environment: &Environment, in_pod: boo
 }
 
 impl Candidate {
-    /// Where it is read from.
+    /// Returns the files that this source is read from.
     pub(crate) fn files(&self) -> &[PathBuf] {
         match self {
             Self::Flag(path) | Self::Home(path) => std::slice::from_ref(path),
@@ -68,13 +68,13 @@ impl Candidate {
         }
     }
 
-    /// Named on the command line.
+    /// Returns whether the source was named on the command line.
     pub(crate) fn explicit(&self) -> bool {
         matches!(self, Self::Flag(_) | Self::InCluster { explicit: true })
     }
 
-    /// If this source cannot be used, or has expired, none of the others is what the user meant. A file of `KUBECONFIG` that is whole and
-    /// selects no context, as GitLab's agent sets it, or that is not secure, is passed over.
+    /// Returns whether this source rules out all later ones, even if it cannot be used or has expired: the user did not mean any of the
+    /// others. A file of `KUBECONFIG` that is intact but selects no context, as GitLab's agent sets it, or that is insecure, is skipped.
     pub(crate) fn is_binding(&self, loaded: &Result<KubeAccess, ConfigError>) -> bool {
         let is_broken = |error: &ConfigError| error.reason == Reason::ConfigUnreadable && !error.is_refusal;
         match self {
@@ -84,7 +84,7 @@ impl Candidate {
         }
     }
 
-    /// `--kubeconfig /path`, `KUBECONFIG /path`, `/home/me/.kube/config`, `in-cluster`.
+    /// Returns the name for messages: `--kubeconfig /path`, `KUBECONFIG /path`, `/home/me/.kube/config`, `in-cluster`.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Flag(path) => format!("--kubeconfig {}", joined(std::slice::from_ref(path))),
@@ -94,7 +94,7 @@ impl Candidate {
         }
     }
 
-    /// Reads and understands it. May take some ten seconds a file: call it off the runtime's threads.
+    /// Reads and parses the source. Reading can take some ten seconds per file: call it off the runtime's threads.
     pub(crate) fn load(&self, options: &Options, environment: &Environment) -> Result<KubeAccess, ConfigError> {
         let documents = match self {
             Self::Flag(path) if path.as_os_str().is_empty() => {
@@ -102,7 +102,7 @@ impl Candidate {
             }
             Self::Flag(path) | Self::Home(path) => vec![document(path)?],
             Self::Variable(paths) => {
-                // kubectl passes over files that are missing or have nothing in them.
+                // kubectl skips missing and empty files.
                 let there = paths.iter().filter(|path| {
                     exists(path) && !std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0)
                 });
@@ -123,12 +123,12 @@ impl Candidate {
     }
 }
 
-/// Whether a path means no kubeconfig: an empty element, or `/dev/null`.
+/// Returns whether a path stands for no kubeconfig: an empty element, or `/dev/null`.
 fn is_nothing(path: &Path) -> bool {
     path.as_os_str().is_empty() || path == Path::new("/dev/null")
 }
 
-/// The names of all contexts of the first source that has any, for completions. Files that cannot be used have none.
+/// Returns the names of all contexts of the first source that has any, for completions. Unusable files contribute none.
 pub(crate) fn contexts(flag: Option<PathBuf>, environment: &Environment) -> Vec<String> {
     let args = KubeArgs { kubeconfig: flag, in_cluster: false };
     let names = |candidate: Candidate| {
@@ -143,7 +143,7 @@ pub(crate) fn contexts(flag: Option<PathBuf>, environment: &Environment) -> Vec<
     candidates(&args, environment, false).into_iter().map(names).find(|names| !names.is_empty()).unwrap_or_default()
 }
 
-/// Understands the kubeconfig that the Talos API hands out. It may name neither files nor programs of this machine.
+/// Parses the kubeconfig issued by the Talos API. It may refer neither to files nor to programs of this machine.
 pub(crate) fn from_talos(text: &[u8], options: &Options, environment: &Environment) -> Result<KubeAccess, ConfigError> {
     const SOURCE: &str = MINTED;
     let name = "kubeconfig of the Talos API".to_owned();
@@ -151,14 +151,14 @@ pub(crate) fn from_talos(text: &[u8], options: &Options, environment: &Environme
         return Err(ConfigError::unreadable(format!("{name}: is larger than {} MiB", file::LARGEST >> 20)));
     }
     let text = file::text(text.to_vec()).map_err(|problem| ConfigError::unreadable(format!("{name}: {problem}")))?;
-    // A context of the user's own kubeconfig is not one of this.
+    // `--kube-context` names a context of the user's own kubeconfig, not of this one.
     let options = Options { context: None, ..options.clone() };
     let document = Document::parse(name, text, Dialect::Kubernetes, None)?;
     kubeconfig_schema::check(&document)?;
     access(&[document], SOURCE.to_owned(), false, &options, environment)
 }
 
-/// The first few paths; none if one of them is no path: then all are pieces of something else.
+/// Joins the first few paths for display. If one of them is not a path, none is shown, because all may be pieces of something else.
 fn joined(paths: &[PathBuf]) -> String {
     let texts: Option<Vec<String>> = paths.iter().map(|path| path_text(path)).collect();
     texts.map_or_else(|| "(not shown)".to_owned(), |texts| texts[..texts.len().min(5)].join(":"))
@@ -182,7 +182,7 @@ fn document(path: &Path) -> Result<Document, ConfigError> {
     Ok(document)
 }
 
-/// What is wrong with the file is told when it is used.
+/// Claims the files that a kubeconfig refers to. Problems with the kubeconfig are reported when it is used.
 pub(super) fn claim_references(path: &Path) {
     drop(document(path));
 }

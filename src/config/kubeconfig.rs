@@ -1,7 +1,7 @@
-//! One context of one or several kubeconfigs, made into a client configuration.
+//! Turns one context of one or several kubeconfigs into a client configuration.
 //!
-//! Files that it names are read here, bounded, so that the client reads none (but a token file, which changes while we
-//! wait) and no error of the client's own can quote them.
+//! Files that it refers to are read here, with bounds. The client then reads none, apart from a token file, which changes during a run, and
+//! its errors cannot quote them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -23,7 +23,7 @@ use super::{ConfigError, Environment, choose_context, file, listed, path_text, p
 use crate::model::Reason;
 use crate::snapshot::{KubernetesCredentials, Validity};
 
-/// What the command line puts in place of the file's values.
+/// Command-line options that override values of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     /// `--kube-context`.
@@ -32,23 +32,23 @@ pub(crate) struct Options {
     pub(crate) k8s_endpoint: Option<String>,
 }
 
-/// How to reach the API server, and as whom.
+/// Address of the API server, and the credentials for it.
 #[derive(Clone)]
 pub(crate) struct KubeAccess {
     pub(crate) credentials: KubernetesCredentials,
-    /// Retries nothing. Timeouts are the caller's, and so is dialing: of proxies, it says nothing.
+    /// The client configuration, without retries. Timeouts and dialing are up to the caller, so it does not contain proxies.
     pub(crate) config: kube::Config,
-    /// Where to connect.
+    /// The address to connect to.
     pub(crate) endpoint: Endpoint,
-    /// How to get there, and to every other server of the cluster. There is a way to `endpoint`.
+    /// The routes to `endpoint` and to every other server of the cluster. `endpoint` is known to have one.
     pub(crate) routes: Routes,
-    /// Whom `endpoint` is verified with; `config` has those that are the kubeconfig's own, which vouch for all others, too.
+    /// The CAs that verify `endpoint`. `config` contains only the kubeconfig's own CAs, which verify all other servers too.
     pub(crate) roots: Roots,
 }
 
 impl fmt::Debug for KubeAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // kube::Config would show client certificates and, in `auth-provider`, tokens.
+        // The `Debug` of kube::Config would show client certificates and, in `auth-provider`, tokens.
         f.debug_struct("KubeAccess")
             .field("credentials", &self.credentials)
             .field("routes", &self.routes)
@@ -57,7 +57,8 @@ impl fmt::Debug for KubeAccess {
 }
 
 impl Value<'_> {
-    /// `KEY-data` in base64, or the file that `KEY` names; and which of the two it is. kubectl accepts no kubeconfig with both.
+    /// Reads `KEY-data` in base64, or the file that `KEY` names, and returns the value it came from. Like kubectl, it rejects kubeconfigs
+    /// that set both.
     fn bytes(&self, key: &str) -> Result<certificate::Half<'_>, ConfigError> {
         let (data, value) = (self.key(&format!("{key}-data")), self.key(key));
         if let Some(bytes) = data.decoded()? {
@@ -80,17 +81,18 @@ impl Value<'_> {
     }
 }
 
-/// A file that a kubeconfig names.
+/// A file that a kubeconfig refers to.
 struct NamedFile {
-    /// As it stands there.
+    /// The path as written in the kubeconfig.
     written: String,
     path: PathBuf,
 }
 
 impl NamedFile {
-    /// Without the path, unless it can be nothing else: who forgets the `-data` of `client-key-data` has written the key.
+    /// Formats a problem. The path is shown only if it cannot be anything else: users who forget the `-data` of `client-key-data` put the
+    /// key itself here.
     fn problem(&self, problem: &str) -> String {
-        // A token may be all lower case and digits, but a path of several parts is none.
+        // A token may consist of lowercase letters and digits, but never of several path components.
         match path_text(Path::new(&self.written)).filter(|path| path.contains('/')) {
             Some(path) => format!("names the file `{path}`: {problem}"),
             None => format!("names a file (not shown): {problem}"),
@@ -98,7 +100,8 @@ impl NamedFile {
     }
 }
 
-/// Every file that a kubeconfig names, of whatever context, and every program: a name without a slash may be any file of PATH.
+/// Returns every file that any context of a kubeconfig refers to, and every program. A program name without a slash may be any file of
+/// PATH.
 pub(super) fn references(document: &Document) -> Vec<PathBuf> {
     let Some(folder) = &document.folder else { return Vec::new() };
     let of = |list: &str, inner: &str, keys: &[&str]| {
@@ -120,7 +123,7 @@ pub(super) fn references(document: &Document) -> Vec<PathBuf> {
     paths
 }
 
-/// All entries of one kind: of `clusters`, `contexts` or `users`. The first file that has a name wins.
+/// Returns all entries of `clusters`, `contexts` or `users`. The first file that defines a name wins.
 fn entries<'a>(documents: &'a [Document], list: &str, inner: &str) -> Result<Vec<(String, Value<'a>)>, ConfigError> {
     let mut all: Vec<(String, Value<'a>)> = Vec::new();
     for document in documents {
@@ -140,7 +143,7 @@ pub(super) fn context_names(documents: &[Document]) -> Vec<String> {
     contexts.into_iter().map(|(name, _)| name).collect()
 }
 
-/// Makes sense of the chosen context.
+/// Resolves the chosen context.
 pub(super) fn access(
     documents: &[Document],
     source: String,
@@ -169,7 +172,7 @@ pub(super) fn access(
     routes.to(&endpoint)?;
 
     let mut config = client(url, roots.own());
-    // As in talosctl, a forced endpoint has to be in the certificate under its own name.
+    // The certificate has to be valid for the forced endpoint's own name, as in talosctl.
     config.tls_server_name = cluster.key("tls-server-name").text()?.filter(|_| options.k8s_endpoint.is_none());
     config.disable_compression = cluster.key("disable-compression").bool()?;
     if let Some(namespace) = context.key("namespace").text()? {
@@ -224,13 +227,13 @@ fn select<'a>(documents: &'a [Document], options: &Options) -> Result<(String, V
     Ok(contexts.swap_remove(at))
 }
 
-/// `--k8s-endpoint`.
+/// Parses `--k8s-endpoint`.
 fn forced(options: &Options) -> Result<Option<Endpoint>, ConfigError> {
     let forced = options.k8s_endpoint.as_deref().map(endpoint::kubernetes).transpose();
     forced.map_err(|problem| ConfigError::unreadable(format!("`--k8s-endpoint` {problem}")))
 }
 
-/// The server's address, or `--k8s-endpoint` in its place. What would go there unverified or in the clear is refused.
+/// Returns the server's address, or `--k8s-endpoint` in its place. Unverified and unencrypted connections are refused.
 fn server(cluster: &Value<'_>, options: &Options) -> Result<(Endpoint, http::Uri), ConfigError> {
     let insecure =
         |value: &Value<'_>, why: &str| ConfigError::new(Reason::KubeconfigInsecure, format!("{} {why}", value.name()));
@@ -264,7 +267,7 @@ fn server(cluster: &Value<'_>, options: &Options) -> Result<(Endpoint, http::Uri
     Ok((endpoint, url))
 }
 
-/// `https://host:port`, and the path of clusters behind a common front (Rancher).
+/// Formats `https://host:port`, and the path for clusters behind a shared front end (Rancher).
 fn shown_server(url: &http::Uri, endpoint: &Endpoint) -> String {
     let path = url.path().trim_end_matches('/');
     format!(
@@ -284,7 +287,7 @@ fn ca_of(config: &kube::Config) -> Option<Validity> {
     certificate::longest(config.root_cert.iter().flatten().map(Vec::as_slice))
 }
 
-/// Fills in everything but the plugin. Which ways to log in go together, and which of two counts, is as in kubectl.
+/// Fills in every credential except the plugin. The combinations that are allowed, and their precedence, match kubectl.
 fn log_in(user: &Value<'_>, auth: &mut AuthInfo) -> Result<Option<Identity>, ConfigError> {
     let provider = user.key("auth-provider");
     if provider.is_there() {
@@ -295,7 +298,7 @@ fn log_in(user: &Value<'_>, auth: &mut AuthInfo) -> Result<Option<Identity>, Con
     }
     let names = ["client-certificate-data", "client-key-data"];
     let identity = match user.bytes("client-certificate")? {
-        // A key alone means nothing.
+        // A key without a certificate is ignored.
         None => None,
         chain => certificate::pair(chain, user.bytes("client-key")?, names, Peer::Kubernetes)?,
     };
@@ -309,7 +312,7 @@ fn log_in(user: &Value<'_>, auth: &mut AuthInfo) -> Result<Option<Identity>, Con
     }
     if let Some(named) = file.file()? {
         match token_file(&named.path, auth) {
-            // The token is what counts for as long as the file cannot be read.
+            // The token is used until the file can be read.
             Err(_) if auth.token.is_some() => auth.token_file = named.path.to_str().map(str::to_owned),
             read => read.map_err(|problem| file.error(named.problem(&problem)))?,
         }
@@ -326,7 +329,7 @@ fn log_in(user: &Value<'_>, auth: &mut AuthInfo) -> Result<Option<Identity>, Con
     Ok(identity)
 }
 
-/// As whom else to act.
+/// Reads the impersonation settings.
 fn impersonate(user: &Value<'_>, auth: &mut AuthInfo) -> Result<(), ConfigError> {
     let (uid, groups, extra) = (user.key("as-uid"), user.key("as-groups"), user.key("as-user-extra"));
     auth.impersonate = user.key("as").text()?;
@@ -346,7 +349,7 @@ fn impersonate(user: &Value<'_>, auth: &mut AuthInfo) -> Result<(), ConfigError>
     }
 }
 
-/// A token fit for a header.
+/// Returns the token, trimmed, if it can be sent in a header.
 pub(super) fn token_text(text: &str) -> Result<String, &'static str> {
     let token = text.trim();
     if token.is_empty() {
@@ -358,14 +361,15 @@ pub(super) fn token_text(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// The token that a file has by now.
+/// Reads the token that a file contains now.
 pub(crate) fn token_in(path: &Path) -> Result<String, String> {
     let text = file::contents(path)?;
     let text = std::str::from_utf8(&text).map_err(|_| "is not text".to_owned())?;
     token_text(text).map_err(str::to_owned)
 }
 
-/// The client re-reads the file, since tokens of pods change. What a pipe has said is said once.
+/// Configures a token file. The client re-reads a regular file, since tokens of pods change. A pipe can be read only once, so its token is
+/// stored.
 fn token_file(path: &Path, auth: &mut AuthInfo) -> Result<(), String> {
     let token = token_in(path)?;
     let regular = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
@@ -376,10 +380,11 @@ fn token_file(path: &Path, auth: &mut AuthInfo) -> Result<(), String> {
     Ok(())
 }
 
-/// The versions of the answer that client-go knows.
+/// The versions of the plugin's answer that client-go supports.
 const PLUGIN_VERSIONS: [&str; 2] = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 
-/// The plugin, if it is to be run: client-go checks its fields in any case, and leaves it alone where the user has another way to log in.
+/// Returns the plugin, if it has to be run. Like client-go, it checks the fields in any case and does not run the plugin if the user has
+/// another way to log in.
 fn plugin(
     exec: &Value<'_>,
     explicit: bool,
@@ -424,7 +429,7 @@ fn plugin(
     if is_interactive {
         return Err(mode.error("is `Always`, but no prompt is possible"));
     }
-    // Only what looks like a path is one; the rest is looked up in PATH.
+    // Only a name with a slash is a path; any other name is looked up in PATH.
     let command = if name.contains('/') { folder.join(&name).display().to_string() } else { name };
     let provide_cluster_info = exec.key("provideClusterInfo").bool()?;
     Ok(Some(ExecConfig {
@@ -439,7 +444,7 @@ fn plugin(
     }))
 }
 
-/// The client certificate that was put into `auth`, taken out of it.
+/// Takes the client certificate and its key out of `auth`.
 pub(crate) fn identity(auth: &mut AuthInfo) -> Result<Option<Identity>, String> {
     let (Some(chain), Some(key)) = (auth.client_certificate_data.take(), auth.client_key_data.take()) else {
         return Ok(None);
@@ -452,7 +457,7 @@ pub(crate) fn identity(auth: &mut AuthInfo) -> Result<Option<Identity>, String> 
     })
 }
 
-/// What a plugin may want to know of the cluster.
+/// Builds the cluster information that is passed to a plugin.
 fn cluster_info(cluster: &Value<'_>, config: &kube::Config) -> Result<ExecAuthCluster, ConfigError> {
     let ca = config.root_cert.iter().flatten().map(|der| CertificateDer::from(der.as_slice())).collect::<Vec<_>>();
     let extension = |item: &Value<'_>| match (item.key("name").node, item.key("extension")) {
@@ -472,8 +477,7 @@ fn cluster_info(cluster: &Value<'_>, config: &kube::Config) -> Result<ExecAuthCl
     ExecAuthCluster::try_from(&shape).map_err(|_| cluster.error("cannot be passed to the plugin"))
 }
 
-/// The pod's own credentials. Everything is re-done here that kube does, because kube reads without bounds and from the
-/// process's environment.
+/// Returns the pod's own credentials. kube's implementation is not used because it reads without bounds and from the process's environment.
 pub(super) fn in_cluster(
     explicit: bool,
     options: &Options,

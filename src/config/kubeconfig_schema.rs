@@ -1,5 +1,5 @@
-//! The types of a kubeconfig's fields. kubectl decodes a file as a whole, so a field of the wrong type spoils it even where nothing uses
-//! the entry; an entry that is only incomplete spoils nothing.
+//! The types of a kubeconfig's fields. kubectl decodes a file as a whole, so a field of the wrong type makes it unusable even if nothing
+//! uses the entry; an entry that is only incomplete does no harm.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use super::yaml::{Document, Value};
 enum Type {
     Text,
     Bool,
-    /// In base64.
+    /// Base64.
     Bytes,
     List(&'static Self),
-    /// Keys of any name.
+    /// A mapping with arbitrary keys.
     MapOf(&'static Self),
-    /// Fields; others are passed over.
+    /// A mapping with these fields; others are ignored.
     Of(&'static [(&'static str, Self)]),
     Any,
 }
@@ -76,7 +76,7 @@ const EXEC: Type = Of(&[
 
 const CONTEXT: Type = Of(&[("cluster", Text), ("user", Text), ("namespace", Text), ("extensions", EXTENSIONS)]);
 
-/// Whether kubectl could decode the file.
+/// Checks that kubectl can decode the file.
 pub(super) fn check(document: &Document) -> Result<(), ConfigError> {
     let top = document.top();
     for (key, wanted) in [("apiVersion", "v1"), ("kind", "Config")] {

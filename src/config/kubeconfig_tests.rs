@@ -3,7 +3,7 @@ use crate::config::kube_sources::Candidate;
 use crate::config::proxy::Proxy;
 use crate::config::testing::Pair;
 
-/// A kubeconfig as Talos writes it.
+/// Returns a kubeconfig in the form that Talos writes.
 pub(in crate::config) fn kubeconfig(pair: &Pair) -> String {
     let (certificate, key) = (pair.certificate64(), pair.key64());
     format!(
@@ -75,7 +75,7 @@ async fn kube_takes_what_we_make() {
     let access = setup.load(&kubeconfig(&pair)).unwrap();
     access.config.rustls_client_config().unwrap();
     assert!(kube::Client::try_from(access.config).is_ok());
-    // Talos's own label is one that kube alone does not know.
+    // kube alone does not recognize Talos's own label.
     let talos = Pair::talos("system:masters");
     let access = setup.load(&kubeconfig(&talos)).unwrap();
     access.config.rustls_client_config().unwrap();
@@ -94,7 +94,7 @@ fn unverified_and_clear_servers_are_refused() {
         assert_eq!(error.reason, Reason::KubeconfigInsecure, "{error:?}");
         assert!(error.message.contains(&format!("(line {line})")), "{error:?}");
     }
-    // Forcing an endpoint does not make it better.
+    // `--k8s-endpoint` does not make an insecure cluster acceptable.
     let mut setup = setup;
     setup.options.k8s_endpoint = Some("vip".to_owned());
     let insecure = good.replace("    server:", "    insecure-skip-tls-verify: true\n    server:");
@@ -205,13 +205,13 @@ fn an_unknown_context_is_named_with_its_neighbors() {
 
 const PLUGIN: &str = "{apiVersion: client.authentication.k8s.io/v1, command: ./login, interactiveMode: Never}";
 
-/// A kubeconfig whose user is `user`, in YAML's flow style.
+/// Returns a kubeconfig whose user is `user`, in YAML's flow style.
 fn of_user(user: &str) -> String {
     let text = kubeconfig(&pair());
     format!("{}  user: {user}\n", text.split("  user:\n").next().unwrap())
 }
 
-/// `tests/kubeconfigs` compares the same with the real kubectl.
+/// `tests/kubeconfigs` compares these combinations with the real kubectl.
 #[test]
 fn of_several_ways_to_log_in_kubectl_s_counts() {
     let setup = Setup::new();

@@ -1,4 +1,4 @@
-//! Where a key stands in a YAML text. Best effort: block style only, and no answer rather than a wrong one.
+//! Finds the line of a key in a YAML text. Best effort: only block style is supported, and no answer is better than a wrong one.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -6,9 +6,9 @@ pub(super) enum Step {
     Item(usize),
 }
 
-/// The line (from 1) of the key or list item that `steps` leads to.
+/// Returns the line (from 1) of the key or list item at the end of `steps`.
 pub(super) fn of(text: &str, steps: &[Step]) -> Option<usize> {
-    // Indentation, content and number of every line that says something.
+    // Indentation, content and number of every line that is not blank, a comment or a document marker.
     let lines: Vec<Line<'_>> = text
         .lines()
         .enumerate()
@@ -47,7 +47,7 @@ fn enter_key<'a>(block: &[Line<'a>], key: &str) -> Option<(usize, Vec<Line<'a>>)
     let at = block.iter().position(|line| line.indent == indent && names(line.content, key))?;
     let inner = block[at + 1..]
         .iter()
-        // A list may stand at the indentation of its key.
+        // A list may have the same indentation as its key.
         .take_while(|line| line.indent > indent || line.indent == indent && is_item(line))
         .copied()
         .collect();

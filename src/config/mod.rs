@@ -1,8 +1,8 @@
-//! Credentials and addresses from files and the environment. Reads files, never the network.
+//! Credentials and addresses from files and the environment. This module reads files, never the network.
 //!
-//! Every file is hostile until read: bounded in size and time, parsed into plain values before anything believes them,
-//! and its contents never reach an error text. What cannot be used is a [`ConfigError`]; what can be used and is
-//! doubtful (an expired certificate, a foreign key) is a fact for the checks.
+//! Every file is treated as hostile: its size and reading time are bounded, it is parsed into plain values before anything trusts them, and
+//! its contents never appear in an error. Configuration that cannot be used is a [`ConfigError`]; configuration that can be used but is
+//! doubtful (an expired certificate, a key that does not match) is a fact for the checks.
 
 pub(crate) mod access;
 pub(crate) mod certificate;
@@ -40,14 +40,14 @@ use std::path::{Path, PathBuf};
 use crate::model::Reason;
 use crate::text::{nearest, some};
 
-/// Why a configuration cannot be used. Holds nothing secret.
+/// The reason why a configuration cannot be used. Contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigError {
     pub(crate) reason: Reason,
-    /// Names the file, the key in it and, where it can be found, the line.
+    /// Names the file, the key in it and, if it can be found, the line.
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// The file is valid, but uses something that is refused for a file from its source.
+    /// Set if the file is valid but uses a feature that is refused for a file from its source.
     pub(crate) is_refusal: bool,
 }
 
@@ -60,9 +60,9 @@ impl ConfigError {
         Self::new(Reason::ConfigUnreadable, message)
     }
 
-    /// `name` is the option or variable, `kind` the file that it should name.
+    /// Reports content in the place of a path. `name` is the option or variable, `kind` the file that it should name.
     fn content_for_path(name: &str, kind: &str) -> Self {
-        Self::unreadable(format!("`{name}` seems to have the content of a {kind} instead of its path"))
+        Self::unreadable(format!("`{name}` seems to contain the {kind} itself instead of its path"))
             .hint("write it to a file; in GitLab, make it a variable of type File")
     }
 
@@ -84,13 +84,13 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// The environment as a value, so that a test needs no process of its own.
+/// The environment as a value, so that tests do not need their own process.
 #[derive(Clone)]
 pub(crate) struct Environment {
     variables: BTreeMap<OsString, OsString>,
-    /// Where `talosctl inject serviceaccount` mounts a talosconfig.
+    /// The mount point of the talosconfig that `talosctl inject serviceaccount` adds to a pod.
     talos_mount: PathBuf,
-    /// Where Kubernetes mounts a pod's own credentials.
+    /// The mount point of a pod's own Kubernetes credentials.
     service_account: PathBuf,
 }
 
@@ -107,17 +107,17 @@ impl Environment {
         }
     }
 
-    /// What is read as the pod's own credentials.
+    /// Returns the files that are read as the pod's own credentials.
     fn service_account_files(&self) -> [PathBuf; 2] {
         [self.service_account.join("ca.crt"), self.service_account.join("token")]
     }
 
-    /// An empty variable counts as not set, as everywhere in shells and CI.
+    /// Returns the value of a variable. An empty one counts as not set, as is usual in shells and CI.
     fn os(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// As text, if it is that.
+    /// Returns the value of a variable, if it is valid UTF-8.
     pub(crate) fn get(&self, name: &str) -> Option<String> {
         self.text(name).map(str::to_owned)
     }
@@ -133,13 +133,13 @@ impl Environment {
 
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values hold proxy passwords and, in CI, everything else.
+        // Values contain proxy passwords and, in CI, all kinds of other secrets.
         f.debug_struct("Environment").field("names", &self.variables.keys()).finish_non_exhaustive()
     }
 }
 
-/// A name from a file, fit to be shown: short, on one line, and never something that could be part of a key or token
-/// that a slip of the editor has put in a name's place.
+/// Formats a name from a file for display: short, on one line, and never a text that could be part of a key or token pasted in a name's
+/// place.
 fn shown(name: &str) -> String {
     const LONGEST: usize = 64;
     if looks_secret(name) {
@@ -152,13 +152,13 @@ fn shown(name: &str) -> String {
     format!("`{text}`")
 }
 
-/// A path from the command line or the environment. Scripts that hold a whole kubeconfig in a variable sometimes give the
-/// contents where the path belongs.
+/// Formats a path from the command line or the environment. Scripts that keep a whole kubeconfig in a variable sometimes pass the contents
+/// where the path belongs.
 fn shown_path(path: &Path) -> String {
     path_text(path).map_or_else(|| "(not shown)".to_owned(), |text| format!("`{text}`"))
 }
 
-/// `None` for what cannot be told from contents. A path that leads to something is one, however it looks.
+/// Returns the path as text, or `None` if it cannot be told apart from file contents. A path that exists is always shown.
 fn path_text(path: &Path) -> Option<String> {
     const LONGEST: usize = 1024;
     let text = path.to_string_lossy();
@@ -176,12 +176,12 @@ fn is_contents(text: &str) -> bool {
     if text.contains(|c: char| c.is_control() || matches!(c, '{' | '"')) {
         return true;
     }
-    // Base64 has slashes too, but hardly begins with one.
+    // Base64 has slashes too, but rarely begins with one.
     if text.starts_with('/') { text.split('/').any(looks_secret) } else { looks_secret(text) }
 }
 
 fn looks_secret(text: &str) -> bool {
-    // PEM in base64, DER in base64, JWT.
+    // PEM in base64, PEM, DER in base64, JWT.
     const OPENINGS: [&str; 5] = ["LS0t", "-----", "MI", "MC", "eyJ"];
     const LONGEST_RUN: usize = 14;
     if text.len() >= 8 && OPENINGS.iter().any(|opening| text.contains(opening)) {
@@ -193,12 +193,12 @@ fn looks_secret(text: &str) -> bool {
     })
 }
 
-/// The names to choose from: all that fit, then how many more.
+/// Lists the names to choose from: the first few, then the number of the others.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     some(names.map(shown), 10)
 }
 
-/// The hint of an unknown context.
+/// Returns the hint for an unknown context.
 fn choose_context<'a>(wanted: &str, names: impl ExactSizeIterator<Item = &'a str> + Clone) -> String {
     match nearest(wanted, names.clone()) {
         Some(name) => format!("did you mean {}? there are {}", shown(name), listed(names)),

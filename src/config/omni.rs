@@ -1,7 +1,8 @@
-//! Omni's service accounts: the key that the environment has, and what each call is signed with.
+//! Omni's service accounts: the key from the environment, and the signature of each call.
 //!
-//! A signature covers the method, the time and the headers in [`COVERED`], neither the address of a machine nor the question
-//! itself, and counts for five minutes: whoever sees one can ask the same method again. So it is made for verified connections alone.
+//! A signature covers the method, the time and the headers in [`COVERED`], but neither the address of a machine nor the request itself, and
+//! it is valid for five minutes: anyone who sees one can call the same method again. Calls are therefore signed only on verified
+//! connections.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,10 +17,10 @@ use super::{ConfigError, Environment};
 use crate::snapshot::Account;
 use crate::text::clock;
 
-/// Variables that may hold the key, the first one before the second, as for omnictl and talosctl.
+/// Variables that may contain the key. The first one takes precedence, as in omnictl and talosctl.
 pub(crate) const VARIABLES: [&str; 2] = ["SIDERO_SERVICE_ACCOUNT_KEY", "OMNI_SERVICE_ACCOUNT_KEY"];
 
-/// Characters of a variable: a key has some thousand.
+/// Size limit of a variable. A key has a few thousand characters.
 const LONGEST: usize = 64 << 10;
 const LONGEST_NAME: usize = 256;
 
@@ -27,7 +28,7 @@ const TIMESTAMP: HeaderName = HeaderName::from_static("x-sidero-timestamp");
 const PAYLOAD: HeaderName = HeaderName::from_static("x-sidero-payload");
 const SIGNATURE: HeaderName = HeaderName::from_static("x-sidero-signature");
 
-/// Headers that a signature covers, there or not.
+/// Headers that a signature covers, whether present or not.
 const COVERED: [&str; 10] = [
     "x-sidero-timestamp",
     "nodes",
@@ -41,16 +42,15 @@ const COVERED: [&str; 10] = [
     "authorization",
 ];
 
-/// A service account of Omni, and its private key.
 #[derive(Debug)]
 pub(crate) struct ServiceAccount {
-    /// Where its key is from.
+    /// The variable that the key comes from.
     pub(crate) variable: &'static str,
     pub(crate) name: String,
     pub(crate) key: SigningKey,
 }
 
-/// What a variable holds, in base64.
+/// The decoded content of the variable, which is base64.
 #[derive(Deserialize)]
 struct Written {
     name: String,
@@ -64,7 +64,7 @@ impl Drop for Written {
 }
 
 impl ServiceAccount {
-    /// That of the environment, if it has one.
+    /// Returns the service account from the environment, if there is one.
     pub(crate) fn of(environment: &Environment) -> Result<Option<Self>, ConfigError> {
         let set = VARIABLES.iter().find_map(|name| Some((*name, environment.os(name)?)));
         let Some((variable, value)) = set else { return Ok(None) };
@@ -82,12 +82,14 @@ impl ServiceAccount {
         }
         let text: Zeroizing<String> = Zeroizing::new(text.split_ascii_whitespace().collect());
         let decoded = STANDARD.decode(text.as_bytes()).map(Zeroizing::new).map_err(|_| "is not valid base64")?;
-        // The library's own words may repeat what was read.
+        // The library's error messages may quote the input.
         let written: Written =
-            serde_json::from_slice(&decoded).map_err(|_| "holds no JSON with `name` and `pgp_key`")?;
+            serde_json::from_slice(&decoded).map_err(|_| "does not contain JSON with `name` and `pgp_key`")?;
         let is_name = written.name.bytes().all(|byte| byte.is_ascii_graphic());
         if written.name.is_empty() || written.name.len() > LONGEST_NAME || !is_name {
-            return Err("names no service account: a name has letters, digits and signs, and no blanks".to_owned());
+            return Err(
+                "does not name a service account: a name has letters, digits and symbols, and no spaces".to_owned()
+            );
         }
         let key =
             SigningKey::from_armor(&written.pgp_key, now).map_err(|problem| format!("has a key that {problem}"))?;
@@ -100,7 +102,7 @@ impl ServiceAccount {
         Account { variable: self.variable, name: self.name.clone(), not_before: created, not_after: ends }
     }
 
-    /// Adds to the headers of a call what proves who makes it, and when.
+    /// Signs a call: adds the headers that prove its sender and time.
     pub(crate) fn sign(&self, headers: &mut HeaderMap, method: &str) {
         self.sign_at(headers, method, clock::now());
     }
@@ -116,7 +118,7 @@ impl ServiceAccount {
         let payload = json!({ "headers": covered, "method": method }).to_string();
         let signature = STANDARD.encode(self.key.sign(payload.as_bytes(), now));
         let signature = format!("siderov1 {} {} {signature}", self.name, self.key.name);
-        // Both are printable ASCII: so are all headers of ours, and the name.
+        // Both values are printable ASCII, because all of our headers and the account's name are.
         for (header, text) in [(PAYLOAD, payload), (SIGNATURE, signature)] {
             if let Ok(mut value) = HeaderValue::try_from(text) {
                 value.set_sensitive(true);
@@ -179,7 +181,7 @@ mod tests {
         let signature = STANDARD.decode(parts[3]).unwrap();
         key.public().verify(text("x-sidero-payload").as_bytes(), &signature).unwrap();
         assert!(headers["x-sidero-signature"].is_sensitive() && headers["x-sidero-payload"].is_sensitive());
-        // The next attempt is of another time.
+        // Signing again, as for a retry at a later time, replaces the signature.
         account.sign_at(&mut headers, "/machine.MachineService/Version", now() + jiff::SignedDuration::from_secs(1));
         assert_eq!(headers.get_all("x-sidero-signature").iter().count(), 1);
     }
@@ -209,14 +211,14 @@ mod tests {
         for (text, expected) in [
             ("A".repeat(10 << 20), "is far longer than a key"),
             (good[..good.len() / 2].to_owned(), "is not valid base64"),
-            (STANDARD.encode(&armored), "holds no JSON with `name` and `pgp_key`"),
-            (STANDARD.encode(r#"{"name": "ci"}"#), "holds no JSON with `name` and `pgp_key`"),
+            (STANDARD.encode(&armored), "does not contain JSON with `name` and `pgp_key`"),
+            (STANDARD.encode(r#"{"name": "ci"}"#), "does not contain JSON with `name` and `pgp_key`"),
             (armored.clone(), "is not valid base64"),
-            (value("", &armored), "names no service account"),
-            (value("a b", &armored), "names no service account"),
-            (value("ci\r\nx: y", &armored), "names no service account"),
-            (value("c\u{1b}[31mi", &armored), "names no service account"),
-            (value(&"c".repeat(300), &armored), "names no service account"),
+            (value("", &armored), "does not name a service account"),
+            (value("a b", &armored), "does not name a service account"),
+            (value("ci\r\nx: y", &armored), "does not name a service account"),
+            (value("c\u{1b}[31mi", &armored), "does not name a service account"),
+            (value(&"c".repeat(300), &armored), "does not name a service account"),
             (value("ci", ""), "has a key that is not an armored OpenPGP key"),
         ] {
             let problem = ServiceAccount::read(VARIABLE, &text, now()).unwrap_err();
@@ -226,7 +228,7 @@ mod tests {
         }
     }
 
-    /// `make omni-judge` names the program of tools/omni-judge, which is made of the verifier that Omni has.
+    /// `make omni-judge` builds tools/omni-judge, which contains Omni's own verifier, and sets the variable to the program's path.
     #[test]
     fn the_verifier_of_omni_accepts_what_is_signed() {
         const METHOD: &str = "/machine.MachineService/Version";
@@ -236,7 +238,7 @@ mod tests {
         };
         let made = Command::new(&judge).arg("key").output().unwrap();
         let of_theirs = String::from_utf8(made.stdout).unwrap();
-        // As the simulator makes them: the two are keys of one kind.
+        // The simulator's keys are tested as well, so that both kinds are known to be equivalent.
         let created = u32::try_from(clock::now().as_second()).unwrap() - 60;
         let of_simulator = PrivateKey::new("ci <ci@serviceaccount.omni.sidero.dev>", created, Some(3600)).unwrap();
         let of_simulator = value("ci", &of_simulator.armored());
@@ -255,7 +257,7 @@ mod tests {
         };
         for key in [&of_theirs, &of_simulator] {
             let account = ServiceAccount::read(VARIABLE, key, clock::now()).unwrap();
-            // One in 128 signatures has a number that is a byte shorter.
+            // In one of 128 signatures, a number is one byte shorter.
             for round in 0..300 {
                 let mut headers = HeaderMap::new();
                 headers.insert("runtime", HeaderValue::from_static("Talos"));

@@ -1,21 +1,21 @@
-//! PEM as Talos, Kubernetes and people write it.
+//! PEM in the forms that Talos, Kubernetes and people write.
 //!
-//! rustls skips labels that it does not know, and Talos labels its keys `ED25519 PRIVATE KEY`; so a key "is missing".
-//! Problems are told without a byte of what was read.
+//! rustls skips labels that it does not recognize, and Talos labels its keys `ED25519 PRIVATE KEY`, so rustls would report a missing key.
+//! Problems are described without a byte of the input.
 
 use pem::{EncodeConfig, LineEnding, Pem, PemError};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
 use x509_parser::asn1_rs::{FromDer as _, Header, Integer, Sequence, Tag};
 use zeroize::Zeroizing;
 
-/// A chain or a CA bundle longer than this is no such thing.
+/// A text with more blocks than this is neither a chain nor a CA bundle.
 const MOST_BLOCKS: usize = 1000;
 
-/// The header of a key that is encrypted without its label saying so.
+/// The header of an encrypted key whose label does not show the encryption.
 const ENCRYPTED: &str = "Proc-Type: 4,ENCRYPTED";
 
-/// All certificates of a text, at least one. As in Go, blocks that are broken or something else are passed over; the first problem is
-/// the error where nothing is left.
+/// Returns all certificates of a text, at least one. As in Go, blocks that are broken or of another type are skipped. If no certificate is
+/// left, the first problem is the error.
 pub(crate) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let blocks = blocks(text)?;
     let problem = match blocks.first() {
@@ -31,12 +31,13 @@ pub(crate) fn certificates(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
     if found.is_empty() { Err(problem) } else { Ok(found) }
 }
 
-/// Go takes no other label: `TRUSTED CERTIFICATE` has more in it than a certificate.
+/// Returns whether a block is a certificate. Like Go, it accepts no other label: `TRUSTED CERTIFICATE` contains more than a certificate.
 fn is_certificate(block: &Pem) -> bool {
     block.tag() == "CERTIFICATE"
 }
 
-/// The first private key of a text: Go looks at no other. Its label says no more than that it is one.
+/// Returns the first private key of a text, since Go ignores all others. The label only marks it as a private key; the encoding is
+/// detected.
 pub(crate) fn private_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     let blocks = blocks(text)?;
     let problem = match blocks.first() {
@@ -68,7 +69,7 @@ enum Encoding {
     Pkcs1,
 }
 
-/// The encoding of a private key by what follows its version: an algorithm, the key of a curve, or the modulus of RSA.
+/// Detects the encoding of a private key by the element after its version: an algorithm, a curve's key, or an RSA modulus.
 fn encoding(der: &[u8]) -> Option<Encoding> {
     let (_, key) = Sequence::from_der(der).ok()?;
     let (rest, _) = Integer::from_der(&key.content).ok()?;
@@ -80,12 +81,12 @@ fn encoding(der: &[u8]) -> Option<Encoding> {
     }
 }
 
-/// Certificates as PEM with the labels that everybody knows.
+/// Encodes certificates as PEM with the standard label.
 pub(crate) fn encode_certificates(certificates: &[CertificateDer<'_>]) -> String {
     certificates.iter().map(|certificate| encode("CERTIFICATE", certificate)).collect()
 }
 
-/// A key as PEM with the label that everybody knows.
+/// Encodes a key as PEM with the standard label.
 pub(crate) fn encode_key(key: &PrivateKeyDer<'_>) -> Zeroizing<String> {
     let label = match key {
         PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
@@ -99,10 +100,10 @@ fn encode(label: &str, der: &[u8]) -> String {
     pem::encode_config(&Pem::new(label, der), EncodeConfig::new().set_line_ending(LineEnding::LF))
 }
 
-/// The blocks of a text, and what is wrong with those that are broken.
+/// Returns the blocks of a text, and the problem of each broken one.
 fn blocks(text: &[u8]) -> Result<Vec<Result<Pem, String>>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "is not PEM but binary (DER?)".to_owned())?;
-    // As in Go: blank lines and headers are allowed anywhere, and a block begins and ends at the start of a line.
+    // Like Go, this allows blank lines and headers anywhere. A block begins and ends at the start of a line.
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines = lines.filter(|line| !line.contains(':') || line.starts_with(ENCRYPTED));
     let text: Zeroizing<String> = Zeroizing::new(lines.flat_map(|line| ["\n", line]).collect());
@@ -117,7 +118,7 @@ fn blocks(text: &[u8]) -> Result<Vec<Result<Pem, String>>, String> {
         } else if rest.contains(ENCRYPTED) {
             Ok(Pem::new("ENCRYPTED PRIVATE KEY", []))
         } else {
-            // The errors hold what was read.
+            // The parser's errors contain the input.
             pem::parse(&*Zeroizing::new(format!("-----BEGIN {rest}"))).map_err(|error| match error {
                 PemError::MalformedFraming => broken("has no end marker"),
                 PemError::MismatchedTags(..) => broken("has different labels at its beginning and end"),
@@ -189,7 +190,7 @@ mod tests {
             }
             assert!(private_key(key.replace(&label, "KEY").as_bytes()).is_err());
         }
-        // Version and modulus, as RSA's own encoding begins.
+        // Version and modulus, the beginning of RSA's own encoding.
         let rsa = crate::config::testing::label("PRIVATE KEY", &[0x30, 0x06, 0x02, 0x01, 0x00, 0x02, 0x01, 0x23]);
         assert!(matches!(private_key(rsa.as_bytes()), Ok(PrivateKeyDer::Pkcs1(_))));
     }

@@ -1,4 +1,4 @@
-//! What an exec plugin answers: an `ExecCredential`, in JSON or YAML as client-go takes both.
+//! The answer of an exec plugin: an `ExecCredential` in JSON or YAML, both of which client-go accepts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ use super::{ConfigError, file};
 
 const KIND: &str = "ExecCredential";
 
-/// Holds secrets, so it cannot be printed.
+/// Credentials from a plugin. Without `Debug`, because they are secret.
 #[derive(Clone)]
 pub(crate) struct PluginCredentials {
     pub(crate) token: Option<String>,
@@ -21,7 +21,8 @@ pub(crate) struct PluginCredentials {
 }
 
 impl PluginCredentials {
-    /// `version`: the API version that the kubeconfig asks for. The error repeats nothing of the answer.
+    /// Parses an answer. `version` is the API version that the kubeconfig requests. The error repeats nothing of the
+    /// answer.
     pub(crate) fn parse(answer: Vec<u8>, version: &str) -> Result<Self, ConfigError> {
         let name = "the answer of the exec plugin".to_owned();
         let text = file::text(answer).map_err(|problem| ConfigError::unreadable(format!("{name} {problem}")))?;
@@ -53,7 +54,7 @@ impl PluginCredentials {
         Ok(Self { token: text, identity, expires: until })
     }
 
-    /// The client certificate, where the kubeconfig's own would stand.
+    /// Puts the client certificate where the kubeconfig's own would be.
     pub(crate) fn log_in(&self, auth: &mut AuthInfo) {
         if let Some(identity) = &self.identity {
             auth.client_certificate_data = Some(STANDARD.encode(identity.chain_pem()));
@@ -69,7 +70,7 @@ mod tests {
 
     const VERSION: &str = "client.authentication.k8s.io/v1";
 
-    /// An answer with a status, in JSON.
+    /// Returns an answer with a status, in JSON.
     fn of(status: &str) -> String {
         format!(r#"{{"apiVersion":"{VERSION}","kind":"ExecCredential","status":{status}}}"#)
     }

@@ -1,6 +1,6 @@
-//! The file of `--policy`: its fields, each with its place. What they mean is decided in `plan`.
+//! The file given with `--policy`: its fields, each with its location. `plan` interprets them.
 //!
-//! It holds no credentials, yet a kubeconfig may be given in its place, so errors repeat names of fields only.
+//! A policy contains no credentials, but a user may pass a kubeconfig by mistake, so errors repeat only names of fields.
 
 use std::fmt::{self, Write as _};
 use std::path::Path;
@@ -13,19 +13,18 @@ use serde_saphyr::{DuplicateKeyPolicy, Error, Location, MergeKeyPolicy, Options,
 use super::{ConfigError, file, shown, shown_path};
 use crate::text::nearest;
 
-/// The one version that there is.
+/// The only supported version.
 pub(crate) const API_VERSION: &str = "cluster-health/v1";
 
-/// A policy that has been read.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) path: String,
-    /// Of the file's bytes, in hex: whoever can change the policy can excuse what it gates.
+    /// SHA-256 of the file, in hex: anyone who can change the policy can excuse the problems that it is meant to catch.
     pub(crate) sha256: String,
     pub(crate) fields: Fields,
 }
 
-// The published schema is made from these structs, their comments included.
+// The published schema is generated from these structs, including their doc comments.
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -140,7 +139,7 @@ pub(crate) struct Accept {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct Require {
-    /// Name of the requirement, once in the policy: small letters, digits and `-`, at most 40.
+    /// Name of the requirement, once in the policy: lowercase letters, digits and `-`, at most 40.
     #[cfg_attr(test, schemars(with = "String", regex(pattern = "^[a-z0-9-]{1,40}$")))]
     pub(crate) id: Spanned<String>,
     /// Plural and group, as `kubectl api-resources -o name` prints them: `cephclusters.ceph.rook.io`, `pods`. Never `secrets`, nor a
@@ -187,14 +186,14 @@ pub(crate) struct Require {
     pub(crate) severity: Option<Spanned<String>>,
 }
 
-/// One text, or a list of them.
+/// One text, or a list of texts.
 #[derive(Debug)]
 pub(crate) enum Demands {
     One(String),
     Many(Vec<Spanned<String>>),
 }
 
-/// The same, for the schema.
+/// The shape of [`Demands`], for the schema.
 #[cfg(test)]
 #[derive(schemars::JsonSchema)]
 #[schemars(inline, untagged)]
@@ -230,7 +229,7 @@ impl<'de> Deserialize<'de> for Demands {
     }
 }
 
-/// A value as it is compared with that of a path: as a text.
+/// A scalar as the text that is compared with the value at a path.
 #[derive(Debug)]
 pub(crate) struct Scalar(pub(crate) String);
 
@@ -268,7 +267,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// A key without a value, as it stands there once its last entry is gone.
+/// Treats a key without a value as the default, as is left in the file when its last entry is removed.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
@@ -299,7 +298,7 @@ impl Document {
         Self::parse(Path::new("policy.yaml"), text.as_bytes())
     }
 
-    /// What is wrong with a value.
+    /// Builds the error for a value.
     pub(crate) fn error<T>(&self, value: &Spanned<T>, problem: &str) -> ConfigError {
         let path = shown_path(Path::new(&self.path));
         ConfigError::unreadable(format!("policy {path}: {}{problem}", place(value.referenced)))
@@ -316,7 +315,7 @@ fn options() -> Options {
     options
 }
 
-/// `line 7, column 12: `
+/// Formats a location: `line 7, column 12: `
 fn place(location: Location) -> String {
     match (location.line(), location.column()) {
         (0, _) => String::new(),
@@ -324,8 +323,8 @@ fn place(location: Location) -> String {
     }
 }
 
-/// Our own words for the mistakes of people, and what may help; of all others only that there is one. A parser's message may quote
-/// the file.
+/// Describes common mistakes in our own words, with a hint. Any other error is reported without details, because the parser's message may
+/// quote the file.
 fn described(error: &Error) -> (String, Option<String>) {
     match error.without_snippet() {
         Error::SerdeUnknownField { field, expected, .. } => {
@@ -340,10 +339,10 @@ fn described(error: &Error) -> (String, Option<String>) {
             ("the value is a text and has to be in quotes".to_owned(), Some(why))
         }
         Error::MultipleDocuments { .. } => ("there is more than one YAML document".to_owned(), None),
-        Error::Eof { .. } => ("the file ends before it says anything".to_owned(), None),
+        Error::Eof { .. } => ("the file is empty or ends too early".to_owned(), None),
         _ => {
             let hint = "a text with braces, brackets, `#` or `: ` has to be in single quotes".to_owned();
-            ("is not a value that can stand here, or not valid YAML".to_owned(), Some(hint))
+            ("is not a valid value here, or not valid YAML".to_owned(), Some(hint))
         }
     }
 }
@@ -386,12 +385,12 @@ mod tests {
             ),
             (
                 "apiVersion: cluster-health/v1\nexpect: {workers: many}\n",
-                "policy `p.yaml`: line 2, column 19: is not a value that can stand here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
+                "policy `p.yaml`: line 2, column 19: is not a valid value here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
             ),
-            ("", "policy `p.yaml`: line 1, column 1: the file ends before it says anything"),
+            ("", "policy `p.yaml`: line 1, column 1: the file is empty or ends too early"),
             (
                 "apiVersion: [",
-                "policy `p.yaml`: line 1, column 13: is not a value that can stand here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
+                "policy `p.yaml`: line 1, column 13: is not a valid value here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
             ),
         ] {
             assert_eq!(refused(text), expected, "{text}");
@@ -444,7 +443,7 @@ mod tests {
         assert_eq!(parsed(text).unwrap().sha256, "a93d7daf0b3769a154cd87ea128cbe115e1b46dc2f98951402aedfa46ea31031");
     }
 
-    /// Committed, so that a policy can be written from it alone. `UPDATE=1` rewrites it.
+    /// The schema is committed, so that a policy can be written from it alone. `UPDATE=1` rewrites it.
     #[test]
     fn committed_files_have_the_schema_of_a_policy() {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("schema/policy.v1.json");

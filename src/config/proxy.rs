@@ -1,4 +1,4 @@
-//! Through which proxy, if any, a connection goes: Go's rules, because talosctl's and kubectl's users live by them.
+//! Selects the proxy of a connection, if any, by Go's rules, since users of talosctl and kubectl rely on them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use super::endpoint::{self, Endpoint};
 use super::yaml::Value;
 use super::{ConfigError, Environment};
 
-/// How to dial.
+/// The way to open a connection.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Proxy {
     Direct,
@@ -20,13 +20,13 @@ pub(crate) enum Proxy {
         port: u16,
         authorization: Option<String>,
     },
-    /// CONNECT over TLS. Understood, so that it can be refused by its name when it is dialed: it is not supported.
+    /// CONNECT over TLS, which is not supported. It is parsed so that dialing it can be refused with a clear error.
     Https {
         host: String,
         port: u16,
         authorization: Option<String>,
     },
-    /// SOCKS 5, names resolved by the proxy.
+    /// SOCKS 5, with names resolved by the proxy.
     Socks5 {
         host: String,
         port: u16,
@@ -35,7 +35,7 @@ pub(crate) enum Proxy {
 }
 
 impl Proxy {
-    /// `None` for a direct connection.
+    /// Returns the address of the proxy; `None` for a direct connection.
     pub(crate) fn address(&self) -> Option<Endpoint> {
         match self {
             Self::Direct => None,
@@ -52,7 +52,7 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// For people: without credentials.
+/// Shown to users, without credentials.
 impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self {
@@ -68,28 +68,28 @@ impl fmt::Display for Proxy {
     }
 }
 
-/// What a configuration says of proxies.
+/// The proxy setting of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Setting {
-    /// Nothing: the environment decides.
+    /// No setting: the environment decides.
     #[default]
     Environment,
-    /// `proxy-url`: this one for everything, or none.
+    /// `proxy-url`: one proxy for all connections, or none.
     Fixed(Proxy),
 }
 
 impl Setting {
-    /// `direct` or a URL. The error is free of the URL, which may hold a password.
+    /// Parses `direct` or a URL. The error does not contain the URL, which may include a password.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if text.eq_ignore_ascii_case("direct") { Ok(Self::Fixed(Proxy::Direct)) } else { parse(text).map(Self::Fixed) }
     }
 
-    /// What `proxy-url` says.
+    /// Reads `proxy-url`.
     pub(super) fn of(url: &Value<'_>) -> Result<Self, ConfigError> {
         url.text()?.map_or(Ok(Self::Environment), |text| Self::parse(&text).map_err(|problem| url.error(problem)))
     }
 
-    /// The proxy on the way to `target`.
+    /// Returns the proxy for connections to `target`.
     pub(crate) fn resolve(&self, environment: &Environment, target: &Endpoint) -> Result<Proxy, ConfigError> {
         match self {
             Self::Fixed(proxy) => Ok(proxy.clone()),
@@ -98,7 +98,7 @@ impl Setting {
     }
 }
 
-/// Which way leads to whom: a setting, and the environment that it may leave the decision to.
+/// A proxy setting, and the environment that decides if it is not set.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     setting: Setting,
@@ -110,23 +110,23 @@ impl Routes {
         Self { setting, environment: environment.clone() }
     }
 
-    /// The proxy on the way to `target`.
+    /// Returns the proxy for connections to `target`.
     pub(crate) fn to(&self, target: &Endpoint) -> Result<Proxy, ConfigError> {
         self.setting.resolve(&self.environment, target)
     }
 }
 
-/// For TLS, whatever is spoken within.
+/// Variables for TLS connections, whatever the protocol inside.
 const ENCRYPTED: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-/// For `http://`.
+/// Variables for `http://`.
 const CLEAR: [&str; 4] = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
 
-/// The proxy on the way to the server of an `https://` or `http://` URL. No file has a say in it.
+/// Returns the proxy for the server of an `https://` or `http://` URL. Only the environment counts, not a file.
 pub(crate) fn for_url(environment: &Environment, is_encrypted: bool, target: &Endpoint) -> Result<Proxy, ConfigError> {
     from_environment(environment, if is_encrypted { &ENCRYPTED } else { &CLEAR }, target)
 }
 
-/// The first variable that is set, unless `NO_PROXY` (or `no_proxy`) exempts the target.
+/// Returns the proxy from the first variable that is set, unless `NO_PROXY` (or `no_proxy`) exempts the target.
 fn from_environment(environment: &Environment, variables: &[&str], target: &Endpoint) -> Result<Proxy, ConfigError> {
     let Some(name) = variables.iter().copied().find(|name| environment.os(name).is_some()) else {
         return Ok(Proxy::Direct);
@@ -136,7 +136,7 @@ fn from_environment(environment: &Environment, variables: &[&str], target: &Endp
         return Ok(Proxy::Direct);
     }
     let url = environment.text(name).unwrap_or_default();
-    // Go takes `proxy.example:3128` for http.
+    // Go treats `proxy.example:3128` as http.
     let proxy = if url.contains("://") { parse(url) } else { parse(&format!("http://{url}")) };
     proxy.map_err(|problem| {
         ConfigError::unreadable(format!("the environment variable `{name}` {problem}"))
@@ -187,11 +187,11 @@ fn decode(text: &str) -> Option<String> {
             bytes.push(byte);
         }
     }
-    // A line break would end the header that this becomes part of.
+    // A line break would end the header that the text becomes part of.
     String::from_utf8(bytes).ok().filter(|text| !text.contains(char::is_control))
 }
 
-/// `httpproxy.Config.useProxy` of golang.org/x/net, negated. Loopback is always exempt.
+/// Returns the negation of `httpproxy.Config.useProxy` in golang.org/x/net. Loopback is always exempt.
 fn exempt(no_proxy: &str, target: &Endpoint) -> bool {
     let host = target.host.trim_end_matches('.');
     let ip = target.ip().map(|ip| ip.to_canonical());
@@ -220,7 +220,7 @@ fn matches(rule: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
     if let Ok(address) = name.parse::<IpAddr>() {
         return ip == Some(address.to_canonical());
     }
-    // `example.com` matches itself and what is below it, `.example.com` and `*.example.com` only what is below.
+    // `example.com` matches itself and its subdomains; `.example.com` and `*.example.com` match only subdomains.
     let below = name.strip_prefix('*').unwrap_or(name);
     match below.strip_prefix('.') {
         Some(domain) => !domain.is_empty() && host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
@@ -229,7 +229,7 @@ fn matches(rule: &str, host: &str, ip: Option<IpAddr>, port: u16) -> bool {
     }
 }
 
-/// `host`, `host:port`, `[v6]:port`, bare `v6`.
+/// Splits `host`, `host:port`, `[v6]:port`, bare `v6`.
 fn split_rule(rule: &str) -> (&str, Option<&str>) {
     if let Some((host, rest)) = rule.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         return (host, rest.strip_prefix(':'));

@@ -17,17 +17,17 @@ use super::{ConfigError, Environment, file};
 /// The option that names the file of headers.
 const OPTION: &str = "--report-headers-file";
 
-/// Headers that belong to the connection, and are the library's to write.
+/// Headers that belong to the connection and are set by the HTTP library.
 const RESERVED: [HeaderName; 7] = [CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
 
-/// A server that is sent a report.
+/// A server that a report is sent to.
 #[derive(Clone)]
 pub(crate) struct Receiver {
     url: Url,
     headers: HeaderMap,
 }
 
-/// For people and logs.
+/// Shown to users and in logs.
 impl fmt::Display for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.url.scheme(), self.url.host_str().unwrap_or_default())
@@ -41,7 +41,8 @@ impl fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// An `https://` or `http://` URL, as typed: nothing in it is mended. The error says what is wrong and repeats none of it.
+    /// Parses an `https://` or `http://` URL exactly as typed, without corrections. The error names the problem and repeats nothing of the
+    /// URL.
     pub(crate) fn parse(typed: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = typed.split_once(':').unwrap_or(("", typed));
         if !["https", "http"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
@@ -80,25 +81,25 @@ impl Receiver {
         self.url.scheme() == "https"
     }
 
-    /// The proxy on the way, which the environment alone decides about.
+    /// Returns the proxy on the way, which depends only on the environment.
     pub(crate) fn proxy(&self, environment: &Environment) -> Result<Proxy, ConfigError> {
         let host = self.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
         let target = Endpoint::new(host, self.port());
         proxy::for_url(environment, self.is_encrypted(), &target)
     }
 
-    /// One that is not typed is the scheme's.
+    /// Returns the port of the URL, or the default port of its scheme.
     fn port(&self) -> u16 {
         self.url.port_or_known_default().unwrap_or_default()
     }
 
-    /// With its own headers. Over `http://` it may have none.
+    /// Adds the headers for this receiver. Over `http://`, none are allowed.
     pub(crate) fn with_headers(self, headers: &Headers) -> Result<Self, String> {
         let all: Vec<_> = headers.0.iter().filter(|header| header.host == host(&self.url)).collect();
         if !self.is_encrypted() && !all.is_empty() {
             return Err(format!("the headers for `{}` are not sent over `http://`: use `https://`", host(&self.url)));
         }
-        // Lines with the port of this server are for it alone, and stand in for those of the whole host.
+        // Lines with this server's port apply to it alone and replace those for the whole host.
         let port = Some(self.port());
         let has_own = all.iter().any(|header| header.port == port);
         let own = all.into_iter().filter(|header| header.port == if has_own { port } else { None });
@@ -111,7 +112,7 @@ impl Receiver {
     }
 }
 
-/// A host as all of its spellings have it.
+/// Returns the host in the form that all of its spellings share.
 fn host(url: &Url) -> String {
     url.host_str().unwrap_or_default().trim_end_matches('.').to_owned()
 }
@@ -122,15 +123,15 @@ pub(crate) struct Headers(Vec<Header>);
 
 struct Header {
     host: String,
-    /// `None`: every port of the host.
+    /// `None` for every port of the host.
     port: Option<u16>,
     name: HeaderName,
     value: HeaderValue,
 }
 
 impl Headers {
-    /// The text of a file: a header per line, `HOST<TAB>Name: value` or `HOST:PORT<TAB>Name: value`. Empty lines and those that begin
-    /// with `#` do not count. The error names the line and repeats nothing of it.
+    /// Parses the text of a file: one header per line, `HOST<TAB>Name: value` or `HOST:PORT<TAB>Name: value`. Empty lines and lines that
+    /// begin with `#` are ignored. The error names the line number and repeats nothing of the line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
         let headers =
@@ -138,7 +139,7 @@ impl Headers {
         headers.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The text of the file, as far as it can be read, and a note if it is for everyone to read.
+    /// Reads the text of the file, with a warning if everyone on this host can read it.
     pub(crate) fn read(path: &Path, environment: &Environment) -> Result<(String, Option<String>), ConfigError> {
         let text = file::read_text(path, "file of headers")?;
         Ok((text, file::open_to_all(path, environment)))
@@ -240,7 +241,7 @@ mod tests {
             let all = receiver.headers().iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
             assert_eq!(all.collect::<Vec<_>>(), expected, "{url}");
         }
-        // Whichever port the header is for.
+        // The port that a header is for makes no difference.
         for url in ["http://r.example/", "http://s.example:8080/", "http://S.example./", "http://[::1]/"] {
             let error = receiver(url).with_headers(&headers).unwrap_err();
             assert!(error.contains("https://"), "{url}: {error}");

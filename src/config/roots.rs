@@ -1,4 +1,4 @@
-//! Whom servers are verified with: a CA that a configuration names or, for public servers alone, the roots of the system.
+//! The CAs that servers are verified with: the configuration's own or, only for public servers, the system's roots.
 //!
 //! The two are never mixed: a cluster's CA vouches for no public server, and the system's roots for no machine of a cluster.
 
@@ -10,14 +10,14 @@ use rustls_native_certs::{load_certs_from_paths, load_native_certs};
 
 use super::{ConfigError, Environment};
 
-/// OpenSSL's variables: a file, and folders between colons. If one of them is set, nothing else counts.
+/// OpenSSL's variables: a file, and folders separated by colons. If either is set, the system's default locations are ignored.
 const FILE: &str = "SSL_CERT_FILE";
 const FOLDERS: &str = "SSL_CERT_DIR";
 
-/// At least one certificate.
+/// Trusted CAs, at least one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Roots {
-    /// Those of a configuration.
+    /// CAs from a configuration.
     Own(Vec<CertificateDer<'static>>),
     OfSystem(Vec<CertificateDer<'static>>),
 }
@@ -28,7 +28,7 @@ impl Roots {
         all
     }
 
-    /// None of the system's: those say nothing of a cluster.
+    /// Returns the configuration's own CAs. The system's roots are omitted, since they prove nothing about a cluster.
     pub(crate) fn own(&self) -> &[CertificateDer<'static>] {
         match self {
             Self::Own(all) => all,
@@ -36,21 +36,21 @@ impl Roots {
         }
     }
 
-    /// The system's. `why`: who needs them, and has none of its own.
+    /// Loads the system's roots. `why` names the configuration that needs them because it has no CA of its own.
     pub(super) fn of_system(environment: &Environment, why: &str) -> Result<Self, ConfigError> {
         let found = certificates(environment);
         found.map(Self::OfSystem).map_err(|error| ConfigError { message: format!("{why}, and {error}"), ..error })
     }
 }
 
-/// What vouches for public servers. It reads files, which may be slow.
+/// Loads the system's roots for public servers. Reading the files may be slow.
 pub(crate) fn system(environment: &Environment) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates(environment)?);
     Ok(roots)
 }
 
-/// At least one, each of which can vouch for a server.
+/// Loads the system's certificates that can verify a server, at least one.
 fn certificates(environment: &Environment) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
     let file = environment.os(FILE).map(Path::new);
     let folders: Vec<_> = environment.os(FOLDERS).into_iter().flat_map(std::env::split_paths).collect();

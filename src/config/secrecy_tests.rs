@@ -1,4 +1,4 @@
-//! No error may hold a piece of a key, certificate or token, however a file is spoilt.
+//! No error may contain a piece of a key, certificate or token, no matter how a file is corrupted.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ static MATERIAL: LazyLock<Material> = LazyLock::new(|| {
     let secrets = [pair.certificate64(), pair.key64(), pair.certificate, pair.key, TOKEN.to_owned()];
     let mut fragments = HashSet::new();
     for secret in &secrets {
-        // The armor is no secret.
+        // The armor lines are not secret.
         for line in secret.lines().filter(|line| !line.starts_with("-----")) {
             fragments.extend(line.as_bytes().windows(LONGEST_FRAGMENT).map(<[u8]>::to_vec));
         }
@@ -158,7 +158,7 @@ proptest! {
     }
 }
 
-/// What may be pasted where a path or a program belongs: whole and cut, in one line and in many.
+/// Secrets that a user may paste where a path or a program belongs: whole or cut, on one line or many.
 fn pasted() -> Vec<String> {
     let pair = Pair::talos("os:admin");
     let jwt = "eyJhbGciOiJSUzI1NiIsImtpZCI6IkEifQ.eyJzdWIiOiJzeXN0ZW06YWRtaW4ifQ.c2lnbmF0dXJlc2lnbmF0dXJl";
@@ -181,7 +181,7 @@ fn pasted() -> Vec<String> {
     ]
 }
 
-/// Every run of eight characters of `secret`, each line for itself, and as it looks escaped.
+/// Returns whether `text` shows any eight characters of a line of `secret`.
 fn shows(text: &str, secret: &str) -> bool {
     let lines = secret.lines().filter(|line| !line.starts_with("-----"));
     lines.flat_map(|line| line.as_bytes().windows(LONGEST_FRAGMENT)).any(|piece| {
@@ -213,7 +213,7 @@ fn a_secret_where_a_path_belongs_is_not_repeated() {
         ] {
             std::fs::write(&path, good.replacen(from, &to, 1)).unwrap();
             let loaded = Candidate::Flag(path.clone()).load(&Options::default(), &environment);
-            // A name is no place for a bare token that looks like any other name.
+            // A short token without capital letters looks like any other name, so it may be shown where a name belongs.
             let is_name = to.starts_with("    cluster:") || to.starts_with("    user:");
             let looks_like_a_name = secret.len() < 40 && !secret.contains(char::is_uppercase);
             if let Err(error) = loaded.as_ref().map(|_| ()) {
@@ -236,7 +236,8 @@ fn a_secret_where_a_path_belongs_is_not_repeated() {
 fn contents_where_a_file_s_path_belongs_are_not_repeated() {
     let pair = Pair::talos("os:admin");
     let mut contents = pasted();
-    // Those without a mark of their own look like any file's name, and stand on the command line or in the environment.
+    // Short secrets without capital letters look like any file name, and users already expose them on the command line or in the
+    // environment.
     contents.retain(|text| text.len() >= 40 || text.contains(char::is_uppercase));
     contents.extend([kubeconfig(&pair), MATERIAL.talosconfig.clone(), MATERIAL.kubeconfig.clone()]);
     for text in contents {

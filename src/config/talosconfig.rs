@@ -1,4 +1,4 @@
-//! The talosconfig: which file, which context, and what is in it.
+//! The talosconfig: finding the file, selecting the context, and reading its values.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use super::{ConfigError, Environment, choose_context, file, path_text, shown, sh
 use crate::model::Reason;
 use crate::snapshot::TalosCredentials;
 
-/// More endpoints or nodes than any cluster has.
+/// A limit beyond the number of endpoints or nodes of any cluster.
 const MOST_ADDRESSES: usize = 20_000;
 
-/// A file, and why this one.
+/// A talosconfig, and where its path comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
@@ -36,11 +36,11 @@ pub(crate) enum Origin {
     Pod,
 }
 
-/// What the command line puts in place of the context's values.
+/// Command-line options that override values of the context.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overrides {
     pub(crate) context: Option<String>,
-    /// Empty: the context's.
+    /// If empty, the context's endpoints are used.
     pub(crate) endpoints: Vec<String>,
     pub(crate) cluster: Option<String>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Overrides {
 #[derive(Clone, Debug)]
 pub(crate) struct TalosConfig {
     pub(crate) source: PathBuf,
-    /// It came from the pod's Talos mount, so the cluster is the one that we run in.
+    /// Set if the file comes from the pod's Talos mount, so that its cluster is the one we run in.
     pub(crate) in_pod: bool,
     pub(crate) context: String,
     /// At least one, without duplicates, in the order of the file.
@@ -58,23 +58,23 @@ pub(crate) struct TalosConfig {
     pub(crate) nodes: Vec<String>,
     /// Sent as metadata `context`.
     pub(crate) cluster: Option<String>,
-    /// Several while the CA is being rotated.
+    /// The trusted CAs; several while the CA is being rotated.
     pub(crate) roots: Roots,
     pub(crate) identity: Option<Identity>,
-    /// The endpoints are Omni's, which forwards what this account has signed to the machines.
+    /// Set if the endpoints are Omni's, which forwards calls signed by this account to the machines.
     pub(crate) account: Option<Arc<ServiceAccount>>,
     proxy: Setting,
 }
 
 impl TalosConfig {
-    /// How to dial an endpoint, or a node directly.
+    /// Returns the proxy for an endpoint, or for a node that is dialed directly.
     pub(crate) fn proxy(&self, environment: &Environment, target: &Endpoint) -> Result<Proxy, ConfigError> {
         self.proxy.resolve(environment, target)
     }
 
     /// The facts for the checks.
     pub(crate) fn credentials(&self) -> TalosCredentials {
-        // Whoever vouches for Omni says nothing of the cluster behind it.
+        // A CA that vouches for Omni proves nothing about the cluster behind it.
         let of_cluster = if self.account.is_some() { &[] } else { self.roots.own() };
         TalosCredentials {
             ca: certificate::longest(self.roots.own().iter().map(AsRef::as_ref)),
@@ -87,8 +87,8 @@ impl TalosConfig {
     }
 }
 
-/// The first place of talosctl's search order that exists. A file that the user has named has to exist: a mistyped path
-/// must not lead to another cluster's configuration.
+/// Returns the first existing file in talosctl's search order. A file named by the user has to exist: a mistyped path must not lead to
+/// another cluster's configuration.
 pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Result<Found, ConfigError> {
     let named = flag
         .map(|path| (path.to_owned(), Origin::Flag, "--talosconfig"))
@@ -115,7 +115,7 @@ pub(crate) fn find(flag: Option<&Path>, environment: &Environment) -> Result<Fou
         .hint("pass one with `--talosconfig`, or use `--no-talos` to check only Kubernetes"))
 }
 
-/// Where a talosconfig may be that nobody names.
+/// Returns the default locations of a talosconfig.
 fn homes(environment: &Environment) -> Vec<(PathBuf, Origin)> {
     let talos_home = environment.os("TALOS_HOME").map(PathBuf::from).filter(|home| home.is_absolute());
     let home =
@@ -124,7 +124,7 @@ fn homes(environment: &Environment) -> Vec<(PathBuf, Origin)> {
     candidates.into_iter().flatten().collect()
 }
 
-/// What [`find`] may find.
+/// Returns all files that [`find`] may return.
 pub(super) fn places(flag: Option<&Path>, environment: &Environment) -> Vec<PathBuf> {
     match flag.map(Path::to_owned).or_else(|| environment.os("TALOSCONFIG").map(PathBuf::from)) {
         Some(named) => vec![named],
@@ -132,12 +132,12 @@ pub(super) fn places(flag: Option<&Path>, environment: &Environment) -> Vec<Path
     }
 }
 
-/// Anything but a certain "no" counts as existing: reading it then tells what is wrong.
+/// Returns whether a path exists. Any error other than "not found" counts as existing, so that reading the file reports the problem.
 pub(super) fn exists(path: &Path) -> bool {
     !std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// Reads and understands one context. May take as long as [`file::read`]: call it off the runtime's threads.
+/// Reads and parses one context. This can take as long as [`file::read`]: call it off the runtime's threads.
 pub(crate) fn load(
     found: &Found,
     overrides: &Overrides,
@@ -170,7 +170,7 @@ pub(super) fn from_text(
     };
     let identity = certificate::pair(half("crt")?, half("key")?, ["crt", "key"], Peer::Talos)?;
     if let (Some(omni), Some(_)) = (&omni, &identity) {
-        return Err(omni.error("and a client certificate are both set: which of the two is meant is unknown"));
+        return Err(omni.error("and a client certificate are both set: it is unclear which one is meant"));
     }
     let cluster = overrides.cluster.clone().filter(|name| !name.is_empty()).or(context.key("cluster").text()?);
     let endpoints = endpoints(&context, &overrides.endpoints)?;
@@ -209,7 +209,7 @@ pub(super) fn from_text(
     })
 }
 
-/// The names of all contexts, for completions; none where the file cannot be used.
+/// Returns the names of all contexts, for completions; none if the file cannot be used.
 pub(crate) fn contexts(flag: Option<&Path>, environment: &Environment) -> Vec<String> {
     let document = find(flag, environment)
         .and_then(|found| file::read_text(&found.path, "talosconfig"))
@@ -248,8 +248,8 @@ fn select<'a>(top: &Value<'a>, overrides: &Overrides) -> Result<(String, Value<'
     Ok((wanted, context))
 }
 
-/// `auth.siderov1`, if the context has it. Of the ways to log in that Talos itself never asks for, no other is known: without them the
-/// calls would only be refused, later and more darkly.
+/// Returns `auth.siderov1`, if the context has it. Password authentication is refused here: without these credentials, calls would only
+/// fail later and with a less helpful error.
 fn omni_of<'a>(auth: &Value<'a>) -> Result<Option<Value<'a>>, ConfigError> {
     if auth.is_there() {
         auth.clone().map()?;
@@ -263,12 +263,12 @@ fn omni_of<'a>(auth: &Value<'a>) -> Result<Option<Value<'a>>, ConfigError> {
     if !omni.is_there() {
         return Ok(None);
     }
-    // Whoever is named there logs in with a browser. A service account has its own name.
+    // The identity named here is a user who logs in with a browser. A service account has its own name.
     omni.clone().map()?.key("identity").text()?;
     Ok(Some(omni))
 }
 
-/// The service account that signs for a context that leads to Omni.
+/// Returns the service account that signs calls for a context that leads to Omni.
 fn account(
     omni: &Value<'_>,
     context: &Value<'_>,
@@ -292,7 +292,7 @@ fn account(
     }
     if cluster.is_none() {
         return Err(context
-            .error("leads to Omni and has no `cluster`: which one is meant is unknown")
+            .error("leads to Omni but has no `cluster`")
             .hint("pass its name with `--cluster`, or use the file of `omnictl talosconfig --cluster NAME`"));
     }
     let found = ServiceAccount::of(environment)?;
@@ -311,7 +311,7 @@ fn endpoints(context: &Value<'_>, flags: &[String]) -> Result<Vec<Endpoint>, Con
     let parsed: Vec<Endpoint> = if flags.is_empty() {
         let listed = context.key("endpoints");
         let mut texts = listed.texts()?;
-        // What files of Talos's first days called it.
+        // Early versions of Talos used this name.
         texts.extend(context.key("target").text()?);
         let texts = texts.iter().enumerate().take(MOST_ADDRESSES);
         texts.map(|(index, text)| read(text, &|| listed.item(index).name())).collect::<Result<_, _>>()?
@@ -464,7 +464,7 @@ mod tests {
         assert_eq!(error.hint.unwrap(), "pass it with `--kubeconfig`, and a talosconfig here");
     }
 
-    /// Where its key, and the roots of the system, are of the test.
+    /// Loads a context of Omni. The key and the system's roots come from the test's variables.
     fn of_omni(text: &str, overrides: &Overrides, variables: &[(&str, &str)]) -> Result<TalosConfig, ConfigError> {
         let found = Found { path: "/t/config".into(), origin: Origin::Flag };
         let environment = Environment::new(variables.iter().copied());
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!((facts.ca, facts.ca_digests.len(), facts.certificate), (None, 0, None));
         assert!(!format!("{config:?}").contains(&key[40..60]));
 
-        // A CA of the context takes the place of the system's, and is none of the cluster's.
+        // A CA of the context replaces the system's roots, but is not a CA of the cluster.
         let own = OMNI.replace("    auth", &format!("    ca: {}\n    auth", pair.certificate64()));
         let facts = of_omni(&own, &Overrides::default(), &variables[..1]).unwrap().credentials();
         assert_eq!((facts.ca.is_some(), facts.ca_digests.len()), (true, 0));
@@ -531,7 +531,7 @@ mod tests {
                 &Overrides::default(),
                 "is not an `https://` address",
             ),
-            (OMNI.replace("    cluster: prod\n", ""), &Overrides::default(), "leads to Omni and has no `cluster`"),
+            (OMNI.replace("    cluster: prod\n", ""), &Overrides::default(), "leads to Omni but has no `cluster`"),
             (
                 OMNI.replace("siderov1: {identity: me@example.org}", "siderov1: me"),
                 &Overrides::default(),

@@ -10,7 +10,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// As Talos makes them: Ed25519, its own label, the role as organization.
+    /// A pair like those that Talos issues: Ed25519, Talos's own label, the role as organization.
     pub(super) fn talos(role: &str) -> Self {
         let mut pair = Self::new(&rcgen::PKCS_ED25519, &[role], Some(ExtendedKeyUsagePurpose::ClientAuth));
         pair.key = pair.key.replace(" PRIVATE KEY-", " ED25519 PRIVATE KEY-");
@@ -35,7 +35,7 @@ impl Pair {
         Self { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// The key of a P-256 pair as `EC PRIVATE KEY`: the octet string within PKCS#8.
+    /// Returns the key of a P-256 pair as `EC PRIVATE KEY`: the octet string within PKCS#8.
     pub(super) fn sec1(&self) -> String {
         let body: String = self.key.lines().filter(|line| !line.starts_with("-----")).collect();
         let pkcs8 = STANDARD.decode(body).unwrap();
@@ -57,7 +57,7 @@ pub(super) fn label(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", STANDARD.encode(der))
 }
 
-/// A value in DER.
+/// Encodes a value in DER.
 pub(super) fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut all = vec![tag];
     match u16::try_from(content.len()).unwrap().to_be_bytes() {
@@ -69,7 +69,7 @@ pub(super) fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
     all
 }
 
-/// What a certificate says before it is signed: of a version and for a key that rcgen does not make.
+/// The content of a certificate before it is signed, with versions and keys that rcgen does not support.
 pub(super) struct Unsigned<'a> {
     pub(super) version: u8,
     pub(super) issuer: &'a str,
@@ -81,10 +81,10 @@ pub(super) struct Unsigned<'a> {
 }
 
 impl Unsigned<'_> {
-    /// `algorithm`: object identifier and parameters.
+    /// Signs the content. `algorithm` is the object identifier with its parameters.
     pub(super) fn signed(&self, algorithm: &[u8], sign: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let algorithm = tlv(0x30, algorithm);
-        // CN.
+        // Common name.
         let name = |text: &str| {
             let pair = [&[0x06, 0x03, 0x55, 0x04, 0x03][..], &tlv(0x0c, text.as_bytes())].concat();
             tlv(0x30, &tlv(0x31, &tlv(0x30, &pair)))

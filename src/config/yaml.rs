@@ -1,7 +1,7 @@
-//! YAML into plain values: bounded, without duplicate keys, and with errors that never repeat the text.
+//! Parses YAML into plain values: bounded, without duplicate keys, and with errors that never repeat the text.
 //!
-//! serde's own messages quote what they did not expect (`invalid type: string "LS0t…"`), and in these files that is
-//! key material. So nothing is deserialized into a type here: a tree is, and its readers write their own messages.
+//! serde's own messages quote unexpected values (`invalid type: string "LS0t…"`), and in these files such a value is key material. For this
+//! reason nothing is deserialized into a type here. The result is a tree, and its readers write their own messages.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,16 +17,16 @@ use super::ConfigError;
 use super::line::{self, Step};
 use crate::text::yaml::Bounds;
 
-/// Bounds what aliases can unfold to; a file of 4 MiB without aliases has fewer.
+/// Limits the number of values that aliases can expand to; a file of 4 MiB without aliases has fewer.
 const MOST_NODES: usize = 1 << 20;
-/// Bytes of all scalars together.
+/// Limit for the bytes of all scalars together.
 const MOST_BYTES: usize = 16 << 20;
 
 #[derive(Clone, PartialEq)]
 pub(super) enum Node {
     Null,
     Bool(bool),
-    /// Written without quotes and readable as a number, in its canonical form.
+    /// An unquoted value that is readable as a number, in its canonical form.
     Number(String),
     Text(String),
     List(Vec<Self>),
@@ -45,13 +45,13 @@ impl Node {
         }
     }
 
-    /// The value of a key; `null` counts as absent.
+    /// Returns the value of a key; `null` counts as absent.
     pub(super) fn get(&self, key: &str) -> Option<&Self> {
         let Self::Map(entries) = self else { return None };
         entries.iter().find(|(name, _)| name == key).map(|(_, node)| node).filter(|node| **node != Self::Null)
     }
 
-    /// Of a mapping.
+    /// Returns the keys of a mapping.
     pub(super) fn keys(&self) -> Vec<&str> {
         let Self::Map(entries) = self else { return Vec::new() };
         entries.iter().map(|(key, _)| key.as_str()).collect()
@@ -78,7 +78,7 @@ impl Node {
     }
 }
 
-/// What the parser is given. Files of two thousand contexts are a tenth of it; JSON, which is YAML, has most brackets.
+/// Limits on the parser's input. Files with two thousand contexts take a tenth of it; JSON, which is valid YAML, has the most brackets.
 const BOUNDS: Bounds = Bounds { bytes: 16 << 20, events: 1 << 19, steps: 1 << 27 };
 
 fn is_bounded(text: &str) -> bool {
@@ -86,17 +86,17 @@ fn is_bounded(text: &str) -> bool {
     BOUNDS.hold(text) || (is_json() && BOUNDS.hold_json(text))
 }
 
-/// Whose reading of YAML decides what a file means.
+/// The YAML rules that decide how a file is interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
-    /// Talos's: a file is one document, whose keys differ; a number may be where a string belongs.
+    /// Talos's rules: a file is one document without duplicate keys, and a number can stand in for a string.
     Talos,
-    /// Kubernetes's, which turns YAML into JSON first: of several documents the first counts, and of equal keys the last. A number is
-    /// not a string.
+    /// Kubernetes's rules, which convert YAML to JSON first: the first of several documents counts, and the last of duplicate keys. A
+    /// number is not a string.
     Kubernetes,
 }
 
-/// Parses the document of `text`. The error names the line and, where libyaml tells, the column.
+/// Parses the document of `text`. The error names the line and, if libyaml reports it, the column.
 fn parse(text: &str, dialect: Dialect) -> Result<Node, String> {
     if !is_bounded(text) {
         return Err("is nested too deeply, or contains too many values".to_owned());
@@ -108,7 +108,7 @@ fn parse(text: &str, dialect: Dialect) -> Result<Node, String> {
     if dialect == Dialect::Kubernetes {
         return Ok(node);
     }
-    // `---` at the end of a file is a second, empty document.
+    // `---` at the end of a file starts a second, empty document.
     for more in documents {
         let more = Seed(&mut budget).deserialize(more).map_err(|error| describe(&error))?;
         if more != Node::Null {
@@ -122,7 +122,7 @@ const OVER_BUDGET: &str = "expands beyond the size limit";
 const DUPLICATE: &str = "the same key appears twice in one mapping";
 const KEY_NOT_TEXT: &str = "a key is not a plain string";
 
-/// Only words from this list are repeated; everything else in a parser's message may come from the file.
+/// Describes a parser error with known phrases only; everything else in its message may come from the file.
 fn describe(error: &serde_yaml::Error) -> String {
     const KNOWN: [(&str, &str); 20] = [
         (OVER_BUDGET, OVER_BUDGET),
@@ -243,7 +243,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
             match self.0.dialect {
                 Dialect::Talos if key == MERGE => merged.push(value),
                 Dialect::Talos if map.places.contains_key(&key) => return Err(A::Error::custom(DUPLICATE)),
-                // As it is read: over what stands before, and under what stands after.
+                // Merged in the order of reading: overrides earlier keys and is overridden by later ones.
                 Dialect::Kubernetes if key == MERGE => map.merge(value, true),
                 Dialect::Talos | Dialect::Kubernetes => map.set(key, value),
             }
@@ -255,10 +255,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// The key of mappings whose entries are those of the mapping around it, too.
+/// The merge key: the entries of its value also belong to the surrounding mapping.
 const MERGE: &str = "<<";
 
-/// A mapping on its way, and where each key is in it.
+/// A mapping under construction, with the position of each key.
 #[derive(Default)]
 struct Entries {
     entries: Vec<(String, Node)>,
@@ -276,7 +276,7 @@ impl Entries {
         }
     }
 
-    /// Of a list of mappings, the first counts most.
+    /// Merges entries. In a list of mappings, earlier ones take precedence.
     fn merge(&mut self, merged: Node, over: bool) {
         match merged {
             Node::List(items) if over => items.into_iter().rev().for_each(|item| self.merge(item, over)),
@@ -295,12 +295,12 @@ impl Entries {
 
 /// One parsed file.
 pub(super) struct Document {
-    /// ``talosconfig `/path` ``.
+    /// The name for messages: ``talosconfig `/path` ``.
     pub(super) name: String,
     text: String,
     root: Node,
     dialect: Dialect,
-    /// What its relative paths are relative to. `None`: it may not name files or programs.
+    /// The folder that relative paths refer to. If `None`, the file must not refer to files or programs.
     pub(super) folder: Option<PathBuf>,
 }
 
@@ -312,7 +312,7 @@ impl Drop for Document {
 }
 
 impl Document {
-    /// A file is a mapping.
+    /// Parses a file, which has to be a mapping.
     pub(super) fn parse(
         name: String,
         text: String,
@@ -330,7 +330,7 @@ impl Document {
     }
 }
 
-/// A value in a file, which knows its place there.
+/// A value in a file, with its location there.
 #[derive(Clone)]
 pub(super) struct Value<'a> {
     pub(super) document: &'a Document,
@@ -339,7 +339,7 @@ pub(super) struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value at a key of a mapping; [`Node::Null`] where there is none.
+    /// Returns the value at a key of a mapping; [`Node::Null`] if there is none.
     pub(super) fn key(&self, key: &str) -> Self {
         self.step(Step::Key(key.to_owned()), self.node.get(key).unwrap_or(&Node::Null))
     }
@@ -355,7 +355,7 @@ impl<'a> Value<'a> {
         Self { document: self.document, steps, node }
     }
 
-    /// Both kinds of file have `contexts`: a list in a kubeconfig, a mapping in a talosconfig.
+    /// Returns whether this is a kubeconfig. Both kinds of file have `contexts`: a list in a kubeconfig, a mapping in a talosconfig.
     pub(super) fn is_kubeconfig(&self) -> bool {
         matches!(self.key("contexts").node, Node::List(_)) && self.key("clusters").is_there()
     }
@@ -368,7 +368,7 @@ impl<'a> Value<'a> {
         *self.node != Node::Null
     }
 
-    /// ``talosconfig `/path`: `contexts.prod.crt` (line 7)``: the beginning of every message about a value.
+    /// Returns ``talosconfig `/path`: `contexts.prod.crt` (line 7)``, the beginning of every message about a value.
     pub(super) fn name(&self) -> String {
         let file = &self.document.name;
         let mut path = String::new();
@@ -405,7 +405,7 @@ impl<'a> Value<'a> {
         if matches!(self.node, Node::Map(_)) { Ok(self) } else { Err(self.wrong("a mapping")) }
     }
 
-    /// Absent and null are empty.
+    /// Returns the items of a list; none if it is absent or null.
     pub(super) fn items(&self, expected: &str) -> Result<Vec<Self>, ConfigError> {
         match self.node {
             Node::Null => Ok(Vec::new()),
@@ -414,7 +414,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Absent, null and empty are the same.
+    /// Returns a string; `None` if it is absent, null or empty.
     pub(super) fn text(&self) -> Result<Option<String>, ConfigError> {
         match self.node {
             Node::Null => Ok(None),
@@ -426,7 +426,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Absent and null are empty.
+    /// Returns a list of strings; empty if it is absent or null.
     pub(super) fn texts(&self) -> Result<Vec<String>, ConfigError> {
         let text = |item: &Self| match item.node {
             Node::Null if self.document.dialect == Dialect::Talos => Err(item.wrong("a string")),
@@ -443,7 +443,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Base64 with any line breaks, as editors and YAML folding leave it.
+    /// Decodes base64 with any line breaks, as left by editors and YAML folding.
     pub(super) fn decoded(&self) -> Result<Option<Zeroizing<Vec<u8>>>, ConfigError> {
         let Some(text) = self.text()? else { return Ok(None) };
         let text = Zeroizing::new(text);
@@ -530,7 +530,7 @@ mod tests {
             laughs = format!("{laughs}a{i}: &a{i} [{row}]\n");
         }
         assert!(problem(&laughs).contains(OVER_BUDGET));
-        // Few jumps, each over a long list: the parser's own limit does not see it.
+        // Few aliases, each to a long list: the parser's own limit does not catch this.
         let flat = format!("a: &a [{}]\nb: [{}]\n", "x,".repeat(50_000), "*a,".repeat(50_000));
         assert!(problem(&flat).contains(OVER_BUDGET));
         let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a,".repeat(5000));

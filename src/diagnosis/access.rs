@@ -25,7 +25,7 @@ The problem is the file, not the cluster, and waiting does not help.",
         Look("talosctl config info"),
         Do("With an administrator's talosconfig, make a new one for this run:"),
         Change("talosctl -n CP config new --roles os:reader --crt-ttl 8760h new-talosconfig"),
-        Do("Without one, make an administrator's from the secrets of the cluster:"),
+        Do("Without one, generate an administrator's talosconfig from the secrets of the cluster:"),
         Change("talosctl gen config --with-secrets secrets.yaml --output-types talosconfig NAME ENDPOINT"),
         Do("An administrator can issue a new kubeconfig:"),
         Change("talosctl -n CP kubeconfig --force"),
@@ -60,8 +60,8 @@ pub(super) const OTHER_TALOSCONFIG: Cause = Cause {
     title: "the talosconfig and its endpoints belong to different clusters",
     impact: "nothing of this cluster was seen; it may be healthy",
     explain: "Every endpoint of the talosconfig answers with a certificate that is signed by another CA. Each cluster has its \
-own CA, so these machines belong to another cluster than the file. Or the cluster was rebuilt with new secrets, and the file \
-is still the old one.\n\n\
+own CA, so these machines belong to a different cluster than the file, or the cluster was rebuilt with new secrets and the \
+file is still the old one.\n\n\
 Machines without a configuration also present a certificate of their own; they are recognized by a request without \
 credentials.",
     source: TALOS_TROUBLESHOOTING_API,
@@ -96,8 +96,8 @@ fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
 
 pub(super) const OTHER_KUBECONFIG: Cause = Cause {
     id: "kubeconfig-of-another-cluster",
-    title: "the kubeconfig belongs to another cluster than the talosconfig",
-    impact: "what Kubernetes reports is of another cluster; this one may be healthy",
+    title: "the kubeconfig belongs to a different cluster than the talosconfig",
+    impact: "everything that Kubernetes reported is about another cluster; this one may be healthy",
     explain: "The machines that answer the Talos API are not among the nodes that Kubernetes lists, so the two files belong to \
 different clusters. What Kubernetes reported is about the other cluster and was ignored.\n\n\
 This happens when a kubeconfig has several clusters and the current context is another one, or when a node was moved between \

@@ -16,7 +16,7 @@ use Step::{Change, Do, Look};
 pub(super) const BALANCER: Cause = Cause {
     id: "load-balancer-down",
     title: "the API servers are healthy, but the endpoint in front of them is not",
-    impact: "whoever uses this endpoint has no Kubernetes API: kubectl, and kubelets without KubePrism; running pods keep running",
+    impact: "clients of this endpoint have no Kubernetes API: kubectl, and kubelets without KubePrism; running pods keep running",
     explain: "Every API server is ready at its own address. The common endpoint that kubelets and users connect to does not \
 answer. A load balancer is down or has no backends, no node holds the virtual IP, or a DNS name resolves to another address.\n\n\
 Kubernetes itself needs no repair, and nothing should be restarted. New nodes cannot join and clients see an outage until the \
@@ -49,11 +49,12 @@ pub(super) const PATH: Cause = Cause {
     id: "api-path-blocked",
     title: "the API servers run, but this runner cannot reach the Kubernetes endpoint",
     impact: "nothing about Kubernetes could be determined from here; others may reach a working API",
-    explain: "Talos reports kube-apiserver running and ready on every control plane, and no connection from this runner leads to \
-any of them: neither to the endpoint nor to the machines' own addresses. The reason is most likely on the way: a firewall or \
-security group that does not let this runner through to port 6443, a load balancer without targets, or a virtual IP that no machine holds.\n\n\
-A connection that is refused and one that times out differ: a firewall that rejects, or a load balancer without targets, refuses; one \
-that drops packets is silent.",
+    explain: "Talos reports kube-apiserver running and ready on every control plane, but this runner can connect to none of \
+them, neither through the endpoint nor at the machines' own addresses. The cause is most likely in between: a firewall or \
+security group that does not let this runner through to port 6443, a load balancer without targets, or a virtual IP that no \
+machine holds.\n\n\
+A refused connection points to a firewall that rejects, or to a load balancer without targets; a timeout points to a \
+firewall that drops packets.",
     source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
     remedy: &[
         Look("nc -vz -w 5 ENDPOINT 6443"),
@@ -152,8 +153,9 @@ pub(super) const NONE_WORKS: Cause = Cause {
     explain: "The API server of every control plane crashes, hangs, or reports that it is not ready, although the machines \
 answer and etcd is not the reason. Without a Kubernetes API nothing is scheduled and no controller acts; \
 kube-controller-manager and kube-scheduler exit and are restarted until they reach one. Containers that run keep running.\n\n\
-What all API servers have in common is changed in the machine configuration of all control planes: `extraArgs`, certificates, \
-an authentication or audit file, the address of etcd. The log of one of them shows which. Undo the last change on one control \
+Settings that all API servers share come from the machine configuration of all control planes: `extraArgs`, certificates, an \
+authentication or audit file, the address of etcd. The log of one API server shows which setting is wrong. Undo the last \
+change on one control \
 plane first.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
@@ -214,11 +216,12 @@ pub(super) const NO_CONTROLLER_MANAGER: Cause = Cause {
     id: "no-controller-manager-left",
     title: "no kube-controller-manager works",
     impact: "no instance is left to take over: nothing creates or replaces pods, and no certificate request is signed",
-    explain: "kube-controller-manager fails on every control plane. Pods that run keep running, and nothing else goes on: pods that \
-end are not replaced, endpoints do not follow, nodes that die keep their pods, and machines cannot join, because the certificate requests \
+    explain: "kube-controller-manager fails on every control plane. Running pods keep running, but nothing else happens: \
+pods that end are not replaced, endpoints are not updated, dead nodes keep their pods, and machines cannot join, because the \
+certificate requests \
 of their kubelets are neither approved nor signed.\n\n\
-What all instances have in common is changed in the machine configuration of all control planes: `extraArgs`, a certificate, a \
-feature gate. The log of one of them shows which. Undo the last change on one control plane first.",
+Settings that all instances share come from the machine configuration of all control planes: `extraArgs`, a certificate, a \
+feature gate. The log of one instance shows which setting is wrong. Undo the last change on one control plane first.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("talosctl -n CP containers --kubernetes"),
@@ -240,11 +243,12 @@ feature gate. The log of one of them shows which. Undo the last change on one co
 pub(super) const NO_SCHEDULER: Cause = Cause {
     id: "no-scheduler-left",
     title: "no kube-scheduler works",
-    impact: "no instance is left to take over: new pods get no node, those that run keep running",
+    impact: "no instance is left to take over: new pods get no node; running pods keep running",
     explain: "kube-scheduler fails on every control plane. Pods that have a node keep running; a new or replaced pod stays Pending \
 without one.\n\n\
-What all instances have in common is changed in the machine configuration of all control planes: `extraArgs`, a scheduler \
-configuration, a feature gate. The log of one of them shows which. Undo the last change on one control plane first.",
+Settings that all instances share come from the machine configuration of all control planes: `extraArgs`, a scheduler \
+configuration, a feature gate. The log of one instance shows which setting is wrong. Undo the last change on one control \
+plane first.",
     recognize: |symptoms| {
         let ids = (NO_SCHEDULER.id, CheckId::K8sControlplaneScheduler);
         none_left(symptoms, ids, "kube-scheduler").into_iter().collect()
@@ -350,7 +354,7 @@ pub(super) const DNS_OFF: Cause = Cause {
     impact: "no pod can resolve names",
     explain: "DNS is enabled in the machine configuration, but its Deployment has 0 replicas. It was scaled down, for \
 maintenance or by a script, and not scaled up again. Until then, no pod can resolve names.\n\n\
-If another DNS server replaces it, disable CoreDNS in the machine configuration; then this passes.",
+If another DNS server replaces it, disable CoreDNS in the machine configuration; the check then passes.",
     source: KUBERNETES_DNS,
     remedy: &[
         Look("kubectl -n kube-system get deployments -l k8s-app=kube-dns"),

@@ -69,7 +69,7 @@ pub(super) const TWICE: Cause = Cause {
     impact: "the control planes serve different data, and changes may be lost",
     explain: "The control planes report etcd member lists that have no member in common: there are two databases, each with \
 its own leader, and neither knows of the other. This happens when `talosctl bootstrap` is run on more than one control plane. \
-Which one a client sees depends on the API server that it reaches.\n\n\
+A client sees one or the other, depending on the API server that it reaches.\n\n\
 Decide which one has the data that you want to keep, take a snapshot of both, and let the control planes of the other one join \
 it with empty data.",
     source: TALOS_DISASTER,

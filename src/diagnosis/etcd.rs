@@ -19,7 +19,8 @@ pub(super) const QUORUM: Cause = Cause {
     explain: "More than half of etcd's voters have to be up and connected. They are not: a member that answers reports no \
 leader, and no other answer contradicts it. Kubernetes cannot change anything and soon stops answering; running pods keep \
 running.\n\n\
-It recovers by itself as soon as enough members are back. So power on or repair the missing control planes; if their disks are \
+etcd recovers on its own as soon as enough members are back. So power on or repair the missing control planes; if their \
+disks are \
 intact, nothing else is needed. Do not reset, upgrade or reboot the others. Restore a snapshot only if the data of a majority \
 is permanently lost.",
     source: TALOS_DISASTER,
@@ -308,7 +309,7 @@ pub(super) const REMOVED: Cause = Cause {
     impact: "etcd works without this control plane, and tolerates fewer failures",
     explain: "The machine is configured as a control plane and answers, but etcd's list does not have its member. It was \
 removed manually, or by an upgrade or reset that did not finish. Its etcd cannot start with its old data, so its API server, \
-if it still runs, has no database. etcd survives one failure less than planned.\n\n\
+if it still runs, has no database. etcd survives one failure fewer than planned.\n\n\
 It does not recover by itself. Wipe its data and let it rejoin; that needs a quorum of the others.",
     source: ETCD_RECONFIGURATION,
     remedy: &[
@@ -365,9 +366,10 @@ pub(super) const STILL_JOINING: Cause = Cause {
     title: "a control plane is still joining etcd",
     impact: "etcd works with the members that it has, and tolerates fewer failures until this one has joined",
     explain: "The etcd service of the machine prepares to start, and the machine is not in etcd's list of members yet. After a bootstrap, \
-or when a control plane is added, that is a step on the way and takes up to some minutes: the image is pulled, and members join one \
+or when a control plane is added, this is normal and takes up to a few minutes: the image is pulled, and members join one \
 after the other. Its API server starts once etcd runs.\n\n\
-If it takes longer than 10 minutes, the machine cannot join. Its log shows why: it does not reach the other members on port 2380, the \
+If it takes longer than 10 minutes, the machine cannot join. Its log shows why: it cannot reach the other members on port \
+2380, the \
 list of members has an old member of the same name, or the others have no quorum.",
     source: TALOS_ETCD,
     remedy: &[
@@ -403,7 +405,7 @@ list of members has an old member of the same name, or the others have no quorum
         let targets: Vec<_> = joining.iter().map(|sign| sign.target).collect();
         let be = if targets.len() == 1 { "is" } else { "are" };
         let headline =
-            format!("etcd on {} {be} still joining, which can take some minutes", names(targets.iter().copied()));
+            format!("etcd on {} {be} still joining, which can take a few minutes", names(targets.iter().copied()));
         let own = joining.iter().flat_map(|sign| symptoms.about(sign.target)).filter(|it| it.check.is_of_etcd());
         let margin =
             symptoms.of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);

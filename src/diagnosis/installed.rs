@@ -20,8 +20,8 @@ pub(super) const NO_MANIFESTS: Cause = Cause {
     explain: "After the bootstrap a control plane applies the manifests that every cluster needs: RBAC for kubelets that join, \
 kube-proxy, flannel, CoreDNS. None of them has been applied, so what they would install is missing. In the first minute \
 after the bootstrap that is normal.\n\n\
-If it lasts, the API server refuses one of the manifests, which holds up the others too, or the control planes do not reach the \
-API through the cluster endpoint.",
+If it lasts, the API server refuses one of the manifests, which holds up the others too, or the control planes cannot reach \
+the API through the cluster endpoint.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("talosctl -n CP logs controller-runtime"),
@@ -98,9 +98,10 @@ fn all_pods() -> Hint {
 pub(super) const AGENT: Cause = Cause {
     id: "node-agent-not-running",
     title: "the network plugin or kube-proxy does not start on some machines",
-    impact: "on these machines new pods get no network, or changes of Services do not arrive; what runs keeps running",
-    explain: "Every machine needs a pod of the network plugin and, unless the plugin replaces it, one of kube-proxy. On some machines it \
-cannot pull its image, or ends again and again. Without the plugin new pods get no network; a machine on which it has never worked \
+    impact: "on these machines new pods get no network, or changes to Services do not take effect; running pods keep running",
+    explain: "Every machine needs a pod of the network plugin and, unless the plugin replaces it, one of kube-proxy. On some \
+machines it cannot pull its image, or exits again and again. Without the plugin new pods get no network; a machine on which \
+it has never worked \
 stays NotReady. Without kube-proxy the addresses of Services lead to pods that are gone.\n\n\
 An image that no machine can pull has a wrong name or tag, or its registry cannot be reached. If one machine alone cannot pull it, \
 look at the network of that machine, its registry mirrors and its disk.",

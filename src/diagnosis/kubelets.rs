@@ -59,9 +59,9 @@ pub(super) const UNCERTIFIED: Cause = Cause {
     impact: "no pod can run on this machine; the rest of the cluster is not affected",
     explain: "A kubelet that starts on a new machine requests a client certificate with its bootstrap token, and registers the Node \
 with it. The request has arrived, and the certificate was not issued.\n\n\
-Pending: kube-controller-manager approves such requests by itself if ClusterRoleBindings allow it, which Talos creates at the \
-bootstrap. Denied: an approver or a person refused it. Approved but not issued: kube-controller-manager signs certificates, and does \
-not; its log shows why.",
+Pending: kube-controller-manager approves such requests automatically if ClusterRoleBindings, which Talos creates at \
+bootstrap, allow it. Denied: an approver or a person refused it. Approved but not issued: kube-controller-manager should \
+sign the certificate, but does not; its log shows why.",
     source: KUBERNETES_TLS,
     remedy: &[
         Look("kubectl describe csr NAME"),
@@ -77,7 +77,7 @@ not; its log shows why.",
                 symptoms.about(sign.target).filter(|it| it.problem.reason == Reason::NodeNotRegistered).collect();
             let first = missing.first()?;
             let headline = format!(
-                "{} has no Node: Kubernetes did not issue the certificate of its kubelet: {}",
+                "{} has no Node: Kubernetes did not issue its kubelet's certificate: {}",
                 first.target, sign.problem.observed
             );
             Some(Recognized::new(UNCERTIFIED.id, headline).rests_on(&sign).explains(missing.iter().copied()))
@@ -88,13 +88,14 @@ not; its log shows why.",
 
 pub(super) const UNREGISTERED: Cause = Cause {
     id: "kubelet-not-registered",
-    title: "a kubelet runs, but Kubernetes has no Node of its machine",
+    title: "a kubelet runs, but Kubernetes has no Node for its machine",
     impact: "no pod can run on this machine; the rest of the cluster is not affected",
     explain: "A kubelet that starts on a new machine shows Kubernetes its bootstrap token, requests a certificate with it, and registers \
 the Node with that. Talos reports that the kubelet runs, but there is no Node.\n\n\
 If no request for a certificate has arrived either, Kubernetes does not accept the token (`Unauthorized` in the log of the kubelet): \
-`cluster.token` of the machine configuration is that of another cluster, or its Secret in kube-system is gone. Or the kubelet does not \
-reach the API server. After its Node was deleted, a kubelet that goes on running looks the same: it registers when it starts.",
+`cluster.token` of the machine configuration is that of another cluster, or its Secret in kube-system is gone. Or the \
+kubelet cannot reach the API server. A kubelet that keeps running after its Node was deleted looks the same: it registers \
+only when it starts.",
     source: TALOS_TROUBLESHOOTING_KUBELET,
     remedy: &[
         Look("talosctl -n NODE logs kubelet"),
@@ -123,17 +124,17 @@ fn unregistered(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Option<Recognized> 
     let (has, likely) = match requests.map(|all| all.iter().any(is_its)) {
         Ok(false) => (
             "neither a Node nor an open certificate request",
-            "Kubernetes does not accept its bootstrap token, it does not reach the API server, or its Node was deleted while it ran; its \
+            "Kubernetes does not accept its bootstrap token, it cannot reach the API server, or its Node was deleted while it ran; its \
              log shows which",
         ),
         Ok(true) => ("no Node", "its Node was deleted while it ran, or it was refused; its log shows which"),
         Err(_) => (
             "no Node",
-            "Kubernetes does not accept its bootstrap token, it does not reach the API server, or its certificate request is pending \
+            "Kubernetes does not accept its bootstrap token, it cannot reach the API server, or its certificate request is pending \
              (as an administrator: `kubectl get csr`)",
         ),
     };
-    let headline = format!("the kubelet of {} runs, but Kubernetes has {has} of it", sign.target);
+    let headline = format!("the kubelet of {} runs, but Kubernetes has {has} for it", sign.target);
     let mut recognized = Recognized::new(UNREGISTERED.id, headline).rests_on(sign);
     recognized.next.push(Hint::likely(likely));
     Some(recognized)
@@ -143,8 +144,9 @@ pub(super) const UNAPPROVED: Cause = Cause {
     id: "kubelet-certificate-unapproved",
     title: "a kubelet waits for its serving certificate, so it accepts no connections",
     impact: "no logs, exec or metrics for pods of the machine; the pods keep running",
-    explain: "With `rotate-server-certificates` a kubelet requests the certificate of its own API from Kubernetes, which does \
-not approve the request by itself. Until it is approved, Talos cannot read the static pods from the kubelet, and logs and \
+    explain: "With `rotate-server-certificates` a kubelet requests the certificate of its own API from Kubernetes, which \
+does not approve the request automatically. Until it is approved, Talos cannot read the static pods from the kubelet, and \
+logs and \
 metrics of the node's pods are not available. Everything else keeps running.\n\n\
 Approve the request if you know this kubelet, and install an approver so that the next renewal is not missed.",
     source: KUBERNETES_TLS,

@@ -146,8 +146,8 @@ pub(super) const REFUSES: Cause = Cause {
     explain: "A refusal is an answer: the machine, or a firewall in front of it, is on. Nothing listens on port 50000 there. The \
 machine is booting, its apid does not run, or it has no certificate: a worker requests one from trustd on the control planes \
 (port 50001). Or another machine has this address now, or a firewall rejects connections.\n\n\
-Everything that only Talos knows about the machine could not be determined. What Kubernetes reports of its kubelet and pods is \
-checked as usual.",
+Nothing that only Talos reports about the machine could be determined. Its kubelet and pods are checked through Kubernetes \
+as usual.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("kubectl describe node NODENAME"),
@@ -189,7 +189,7 @@ etcd member first.",
     remedy: &[
         Look("talosctl -n NODE version"),
         Look("kubectl describe node NODENAME"),
-        Do("Look at the machine's console and power. Power it on, or repair its network; it rejoins by itself."),
+        Do("Look at the machine's console and power. Power it on, or repair its network; it rejoins on its own."),
         Do(
             "Only if the machine is permanently lost. If it was a control plane, remove its etcd member first, by its ID; then its Node:",
         ),
@@ -224,22 +224,23 @@ pub(super) const NOT_JOINED: Cause = Cause {
     id: "machine-not-joined",
     title: "a machine is on, but has not joined the cluster",
     impact: "no pod can run on this machine; the rest of the cluster is not affected",
-    explain: "The machine refuses connections to its Talos API, so it has power and a network, and Kubernetes has no Node of it. \
+    explain: "The machine refuses connections to its Talos API, so it has power and a network, but Kubernetes has no Node \
+for it. \
 A new machine looks like this until it has joined; if it lasts, the machine cannot join.\n\n\
 The Talos API of a worker starts once it has a certificate. The worker requests it from trustd on the control planes (port 50001), \
-through the cluster endpoint of its machine configuration. Its kubelet needs the same endpoint to register the Node. So the usual \
-reason for both is one: the endpoint is wrong, or cannot be reached from the network of the machine. Another is a machine \
-configuration with the token of another cluster. The console of the machine shows which.\n\n\
+through the cluster endpoint of its machine configuration. Its kubelet needs the same endpoint to register the Node. So both \
+usually fail for the same reason: the endpoint is wrong, or cannot be reached from the machine's network. Another reason is \
+a machine configuration with the token of another cluster. The machine's console shows which.\n\n\
 A machine that was removed and now runs something else looks the same until discovery forgets it, within 30 minutes.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n CP service trustd"),
         Look("talosctl -n CP logs trustd"),
         Do(
-            "Check that the network of the machine reaches the cluster endpoint, its port 6443, and port 50001 of the control planes.",
+            "Check that the machine's network can reach the cluster endpoint on port 6443, and the control planes on port 50001.",
         ),
         Do(
-            "Look at the console of the machine. Compare `cluster.controlPlane.endpoint` and `machine.token` of its configuration with those of a machine that has joined.",
+            "Look at the machine's console. Compare `cluster.controlPlane.endpoint` and `machine.token` of its configuration with those of a machine that has joined.",
         ),
     ],
     recognize: |symptoms| {
@@ -258,7 +259,7 @@ A machine that was removed and now runs something else looks the same until disc
             let server = kubernetes.and_then(|it| Some(it.credentials.as_ref().ok()?.server.as_str()));
             let endpoint = server.map_or_else(String::new, |server| format!(" ({server} in this kubeconfig)"));
             let likely = format!(
-                "the network of the machine does not reach the cluster endpoint of its configuration{endpoint}; its console says what it waits for"
+                "the machine's network cannot reach the cluster endpoint of its configuration{endpoint}; its console shows what it waits for"
             );
             for recognized in &mut made {
                 let looks = trustd.map(|command| Hint::run(command, [node.address.as_str()]));
@@ -298,8 +299,8 @@ pub(super) const CUT_OFF: Cause = Cause {
     explain: "Its API server answers at the machine's own address, or its kubelet has renewed its lease while Talos did not \
 answer. So it runs and has a network. Only the Talos API cannot be reached: a firewall filters port 50000 between the endpoint \
 and the machine, or its apid does not run.\n\n\
-Workloads are not affected. Everything that only Talos knows about the machine could not be determined, and the machine cannot \
-be upgraded.",
+Workloads are not affected. Nothing that only Talos reports about the machine could be determined, and the machine cannot be \
+upgraded.",
     source: TALOS_CONNECTIVITY,
     remedy: &[
         Look("talosctl -n NODE version"),
@@ -323,11 +324,11 @@ be upgraded.",
 pub(super) const HANGS: Cause = Cause {
     id: "node-hangs",
     title: "a machine accepts connections and does not answer",
-    impact: "Talos cannot manage the machine; if all of it hangs, Kubernetes replaces its pods, not before 5 minutes have passed",
+    impact: "Talos cannot manage the machine; if all of it hangs, Kubernetes replaces its pods after about 5 minutes",
     explain: "The kernel of the machine still accepts connections, but no program answers. The machine is frozen, paused by \
 its hypervisor, out of memory, or its disk has stopped responding. If only machined hangs, the containers keep running, but \
 the machine cannot be managed. Kubernetes may still report it as Ready.\n\n\
-It usually does not recover by itself. Look at the console before you reset the machine: its output is lost afterwards.",
+It usually does not recover on its own. Look at the console before you reset the machine: its output is lost afterwards.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE version"),
@@ -355,7 +356,7 @@ pub(super) const GOING_DOWN: Cause = Cause {
     impact: "the machine takes no part in the cluster until it is back",
     explain: "The machine is in a stage in which Talos stops its services on purpose. Its kubelet, etcd and API server are not \
 broken, and restarting them does not help. An administrator or an upgrade requested it.\n\n\
-A reboot or an upgrade takes a few minutes, then everything recovers by itself. Until then, etcd has one member less: do not \
+A reboot or an upgrade takes a few minutes, then everything recovers on its own. Until then, etcd has one member fewer: do not \
 reboot other control planes. If the stage does not change, something keeps the machine from stopping, such as a pod that does \
 not terminate or a volume that cannot be unmounted.",
     source: TALOS_TROUBLESHOOTING,
@@ -387,8 +388,8 @@ fn doing(stage: &str) -> &str {
 
 pub(super) const RENAMED: Cause = Cause {
     id: "machine-renamed",
-    title: "a machine registers under another name than before",
-    impact: "the old Node keeps its pods and volumes, and they do not come back under the new name by themselves",
+    title: "a machine registers under a different name than before",
+    impact: "the old Node keeps its pods and volumes, and they do not come back under the new name on their own",
     explain: "A Node has stopped reporting, and a machine with another name answers at its address. A machine without a \
 configured hostname makes one up (`talos-…`), and may make up another after an upgrade or a reinstallation. To Kubernetes it is a \
 new node: pods, volumes and labels stay with the old Node, and a cloud provider that knows the machine by its old name never \
@@ -460,7 +461,7 @@ pub(super) const REMOVED: Cause = Cause {
     explain: "A source still lists a machine that the others have forgotten and that does not answer. Talos discovery forgets \
 a machine after half an hour without contact, whether it was removed or is only powered off; from here the two look the same. \
 A Node object stays until it is deleted, and keeps pods and volumes bound to the machine.\n\n\
-Find out which of the two it is before you delete anything: a machine that is powered on again recovers by itself, and its \
+Find out which of the two it is before you delete anything: a machine that is powered on again recovers on its own, and its \
 pods keep their volumes.",
     source: TALOS_SCALE_DOWN,
     remedy: &[
@@ -469,7 +470,7 @@ pods keep their volumes.",
         Do(
             "Look at its console, its hypervisor or your inventory: was it removed, or is it off? If it is off, power it on.",
         ),
-        Do("Delete the Node only if the machine is permanently gone. The discovery entry expires by itself."),
+        Do("Delete the Node only if the machine is permanently gone. The discovery entry expires on its own."),
         Change("kubectl delete node NODENAME"),
     ],
     recognize: |symptoms| {

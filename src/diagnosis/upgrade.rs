@@ -19,7 +19,7 @@ pub(super) const HALF_DONE: Cause = Cause {
     impact: "cordoned machines take no pods, and the other machines still run the old version",
     explain: "The machines run different versions of Talos, and one that finished booting long ago is still cordoned by Talos, \
 which does that during an upgrade. So an upgrade was interrupted: it never reached the other machines, or the cordoned one \
-fell back to its old version.\n\n\
+rolled back to its old version.\n\n\
 Look at that machine first. If it is healthy, uncordon it and continue the upgrade; mixed versions that are at most one minor \
 version apart work for a while.",
     source: TALOS_UPGRADE,
@@ -148,7 +148,7 @@ for the next restart, and check again.",
 pub(super) const DRAIN_BLOCKED: Cause = Cause {
     id: "drain-blocked",
     title: "PodDisruptionBudgets block the drain of a machine",
-    impact: "the drain would not end, and the upgrade stop there; nothing has changed yet",
+    impact: "the drain would block, and the upgrade would stop there; nothing has changed yet",
     explain: "The API server would refuse to evict pods of the machine, so a drain waits until it gives up. `talosctl upgrade` \
 gives up after 5 minutes, when the new version is already installed and the machine cordoned.\n\n\
 A budget that allows 0 disruptions usually allows one again when all replicas are ready; a budget that requires all replicas \
@@ -182,7 +182,7 @@ pub(super) const NO_ROOM: Cause = Cause {
     impact: "pods would stay Pending after the drain; nothing has changed yet",
     explain: "By their resource requests, the pods of the machine do not fit on the other machines. They would stay Pending \
 until it is back, and budgets that wait for them would block the drain of the next machine.\n\n\
-What counts is requests, not usage: workloads that request far more than they use can fill an idle cluster.",
+Requests count, not usage: workloads that request far more than they use can fill an idle cluster.",
     source: KUBERNETES_RESOURCES,
     remedy: &[
         Look("kubectl describe nodes"),
@@ -273,7 +273,7 @@ pub(super) const RENEWAL_BROKEN: Cause = Cause {
     id: "certificate-renewal-broken",
     title: "a machine no longer renews its Talos certificate",
     impact: "Talos cannot query or manage the machine; its pods keep running",
-    explain: "Machines renew the certificate of their Talos API by themselves, long before it expires. This one presents a \
+    explain: "Machines renew the certificate of their Talos API on their own, long before it expires. This one presents a \
 certificate that is not valid now, while others are valid by the same clock. So the renewal on this machine fails, or its \
 clock was far off when the certificate was issued.\n\n\
 A worker gets its certificate from trustd on a control plane (port 50001). A firewall between them, or an address that is \

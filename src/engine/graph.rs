@@ -1,8 +1,8 @@
-//! Who stands in whose way: `requires` and `after`, applied to every target of a round.
+//! Checks that block others: `requires` and `after`, applied to every target of a round.
 //!
-//! Judges say what they could not see, and none knows another. Here, and nowhere else, that becomes "blocked by": the root of
-//! what did not pass on the way to the target, or on the way to the cluster as a whole. A check that does not run blocks nothing;
-//! the way goes on behind it.
+//! Judges report what they could not observe, and none depends on another judge. Only here does that become "blocked by": the root of what
+//! did not pass on the way to the target, or on the way to the cluster as a whole. A check that does not run blocks nothing; the way
+//! continues behind it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use crate::diagnosis::explain;
 use crate::model::{CheckId, Fact, Finding, Kind, Outcome, Problem, Severity, Shared, Target, Verdict};
 use crate::snapshot::Snapshot;
 
-/// What the checks of a plan say of a round, whatever the user makes of it.
+/// Judges a round with the checks of a plan, before the user's options apply.
 pub(crate) fn judge(plan: &[&'static Check], snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
     let cluster = &Assessment::of(snapshot);
     let mut targets = Targets::default();
@@ -29,7 +29,7 @@ pub(crate) fn judge(plan: &[&'static Check], snapshot: &Snapshot) -> Vec<(&'stat
     verdicts
 }
 
-/// As [`judge`], a check at a time: of thousands of machines each takes a while, in which a signal may come.
+/// Works like [`judge`], but yields after each check: with thousands of machines each check takes a while, in which a signal may arrive.
 pub(crate) async fn judge_in_turns(plan: &[&'static Check], snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
     let cluster = &Assessment::of(snapshot);
     let mut verdicts = Vec::with_capacity(plan.len());
@@ -48,7 +48,7 @@ pub(crate) async fn judge_in_turns(plan: &[&'static Check], snapshot: &Snapshot)
     verdicts
 }
 
-/// What a check says by itself, whatever stands in its way: judges are pure, so whoever asks again hears the same.
+/// Returns a check's own verdict, before blocking applies. Judges are pure, so another call returns the same verdict.
 pub(crate) fn own_verdict(check: &Check, cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = (check.judge)(cluster);
     if verdict.findings.is_empty() {
@@ -64,12 +64,12 @@ pub(crate) fn own_verdict(check: &Check, cluster: &Assessment<'_>) -> Verdict {
     if verdict.resample_after.is_none() && may_blame_lease && cluster.a_lease_looks_stale() {
         verdict.resample_after = Some(RENEWAL);
     }
-    // It is kept as long as the report, and has grown by doubling.
+    // The list has grown by doubling, and is kept as long as the report.
     verdict.findings.shrink_to_fit();
     verdict
 }
 
-/// What was named so far: a dozen checks name each machine, and one copy of its name is enough for all of them.
+/// The targets named so far: many checks name each machine, and one copy of its name is enough for all of them.
 #[derive(Default)]
 struct Targets(HashSet<Shared<Target>>);
 
@@ -85,12 +85,12 @@ impl Targets {
     }
 }
 
-/// The checks of a plan, and which of them stand before which.
+/// The checks of a plan and their dependencies.
 struct Graph {
     place: HashMap<CheckId, usize>,
-    /// Each after those that stand before it.
+    /// Each check after its dependencies.
     order: Vec<CheckId>,
-    /// Those before a check that run, the nearest first: of the direct ones, and of all.
+    /// Dependencies of a check that run, the nearest first: only the direct ones here, all of them below.
     nearest: HashMap<CheckId, Vec<CheckId>>,
     all: HashMap<CheckId, Vec<CheckId>>,
 }
@@ -115,7 +115,7 @@ impl Graph {
             if let Some(before) = known {
                 self.visit(before, plan);
             }
-            // Past what does not run, the way goes on.
+            // A dependency that does not run is replaced by its own dependencies.
             let runs = self.place.contains_key(&id);
             nearest.extend(if runs { vec![id] } else { self.nearest.get(&id).cloned().unwrap_or_default() });
         }
@@ -132,7 +132,7 @@ impl Graph {
         }
     }
 
-    /// Puts what stands in the way of this check in the place of what it could not see. Those before it come first.
+    /// Replaces each outcome that this check could not observe with the check that blocks it. Its dependencies have to be processed first.
     fn block(
         &self,
         id: CheckId,
@@ -150,13 +150,13 @@ impl Graph {
         obstacles.insert(id, Obstacle::of(check, verdict));
     }
 
-    /// The root of what did not pass on the way to this target.
+    /// Returns the root of what did not pass on the way to this target.
     fn before(&self, check: CheckId, target: &Target, obstacles: &HashMap<CheckId, Obstacle>) -> Option<CheckId> {
         let nearest = || self.nearest[&check].iter().map(|id| &obstacles[id]);
         if target.kind == Kind::Cluster {
             return nearest().find_map(Obstacle::for_all).or_else(|| nearest().find_map(|it| it.for_some));
         }
-        // The same thing, or the machine that it is on.
+        // The target itself, or the machine that it is on.
         let itself = (target.kind, target.name.clone());
         let machine = target.node.as_ref().map(|node| (Kind::Node, node.clone()));
         let on_the_way = self.all[&check].iter().find_map(|id| {
@@ -168,13 +168,13 @@ impl Graph {
     }
 }
 
-/// Of one check, for whom it did not pass, and which check is the root of that.
+/// The targets for which one check did not pass, and the root of each.
 #[derive(Default)]
 struct Obstacle {
     by_target: HashMap<(Kind, String), CheckId>,
-    /// For the cluster as a whole.
+    /// Root for the cluster as a whole.
     whole: Option<CheckId>,
-    /// For some endpoint: whatever is behind the endpoints is concerned.
+    /// Root for some endpoint, which affects everything behind the endpoints.
     endpoints: Option<CheckId>,
     for_some: Option<CheckId>,
     passed_for_some: bool,
@@ -183,7 +183,7 @@ struct Obstacle {
 impl Obstacle {
     fn of(check: &Check, verdict: &Verdict) -> Self {
         let mut obstacle = Self::default();
-        // What the check has seen itself counts before what others keep from it.
+        // Problems that the check found take precedence over outcomes that are blocked.
         let own = |outcome: &Outcome| match outcome {
             Outcome::Problem(problem) if problem.severity > Severity::Warn => Some(check.id),
             _ => None,
@@ -207,7 +207,7 @@ impl Obstacle {
         obstacle
     }
 
-    /// It did not pass for the cluster, or for nobody at all.
+    /// Returns the root if the check did not pass for the cluster, or passed for no target at all.
     fn for_all(&self) -> Option<CheckId> {
         self.whole.or(self.for_some.filter(|_| !self.passed_for_some))
     }

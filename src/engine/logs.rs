@@ -1,4 +1,4 @@
-//! Logs that may tell why something is wrong: for people, after the judgment. No verdict ever depends on them.
+//! Logs that may explain a problem: for people, after the judgment. No verdict ever depends on them.
 
 use crate::assess::etcd::member_trouble;
 use crate::checks::{Check, must_run};
@@ -6,11 +6,11 @@ use crate::model::{Kind, Reason, Role, Target, Verdict};
 use crate::snapshot::logs::{Log, Source};
 use crate::snapshot::{ContainerState, Node, Service, Snapshot};
 
-/// Most logs of a round.
+/// Maximum number of logs per round.
 pub(crate) const LOGS: usize = 8;
 
-/// What is worth reading after a round that was not fine: services and static pods that do not run as they should, on nodes that
-/// answer, and whoever should have made what is not there. etcd and the kubelet first, since others fail for want of them; at most
+/// Selects the logs to read after a round that did not pass: services and static pods that do not run as they should, on nodes that answer,
+/// and the components that should have created a missing object. etcd and the kubelet come first, since others fail without them; at most
 /// [`LOGS`].
 pub(crate) fn wanted(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Vec<Log> {
     let nodes = || snapshot.nodes.iter().filter(|node| !node.out_of_scope && !node.leaving);
@@ -26,8 +26,8 @@ pub(crate) fn wanted(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]
     logs
 }
 
-/// Logs of those who make what is missing: the kubelet makes static pods, Talos' controllers render them and apply manifests. One control
-/// plane applies those, whichever comes first, so all are read.
+/// Returns the logs of the components that create a missing object: the kubelet creates static pods, Talos' controllers render them and
+/// apply manifests. Any control plane may be the one that applies them, so all are read.
 fn makers(snapshot: &Snapshot, target: &Target, reason: Reason) -> Vec<Log> {
     let of = |sources: &[Source], node: &str| {
         let log = |of: &Source| Log { node: node.to_owned(), of: of.clone() };
@@ -56,7 +56,7 @@ fn services(node: &Node) -> impl Iterator<Item = Log> {
 fn has_failed(node: &Node, service: &Service) -> bool {
     let needed = must_run(node.role, &service.id);
     match service.state.as_str() {
-        // Talos asks etcd every 20 seconds only, and calls it healthy in between.
+        // Talos probes etcd only every 20 seconds, and calls it healthy in between.
         "Running" if service.id == "etcd" && member_trouble(node).is_some() => true,
         "Running" => service.healthy.map_or(needed, |healthy| !healthy),
         "Finished" | "Skipped" => needed,
@@ -74,7 +74,7 @@ fn containers(node: &Node) -> impl Iterator<Item = Log> {
     })
 }
 
-/// One that never ran has logged nothing.
+/// Whether the container has failed after it ran: one that never ran has no log.
 fn has_run_and_failed(container: &ContainerState) -> bool {
     !container.ready && (container.running || container.restarts > 0 || container.exit_code.is_some())
 }
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(shown(&snapshot), [""; 0]);
     }
 
-    /// Whatever a check says is wrong with a service, its log may tell why: one that was stopped has ended without an error.
+    /// The log may explain any problem of a service that a check reports: a service that was stopped has ended without an error.
     #[test]
     fn every_service_that_fails_a_check_is_read() {
         let states = [

@@ -1,8 +1,8 @@
-//! Rounds, until everything passes together, the time is up, or waiting cannot change anything.
+//! Rounds, until everything passes in the same round, the time is up, or waiting cannot change anything.
 //!
-//! The engine knows neither protocols nor rules nor formats. It asks an [`Observe`] for facts, lets the selected checks judge
-//! them and tells what happened. Dropping its future at any await point is safe: a round that is cut off leaves no trace, so
-//! the last complete round stays the last word.
+//! The engine is independent of protocols, rules and formats. It requests facts from an [`Observe`], lets the selected checks judge them,
+//! and emits events. Dropping its future at any await point is safe: a round that is cut off leaves no trace, so the last complete round
+//! remains the result.
 
 pub(crate) mod event;
 mod graph;
@@ -27,10 +27,10 @@ use crate::snapshot::logs::Tail;
 use crate::snapshot::{Memory, Observe, Patience, Snapshot};
 use crate::text::duration::whole;
 
-/// What was decided about time and verdicts.
+/// Decisions about time and verdicts.
 #[derive(Clone, Debug)]
 pub(crate) struct Pace {
-    /// When the process started: the deadline counts from there.
+    /// Start of the process: the deadline counts from there.
     pub(crate) started: Instant,
     /// `None`: one pass.
     pub(crate) deadline: Option<Instant>,
@@ -39,13 +39,13 @@ pub(crate) struct Pace {
     pub(crate) stable_for: Option<Duration>,
     pub(crate) fail_fast: bool,
     pub(crate) strict: bool,
-    /// Read the logs of what has failed.
+    /// Whether to read the logs of failed components.
     pub(crate) logs: bool,
-    /// Whose warnings fail.
+    /// Names whose warnings fail.
     pub(crate) fail_on: Named,
-    /// Whose failures only warn.
+    /// Names whose failures only warn.
     pub(crate) warn_only: Named,
-    /// Those that run, in the order of the catalog.
+    /// The checks that run, in catalog order.
     pub(crate) checks: Vec<&'static Check>,
 }
 
@@ -54,12 +54,12 @@ pub(crate) struct Pace {
 pub(crate) struct Named {
     pub(crate) checks: BTreeSet<CheckId>,
     pub(crate) reasons: BTreeSet<Reason>,
-    /// As their targets are called: `policy.ceph`.
+    /// Named like their targets: `policy.ceph`.
     pub(crate) requirements: BTreeSet<String>,
 }
 
 impl Named {
-    /// The first that both name.
+    /// Returns the first name that both contain.
     pub(crate) fn common<'a>(&'a self, other: &'a Self) -> Option<&'a str> {
         let check = self.checks.intersection(&other.checks).next().map(|check| check.name());
         let reason = || self.reasons.intersection(&other.reasons).next().map(|reason| reason.code());
@@ -76,32 +76,32 @@ impl Named {
         self.checks.is_empty() && self.reasons.is_empty() && self.requirements.is_empty()
     }
 
-    /// From the most specific to the least: the reason, the requirement, the check.
+    /// Returns whether the reason, the requirement and the check are named, from the most specific to the least.
     fn names(&self, check: CheckId, target: &Target, reason: Reason) -> [bool; 3] {
         let is_requirement = check == CheckId::PolicyRequire && self.requirements.contains(&target.name);
         [self.reasons.contains(&reason), is_requirement, self.checks.contains(&check)]
     }
 }
 
-/// What a round may take that nothing has slowed down.
+/// Time that a round may take if nothing slows it down.
 const USUAL: Duration = Duration::from_millis(500);
-/// A refusal that has lasted so long is final: an API server that starts may refuse what it will allow.
+/// A refusal that has lasted this long is final: an API server that is starting may refuse requests that it will allow later.
 const STARTS_WITHIN: Duration = Duration::from_secs(5);
 /// No round begins with less time than this, unless rounds are known to take less.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// Why the engine stopped.
+/// The reasons why the engine stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Everything was fine together, for as long as was asked.
+    /// Every check passed in the same round, for as long as required.
     Healthy,
-    /// One pass was asked for, and it was not fine.
+    /// One pass was requested, and it did not pass.
     OnePass,
-    /// Credentials cannot be used; nobody was asked.
+    /// Credentials cannot be used; no request was sent.
     Credentials,
-    /// Nothing is left that waiting could change (or the first such problem, with `--fail-fast`).
+    /// No problem is left that waiting could change (with `--fail-fast`: there is one that waiting cannot change).
     Final,
-    /// The deadline, or no time for another round before it.
+    /// The deadline has passed, or leaves no time for another round.
     Deadline,
 }
 
@@ -113,7 +113,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
     }
     let mut fine_since: Option<Instant> = None;
     let mut slowest = Duration::ZERO;
-    // Of the last round that was told: what was bad in it, for certain.
+    // Checks that certainly did not pass in the last round that was emitted.
     let mut known = BTreeSet::new();
     loop {
         let started = Instant::now();
@@ -127,7 +127,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             return End::Deadline;
         };
         yield_now().await;
-        // One that lacked the time for a second sample, and shows nothing else, knows less than the one that had it.
+        // A round that lacked the time for a second sample, and shows nothing else, is worth less than the previous one, which had it.
         let is_news = !round.in_doubt || known != round.ids_of_bad();
         if is_news {
             tell(Event::Round(&round));
@@ -163,7 +163,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
 
         memory = memory.after(&round.snapshot, pace.started.elapsed());
         slowest = slowest.max(round.took);
-        // Who wants to stop at the first final problem wants to hear of one that has come since.
+        // `--fail-fast` also has to find final problems that have appeared since, so it gets full rounds only.
         let recheck = Recheck::of(&round, &memory).filter(|_| fine_since.is_none() && !pace.fail_fast);
         let mut rechecks = recheck.iter().cycle().take(recheck::MOST as usize);
         let mut started = started;
@@ -172,7 +172,7 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
             tell(Event::Waiting { next_in: next.saturating_duration_since(Instant::now()) });
             sleep_until(next).await;
             started = Instant::now();
-            // The last round of a run asks everything, and so does the last one that silence would not cut off.
+            // The last round of a run is a full one, and so is the last one with time to wait for machines that do not answer.
             let recheck = rechecks.next().filter(|_| !pace.is_last_look(started, slowest));
             match recheck.zip(pace.limit_before_another(started, slowest)) {
                 Some((recheck, limit)) if recheck.is_unchanged(pace, observer, limit).await => {}
@@ -182,10 +182,10 @@ pub(crate) async fn run(pace: &Pace, observer: &mut impl Observe, mut tell: impl
     }
 }
 
-/// Rounds begin one interval apart and never overlap: a cluster that answers slowly is asked by one at a time. While it is stable, the
-/// last round comes exactly when it has been so for long enough; while it is not, one comes when it has just to become so. Before
-/// the deadline there is always one last round: an earlier one that would take its time is cut off.
-/// `None` once there is no time for any.
+/// Returns when the next round begins. Rounds begin one interval apart and never overlap: a cluster that answers slowly gets one at a time.
+/// While it is stable, the last round comes exactly when the stability period is over; while it is not, one comes just in time for that
+/// period to begin. Before the deadline there is always one last round: an earlier one that would take its time is cut off. `None`: no time
+/// is left for any.
 fn next_round(
     pace: &Pace,
     started: Instant,
@@ -193,20 +193,20 @@ fn next_round(
     slowest: Duration,
     fine_since: Option<Instant>,
 ) -> Option<Instant> {
-    // Logs may have taken longer than there was to wait.
+    // Reading logs may have taken longer than the pause.
     let now = Instant::now();
     let next = (started + pace.interval).max(now);
     let stable = fine_since.zip(pace.stable_for).map(|(since, wanted)| (since + wanted).max(now));
     let next = stable.map_or(next, |stable| next.min(stable));
     let Some(deadline) = pace.deadline else { return Some(next) };
-    // What is not seen to be well by then cannot be so for long enough any more.
+    // A cluster that is not healthy by then can no longer stay healthy for long enough.
     let latest = pace.stable_for.and_then(|wanted| deadline.checked_sub(took + wanted + pace.needed(took)));
     let next = latest.filter(|latest| fine_since.is_none() && *latest > now).map_or(next, |latest| next.min(latest));
-    // The round that shows that it was is not moved as long as it fits.
+    // The round that completes the stability period is not moved as long as it fits.
     if stable == Some(next) && next + took * 9 / 8 < deadline {
         return stable;
     }
-    // Where no round as slow as the slowest fits any more, one like the last may.
+    // If a round as slow as the slowest no longer fits, one like the last may.
     for needed in [pace.needed(slowest), pace.needed(took)] {
         let last = deadline.checked_sub(needed).filter(|last| *last >= now);
         if let Some(last) = last {
@@ -214,19 +214,19 @@ fn next_round(
             return Some(if has_time { next.min(last) } else { last });
         }
     }
-    // Only a quicker one could still end in time, such as those of a cluster that has just become well.
+    // Only a quicker round could still end in time, such as one of a cluster that has just become healthy.
     (deadline.saturating_duration_since(now) > SHORTEST).then_some(now)
 }
 
 impl Pace {
-    /// The deadline. One pass has none of its own; its calls do, and this is the net below them: with room for slow files and for
-    /// a second sample.
+    /// Returns the deadline. One pass has none; its calls do, and this is the net below them, with room for slow files and for a second
+    /// sample.
     pub(crate) fn net(&self) -> Instant {
         self.deadline.unwrap_or_else(|| self.started + self.attempt_timeout * 2 + Duration::from_secs(15))
     }
 
-    /// The hard end of a round that begins at `started`. While one waits, no round takes the time of the last one, and one that
-    /// will hardly end in time leaves half of it to another, which may find the cluster well.
+    /// Returns the hard end of a round that begins at `started`. During a wait, no round takes the time of the last one, and one that will
+    /// hardly end in time leaves half of it to another, which may find the cluster healthy.
     fn limit(&self, started: Instant, slowest: Duration) -> Instant {
         let Some(deadline) = self.deadline else { return self.net() };
         let (left, needed) = (deadline.saturating_duration_since(started), self.needed(slowest));
@@ -241,38 +241,40 @@ impl Pace {
         }
     }
 
-    /// The hard end of what begins at `started`, if it may take as long as the slowest round, and such a round still fits in after it.
+    /// Returns the hard end of a recheck that begins at `started`, if it may take as long as the slowest round and such a round still fits
+    /// in after it.
     fn limit_before_another(&self, started: Instant, slowest: Duration) -> Option<Instant> {
         let (deadline, needed) = (self.deadline?, self.needed(slowest));
         (deadline.saturating_duration_since(started) >= needed * 2).then(|| deadline - needed)
     }
 
-    /// What begins now has just the time for calls that nobody answers; a later round may have not.
+    /// Whether a round that begins now has just enough time for calls that are never answered; a later one may not.
     fn is_last_look(&self, started: Instant, slowest: Duration) -> bool {
         let Some(deadline) = self.deadline else { return false };
         let (left, needed) = (deadline.saturating_duration_since(started), self.needed(slowest));
         left <= self.attempt_timeout + needed * 2 && left >= self.attempt_timeout / 2 + needed
     }
 
-    /// The time to leave for a round like one that took so long. A cluster that refuses at once may take longer to say that it
-    /// is well.
+    /// Returns the time to reserve for a round like one that took `took`. A cluster that refuses at once may take longer to report that it
+    /// is healthy.
     fn needed(&self, took: Duration) -> Duration {
         took.max(USUAL.min(self.interval)) * 9 / 8 + Duration::from_millis(250)
     }
 }
 
-/// Between two rounds, or at the end: whoever waits for the verdict waits for one call more at most.
+/// Reads logs between two rounds or at the end, and delays the verdict by one call at most.
 async fn logs(pace: &Pace, observer: &impl Observe, round: &Round) -> Vec<Tail> {
     let until = (Instant::now() + pace.attempt_timeout / 2).min(pace.net());
     observer.logs(logs::wanted(&round.snapshot, &round.verdicts), &round.snapshot, until).await
 }
 
-/// A credentials check that fails before anybody was asked ends the run: that is configuration, not health. What nobody was asked
-/// for stands behind it.
+/// Returns the result of the run if a credentials check fails before any request: that is configuration, not health. Checks that would have
+/// sent a request are blocked by it.
 fn unusable_credentials(pace: &Pace, observer: &mut impl Observe, memory: &Memory) -> Option<Round> {
     let snapshot = observer.preflight(memory);
     let mut verdicts = judge(&pace.checks, &snapshot);
-    // `--strict` makes a certificate that is about to expire a failure, and no less usable: what counts is how it was judged.
+    // `--strict` turns a certificate that is about to expire into a failure, but the certificate stays usable: the severity that the check
+    // gave it counts.
     let is_unusable =
         |problem: &Problem| problem.severity == Severity::Fail && (!problem.waiting_helps || pace.deadline.is_none());
     let ends_the_run = |check: &Check, verdict: &Verdict| {
@@ -291,7 +293,7 @@ fn unusable_credentials(pace: &Pace, observer: &mut impl Observe, memory: &Memor
     Some(completed(pace, 0, Duration::ZERO, snapshot, verdicts))
 }
 
-/// One complete round, or `None` when it was cut off.
+/// Runs one complete round, or returns `None` when it was cut off.
 async fn one_round(
     pace: &Pace,
     observer: &mut impl Observe,
@@ -301,13 +303,13 @@ async fn one_round(
 ) -> Option<Round> {
     let started = Instant::now();
     let mut snapshot = timeout_at(limit, observer.round(memory, patience)).await.ok()?;
-    // What follows waits for nothing. Of thousands of nodes it takes a while, in which a signal may have come.
+    // The rest does not wait for anything, but takes a while with thousands of nodes. A signal may have arrived by now.
     yield_now().await;
     let mut verdicts = judge_in_turns(&pace.checks, &snapshot).await;
     let mut lacks_sample = false;
     if let Some((after, facts)) = wanted_again(&verdicts) {
         let at = Instant::now() + after;
-        // It takes no longer than the first, nor than a call may.
+        // A second sample takes no longer than the first, nor longer than a call may.
         let has_time = at + (started.elapsed() * 9 / 8).min(pace.attempt_timeout / 2) < limit;
         if has_time && second_sample(observer, at, limit, &facts, &mut snapshot).await {
             verdicts = judge_in_turns(&pace.checks, &snapshot).await;
@@ -321,7 +323,7 @@ async fn one_round(
     Some(Round { in_doubt: lacks_sample && is_in_doubt(&round.verdicts), ..round })
 }
 
-/// False if it has not come by `limit`: then the first one counts.
+/// Takes a second sample. False if it has not arrived by `limit`: then the first one counts.
 async fn second_sample(
     observer: &mut impl Observe,
     at: Instant,
@@ -333,7 +335,7 @@ async fn second_sample(
     timeout_at(limit, observer.again(facts, snapshot)).await.is_ok()
 }
 
-/// Something does not pass that a second sample might have settled.
+/// Whether something does not pass that a second sample might have settled.
 fn is_in_doubt(verdicts: &[(&'static Check, Verdict)]) -> bool {
     verdicts.iter().any(|(_, verdict)| verdict.resample_after.is_some() && !verdict.status().is_fine())
 }
@@ -350,7 +352,7 @@ fn completed(
     weighed(pace, number, took, snapshot, verdicts, diagnoses)
 }
 
-/// Causes were found in what was judged, before the user's options decide what it weighs.
+/// Applies the user's options to the verdicts. The causes were found before that.
 fn weighed(
     pace: &Pace,
     number: u32,
@@ -368,21 +370,21 @@ fn weighed(
     Round { number, at, took, snapshot, verdicts, diagnoses: diagnoses.into(), in_doubt: false }
 }
 
-/// The longest pause that some verdict asks for, and the facts of all that ask.
+/// Returns the longest pause that a verdict requests, and the facts of all checks that request one.
 fn wanted_again(verdicts: &[(&'static Check, Verdict)]) -> Option<(Duration, BTreeSet<Fact>)> {
     let asking = || verdicts.iter().filter_map(|(check, verdict)| Some((check, verdict.resample_after?)));
     let after = asking().map(|(_, after)| after).max()?;
     Some((after, checks::facts(asking().map(|(check, _)| check))))
 }
 
-/// Nothing ends these but a person. Whoever waits may wait for that person; `--fail-fast` does not.
+/// Whether only a person can end the problem. A run that waits may wait for that person; with `--fail-fast` it does not.
 fn needs_a_person(reason: Reason) -> bool {
     use Reason::{AlarmCorrupt, AlarmNospace, SplitCluster, VersionSkew, VersionsMixed, WrongCluster};
     matches!(reason, AlarmCorrupt | AlarmNospace | SplitCluster | VersionSkew | VersionsMixed | WrongCluster)
 }
 
 impl Round {
-    /// Checks that stand in the way of a healthy verdict.
+    /// Returns the checks that prevent a healthy verdict.
     pub(crate) fn bad(&self) -> impl Iterator<Item = &'static Check> {
         self.verdicts.iter().filter(|(_, verdict)| !verdict.status().is_fine()).map(|(check, _)| *check)
     }
@@ -391,14 +393,14 @@ impl Round {
         self.bad().map(|check| check.id).collect()
     }
 
-    /// Those, and checks that saw what has happened since the previous round, and was over before this one.
+    /// Returns those checks, and checks with a problem that came and went between the previous round and this one.
     fn unstable(&self) -> impl Iterator<Item = &'static Check> {
         let was = |verdict: &Verdict| verdict.problems().any(|(_, problem)| problem.between_rounds);
         let is_unstable = move |verdict: &Verdict| !verdict.status().is_fine() || was(verdict);
         self.verdicts.iter().filter(move |(_, verdict)| is_unstable(verdict)).map(|(check, _)| *check)
     }
 
-    /// Of these checks, those that have found something themselves, if any has.
+    /// Returns those of these checks that found a problem themselves, or all of them if none did.
     fn roots(&self, of: Vec<CheckId>) -> Vec<CheckId> {
         let finds = |id: &CheckId| {
             self.verdicts.iter().any(|(check, verdict)| check.id == *id && verdict.problems().next().is_some())
@@ -407,7 +409,7 @@ impl Round {
         if roots.is_empty() { of } else { roots }
     }
 
-    /// Waiting can change nothing: every problem in the way is permanent (with `any`: one is).
+    /// Whether waiting is in vain: every failing problem is permanent (with `any`: one is).
     fn is_final(&self, any: bool) -> bool {
         let mut problems = self
             .verdicts
@@ -416,10 +418,10 @@ impl Round {
             .filter(|(_, problem)| problem.severity > Severity::Warn)
             .peekable();
         if problems.peek().is_none() {
-            // Only what the user's options have relaxed stands behind what is blocked: nothing says that waiting is in vain.
+            // Blocked checks depend only on problems that the user's options relaxed: nothing shows that waiting is in vain.
             return false;
         }
-        // An API server that starts refuses for seconds what it will allow. What another question is refused for says nothing.
+        // An API server that is starting refuses, for seconds, requests that it will allow later. Refusals of other requests prove nothing.
         let refused = self.snapshot.kubernetes.iter().flat_map(|it| it.refusals().into_keys());
         let has_lasted = self.snapshot.memory.refused_for(STARTS_WITHIN, refused);
         let is_final =

@@ -1,7 +1,7 @@
-//! Between two rounds that ask everything: does what stood in the way of a success still do so?
+//! Between two full rounds: do the problems that prevented a success still exist?
 //!
-//! That is all that is found out here. As long as it does, a round of everything could be no success either; once it does not, such a
-//! round follows at once. Nothing that is judged here is reported, and no run ends by it.
+//! Nothing else is determined here. While they exist, a full round could not succeed either; once they do not, a full round follows at
+//! once. Nothing that is judged here is reported, and no run ends because of it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::checks::{self, Check};
 use crate::model::{CheckId, Fact, Kind, Problem, Reason, Role, Severity, Target, Verdict};
 use crate::snapshot::{Memory, Observe, Snapshot, Suspects};
 
-/// The first rounds ask everything: some problems are known to be permanent only once they were seen again.
+/// The first rounds are full: some problems are known to be permanent only once they were seen again.
 const FIRST: u32 = 3;
-/// After so many that did not, or after this time, a round asks everything: what was well may be so no longer.
+/// After this number of rechecks, or after this time, a full round follows: other parts may no longer be healthy.
 pub(super) const MOST: u32 = 24;
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// A problem, whatever is said of it.
+/// A problem, regardless of its wording.
 type Sign = (CheckId, Target, Reason, Severity, bool);
 
-/// The problems of a round that others do not explain.
+/// The problems of a round that no other problem explains.
 pub(crate) struct Recheck<'a> {
     last: &'a Snapshot,
     memory: &'a Memory,
@@ -36,9 +36,9 @@ pub(crate) struct Recheck<'a> {
 }
 
 impl<'a> Recheck<'a> {
-    /// `memory`: after that round. `None`: only a round that asks everything can tell.
+    /// Prepares a recheck. `memory`: after that round. `None`: only a full round can decide.
     pub(crate) fn of(round: &'a Round, memory: &'a Memory) -> Option<Self> {
-        // Of some things control planes are the ones to say how others are, and there are few of them.
+        // For some facts, control planes report the state of other machines, and there are few of them.
         let control_planes = round.snapshot.nodes.iter().filter(|node| node.role != Role::Worker);
         let machines = control_planes.map(|node| node.name.clone()).collect();
         let mut suspects = Suspects { facts: BTreeSet::new(), machines };
@@ -54,13 +54,13 @@ impl<'a> Recheck<'a> {
             }
         }
         suspects.facts = checks::facts(&checks);
-        // It is a run of its own, and tells what it does.
+        // The cluster's own health check is a separate run that emits events.
         let is_possible = memory.rounds >= FIRST && !signs.is_empty() && !suspects.facts.contains(&Fact::ServerCheck);
         let until = Instant::now() + LONGEST;
         is_possible.then_some(Self { last: &round.snapshot, memory, until, checks, suspects, signs })
     }
 
-    /// There is nothing new. `limit`: by when that has to be known.
+    /// Whether nothing has changed. `limit`: when that has to be known.
     pub(super) async fn is_unchanged(&self, pace: &Pace, observer: &mut impl Observe, limit: Instant) -> bool {
         let memory = Memory { elapsed: pace.started.elapsed(), ..self.memory.clone() };
         let asked = observer.recheck(&self.suspects, self.last, &memory);
@@ -85,12 +85,12 @@ fn sign(check: &Check, target: &Target, problem: &Problem) -> Sign {
     (check.id, target.clone(), problem.reason, problem.severity, problem.waiting_helps)
 }
 
-/// What stands in the way by itself.
+/// Returns the failing problems that no other problem explains.
 fn roots(verdict: &Verdict) -> impl Iterator<Item = (&Target, &Problem)> {
     verdict.problems().filter(|(_, problem)| problem.severity > Severity::Warn && problem.explained_by.is_none())
 }
 
-/// The machine without which nobody knows whether the problem is still there, if it takes one. `None`: it may be any.
+/// Returns the machine, if any, whose answer is needed to see whether the problem persists. `None`: it may be any machine.
 fn machine(check: &Check, target: &Target) -> Option<Vec<String>> {
     let is_asked_anyway = |fact: &Fact| *fact == Fact::TalosNodes || fact.right().is_some();
     match (target.kind, &target.node) {

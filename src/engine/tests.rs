@@ -15,7 +15,7 @@ use crate::snapshot::logs::Log;
 use crate::snapshot::{Gap, GapKind, Suspects, Talos};
 
 thread_local! {
-    /// What the one check of these tests says, round by round; the last entry repeats.
+    /// Results of the one check of these tests, round by round; the last entry repeats.
     static SCRIPT: Cell<VecDeque<Said>> = const { Cell::new(VecDeque::new()) };
 }
 
@@ -23,19 +23,19 @@ thread_local! {
 enum Said {
     Fine,
     Warns,
-    /// Is well, and was restarted since the round before.
+    /// Passes, after a restart since the previous round.
     Restarted,
-    /// Is well, and crashed before that.
+    /// Passes, after a crash before that.
     Crashed,
-    /// May heal.
+    /// Fails, and may recover.
     Bad,
-    /// Will not.
+    /// Fails permanently.
     Hopeless,
-    /// For this reason, which waiting may heal, or so the check says.
+    /// Fails for this reason, and the check claims that waiting may help.
     Fails(Reason),
-    /// Kubernetes has refused, for good as far as the check knows.
+    /// Fails because Kubernetes has refused, permanently as far as the check can tell.
     Refused,
-    /// Looks bad, wants a second sample.
+    /// Fails, and requests a second sample.
     Doubtful,
     Nothing,
 }
@@ -91,7 +91,7 @@ fn judge_credentials(snapshot: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     match snapshot.talos() {
         Some(talos) if matches!(&talos.credentials, Err(gap) if gap.kind == GapKind::PeerCertificateExpired) => {
-            // Stands for a certificate that is not valid yet.
+            // Represents a certificate that is not valid yet.
             verdict.problem(Target::cluster(), Problem::fail(Reason::CertificateNotYetValid, "now", "later"));
         }
         Some(talos) if matches!(&talos.credentials, Err(gap) if gap.kind == GapKind::NotAsked) => {
@@ -106,13 +106,13 @@ fn judge_credentials(snapshot: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Rounds take as long as the script says, the last duration repeats.
+/// An observer whose rounds take as long as scripted; the last duration repeats.
 struct Scripted {
     round_takes: VecDeque<Duration>,
     rounds: u32,
     again: u32,
     broken_credentials: Option<GapKind>,
-    /// The list of nodes is refused.
+    /// Whether the list of nodes is refused.
     forbidden: bool,
 }
 
@@ -153,7 +153,7 @@ impl Observe for Scripted {
 
     async fn logs(&self, wanted: Vec<Log>, _: &Snapshot, until: Instant) -> Vec<Tail> {
         assert!(wanted.is_empty());
-        // As slow as it may be.
+        // Takes as long as it may.
         sleep_until(until).await;
         Vec::new()
     }
@@ -179,7 +179,7 @@ struct Setup {
     forbidden: bool,
 }
 
-/// Waits a minute; rounds take 100 ms.
+/// A run that waits for a minute, with rounds of 100 ms.
 const WAITING: Setup = Setup {
     wait: Some(60),
     stable_for: None,
@@ -236,7 +236,7 @@ fn checks_named(checks: impl IntoIterator<Item = CheckId>) -> Named {
     Named { checks: checks.into_iter().collect(), ..Named::default() }
 }
 
-/// Every five seconds, one check, rounds of ten seconds at most.
+/// Settings for a round every five seconds, one check, and rounds of ten seconds at most.
 pub(crate) fn pace(wait: Option<Duration>) -> Pace {
     let started = Instant::now();
     Pace {
@@ -254,7 +254,7 @@ pub(crate) fn pace(wait: Option<Duration>) -> Pace {
     }
 }
 
-/// The preflight judges, too, when there are credentials checks; without them it consumes one entry of the script.
+/// Prefixes the script with the entry that the preflight consumes.
 fn script(said: &[Said]) -> Vec<Said> {
     [&[Said::Fine], said].concat()
 }
@@ -272,7 +272,7 @@ static COUNTED: [Check; 3] = {
     [OF, Check { id: CheckId::EtcdAlarms, ..OF }, Check { id: CheckId::EtcdSpace, ..OF }]
 };
 
-/// Of thousands of machines each check takes a while: a signal that comes meanwhile is heard before the next one.
+/// With thousands of machines each check takes a while: a signal that arrives meanwhile is handled before the next one.
 #[tokio::test(start_paused = true)]
 async fn others_have_their_turn_between_two_checks() {
     let pace = Pace { checks: COUNTED.iter().collect(), ..pace(None) };
@@ -342,7 +342,7 @@ async fn the_deadline_is_hard_even_in_a_round_that_never_ends() {
     assert_eq!(outcome.events, ["round 1", "waiting", "cut off", "cut off"], "nothing of them is told");
 }
 
-/// Little time is left beside it, and that is enough.
+/// Little time is left in addition to the stability period, and that is enough.
 #[tokio::test(start_paused = true)]
 async fn stability_may_take_nearly_all_of_the_wait() {
     for (wait, stable) in [(10, 9), (2, 1), (11, 10)] {
@@ -350,7 +350,7 @@ async fn stability_may_take_nearly_all_of_the_wait() {
         let outcome = run_with(setup, &script(&[Said::Fine])).await;
         assert_eq!((outcome.end, outcome.took.as_secs()), (End::Healthy, stable), "{stable} s of {wait}");
     }
-    // It is well just in time.
+    // The cluster becomes healthy just in time.
     let setup = Setup { wait: Some(16), stable_for: Some(6), ..WAITING };
     let outcome = run_with(setup, &script(&[Said::Bad, Said::Bad, Said::Fine])).await;
     assert_eq!(outcome.end, End::Healthy, "{:?}", outcome.events);
@@ -363,7 +363,7 @@ async fn who_wants_the_first_final_problem_has_everything_asked() {
     assert_eq!((outcome.end, outcome.rounds), (End::Deadline, 13));
 }
 
-/// It is no failure, and no stability either.
+/// A restart is not a failure, but it is not stability either.
 #[tokio::test(start_paused = true)]
 async fn a_restart_begins_the_stable_time_again() {
     let waits = [Said::Bad, Said::Restarted];
@@ -437,7 +437,7 @@ async fn a_refusal_ends_no_wait_until_it_has_lasted() {
     }
 }
 
-/// What the options make of a problem, alone and together: a reason is more specific than a check.
+/// Weights of a problem under the options, alone and together: a reason is more specific than a check.
 #[test]
 fn the_most_specific_option_decides_what_a_problem_weighs() {
     use Severity::{Error, Fail, Warn};
@@ -464,7 +464,7 @@ fn the_most_specific_option_decides_what_a_problem_weighs() {
     }
 }
 
-/// They take five seconds here, which is all that a call has.
+/// Reading logs takes five seconds here, which is the limit of a call.
 #[tokio::test(start_paused = true)]
 async fn logs_are_read_after_rounds_that_are_not_fine_and_hold_up_nothing_else() {
     let ran = run_with(Setup { logs: true, ..WAITING }, &script(&[Said::Bad, Said::Fine])).await;
@@ -483,7 +483,7 @@ async fn stability_lasts_and_a_relapse_starts_it_anew() {
     let setup = Setup { stable_for: Some(12), ..WAITING };
     let outcome = run_with(setup, &script(&[Said::Fine, Said::Bad, Said::Fine])).await;
     assert_eq!(outcome.end, End::Healthy);
-    // Fine from the third round (10.1 s) on; the last round starts 12 s later and takes 0.1 s.
+    // Healthy from the third round (10.1 s) on; the last round starts 12 s later and takes 0.1 s.
     assert_eq!(outcome.took, Duration::from_millis(22_200));
     assert!(outcome.events.contains(&"lost".to_owned()));
 }
@@ -493,7 +493,7 @@ async fn stability_not_reached_is_the_deadline() {
     let setup = || Setup { wait: Some(12), stable_for: Some(9), ..WAITING };
     let outcome = run_with(setup(), &script(&[Said::Bad, Said::Bad, Said::Fine])).await;
     assert_eq!(outcome.end, End::Deadline);
-    // The second round comes before its time: what is not well after 3 s would be so for too short a time.
+    // The second round comes early: a cluster that is not healthy after 3 s could not stay healthy for long enough.
     let outcome = run_with(setup(), &script(&[Said::Bad, Said::Fine])).await;
     assert_eq!(outcome.end, End::Healthy);
 }
@@ -534,7 +534,7 @@ fn diagnosed(snapshot: &Snapshot, strict: bool, warn_only: &[&'static str]) -> (
     (round.diagnoses.iter().map(|it| it.id).collect(), round.bad().map(|check| check.id.name()).collect())
 }
 
-/// A learner that is on its way is none that is stuck, whatever the user makes of a warning.
+/// A learner that is catching up is not stuck, whatever weight the user gives to a warning.
 #[tokio::test(start_paused = true)]
 async fn what_a_problem_weighs_changes_no_diagnosis() {
     let mut young = crate::testing::fixture::healthy();

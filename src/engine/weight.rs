@@ -1,4 +1,4 @@
-//! How much each problem counts, once the user's options have had their say; and what then has to speak for itself.
+//! The weight of each problem under the user's options, and the problems that no longer follow from a cause because of it.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::diagnosis::{Diagnosis, Explained, explain};
 use crate::model::{CheckId, Finding, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{Allowance, Snapshot};
 
-/// What was seen of somebody.
+/// An observation about a target.
 type Sight = (CheckId, Target, Reason, String);
 
 /// Gives each problem its weight.
@@ -22,17 +22,18 @@ pub(super) fn apply(
     relax_blocked(pace, verdicts);
 }
 
-/// What a policy accepts only warns, before anybody looks for causes: what still fails does not follow from it.
+/// Turns problems that a policy accepts into warnings before any search for causes: a problem that still fails does not follow from them.
 pub(super) fn accept(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
     if checks::accept::apply(snapshot, verdicts) {
         explain(snapshot, verdicts);
     }
 }
 
-/// Says of each accepted problem until when it is and why, wherever it is shown. Causes were found by then: none is worded by an excuse.
+/// Adds to each accepted problem until when and why it is accepted, wherever it is shown. Causes were found by then, so no cause quotes an
+/// excuse.
 pub(super) fn mark_accepted(verdicts: &mut [(&'static Check, Verdict)], diagnoses: &mut [Diagnosis]) {
     for (check, verdict) in verdicts {
-        // Whoever changes findings copies them.
+        // Changing findings copies them.
         if !verdict.problems().any(|(_, problem)| problem.accepted.is_some()) {
             continue;
         }
@@ -52,9 +53,10 @@ pub(super) fn mark_accepted(verdicts: &mut [(&'static Check, Verdict)], diagnose
     }
 }
 
-/// What still fails is not left to a cause that the options have made a warning: whoever reads only what failed would find nothing.
+/// Applies the options. A problem that still fails is not left to a cause that the options made a warning: a reader of the failures alone
+/// would find nothing.
 fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)], diagnoses: &mut [Diagnosis]) {
-    // Nothing else makes a warning of a failure.
+    // Nothing else turns a failure into a warning.
     let may_relax = !matches!(snapshot.asked.max_unready_workers, Allowance::None) || !pace.warn_only.is_empty();
     if !may_relax {
         return apply_severity_overrides(pace, snapshot, verdicts);
@@ -66,7 +68,7 @@ fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
     if relaxed.is_empty() {
         return;
     }
-    // What still fails is not explained by what only warns now.
+    // A problem that still fails is not explained by one that only warns now.
     explain(snapshot, verdicts);
     for diagnosis in diagnoses {
         let Diagnosis { seen, explains, .. } = diagnosis;
@@ -80,8 +82,7 @@ fn weigh(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
     }
 }
 
-/// A check that `--warn-only` names only warns, too, where another check keeps it from seeing anything. What that other check has found
-/// keeps its own weight.
+/// Turns the blocked outcomes of checks that `--warn-only` names into warnings. The problem that blocks them keeps its own weight.
 fn relax_blocked(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]) {
     for (check, verdict) in verdicts.iter_mut() {
         let only_warns = |target: &Target| {
@@ -101,23 +102,23 @@ fn relax_blocked(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]) {
     }
 }
 
-/// The same, of which nothing else depends on the weight.
+/// Applies the options to the severities alone, without their effect on causes and blocked checks.
 pub(super) fn apply_severity_overrides(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
-    // What only warns by `--warn-only` makes no worker missing.
+    // A problem that only warns because of `--warn-only` does not make a worker count as missing.
     reweigh(verdicts, |check, target, problem| problem.severity.min(pace.weight(check, target, problem)));
     checks::allowance::apply(snapshot, verdicts);
     by_options(pace, verdicts);
 }
 
-/// The weight that `--strict`, `--fail-on` and `--warn-only` give to each problem.
+/// Gives each problem the weight of `--strict`, `--fail-on` and `--warn-only`.
 pub(super) fn by_options(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]) {
     reweigh(verdicts, |check, target, problem| pace.weight(check, target, problem));
 }
 
-/// Each problem with the weight that `of` gives it.
+/// Gives each problem the weight that `of` returns.
 fn reweigh(verdicts: &mut [(&'static Check, Verdict)], of: impl Fn(CheckId, &Target, &Problem) -> Severity) {
     for (check, verdict) in verdicts {
-        // Whoever changes findings copies them.
+        // Changing findings copies them.
         if verdict.problems().all(|(target, problem)| of(check.id, target, problem) == problem.severity) {
             continue;
         }
@@ -129,15 +130,15 @@ fn reweigh(verdicts: &mut [(&'static Check, Verdict)], of: impl Fn(CheckId, &Tar
     }
 }
 
-/// All that stands in the way of a healthy verdict.
+/// Returns all problems that prevent a healthy verdict.
 fn failing(verdicts: &[(&'static Check, Verdict)]) -> HashSet<Sight> {
     let fail = checks::problems(verdicts).filter(|(.., problem)| problem.severity > Severity::Warn);
     fail.map(|(check, target, it)| (check, target.clone(), it.reason, it.observed.clone())).collect()
 }
 
 impl Pace {
-    /// Of `--strict`, `--fail-on` and `--warn-only` the most specific counts: a reason before a requirement before a check before
-    /// everything. No option names the same as the other. What a policy accepts, they leave alone.
+    /// Returns the weight of a problem. The most specific of `--strict`, `--fail-on` and `--warn-only` counts: a reason before a
+    /// requirement before a check before everything. The two options never share a name. A problem that a policy accepts keeps its weight.
     pub(super) fn weight(&self, check: CheckId, target: &Target, problem: &Problem) -> Severity {
         if problem.accepted.is_some() {
             return Severity::Warn;

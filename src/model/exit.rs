@@ -1,6 +1,6 @@
-//! Exit codes: one table, from which help, man page, reference and tests are made.
+//! The table of exit codes. Help, man page, reference and tests are generated from it.
 
-/// How the process ends.
+/// An exit code of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Exit {
     Healthy,
@@ -43,17 +43,17 @@ impl Exit {
         self.row().1
     }
 
-    /// What it says of the cluster, and what to do; for `explain`.
+    /// Explains what the code means for the cluster and what to do next, for `explain`.
     pub(crate) fn explanation(self) -> &'static str {
         match self {
             Self::Healthy => {
-                "Every selected check passed in one and the same round; warnings do not change that. The summary lists whatever weakened the verdict, such as `--skip`."
+                "Every selected check passed in one and the same round; warnings do not change that. The summary lists everything that weakened the verdict, such as `--skip`."
             }
             Self::Unhealthy => {
-                "At least one check failed in the last complete round. The last lines of the report show the first cause and the first step. `--wait-timeout` waits for problems that may go away by themselves."
+                "At least one check failed in the last complete round. The last lines of the report show the first cause and the first step. `--wait-timeout` waits for problems that may go away on their own."
             }
             Self::Usage => {
-                "The command line cannot be understood, its options contradict each other, or `--nodes` or `--drain` names a node that this cluster does not have. The error names the option; `cluster-health --help` describes all of them."
+                "The command line is invalid, its options contradict each other, or `--nodes` or `--drain` names a node that this cluster does not have. The error names the option; `cluster-health --help` describes all of them."
             }
             Self::NothingChecked => {
                 "The selection (`--check`, `--skip`, `--level`, `--nodes`) matches no check that applies to this cluster. If that is intended, accept this code: `cluster-health … || [ $? -eq 4 ]`."
@@ -71,7 +71,7 @@ impl Exit {
                 "Nothing failed, but credentials were rejected (401) or lack rights (403), so at least one check could not run. Talos needs the role os:reader; Kubernetes needs the ClusterRole that `cluster-health rbac` prints."
             }
             Self::Configuration => {
-                "The talosconfig, the kubeconfig or a certificate in them is missing, invalid or expired, or the exec plugin of the kubeconfig failed. The cluster was not checked. Waiting does not help: correct the file or pass another one with `--talosconfig` or `--kubeconfig`. Of a plugin, the message shows the name and what it wrote to stderr."
+                "The talosconfig, the kubeconfig or a certificate in them is missing, invalid or expired, or the exec plugin of the kubeconfig failed. The cluster was not checked. Waiting does not help: correct the file or pass another one with `--talosconfig` or `--kubeconfig`. For a plugin, the message shows its name and what it wrote to stderr."
             }
             Self::Deadline => {
                 "Nothing failed, but `--wait-timeout` ended before the first round was complete, or before the cluster had been healthy for all of `--stable-for`. Allow more time, or look at what the last progress line waits for."

@@ -1,12 +1,12 @@
-//! The names of the checks: the one place where they are spelled.
+//! The names of the checks, spelled only here.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Makes the enum and its names from one list.
+/// Generates the enum and its names from one list.
 macro_rules! ids {
     ($($variant:ident $name:literal;)+) => {
-        /// A check, by its stable, dotted name; in the order of the reports.
+        /// A check, identified by its stable, dotted name. Variants are in report order.
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
         pub(crate) enum CheckId {
             $($variant,)+
@@ -97,17 +97,17 @@ ids! {
 }
 
 impl CheckId {
-    /// What Kubernetes tells.
+    /// Returns true for checks of facts from Kubernetes.
     pub(crate) fn is_of_kubernetes(self) -> bool {
         self.name().starts_with("k8s.")
     }
 
-    /// What the members of etcd tell.
+    /// Returns true for checks of facts from etcd members.
     pub(crate) fn is_of_etcd(self) -> bool {
         self.name().starts_with("etcd.")
     }
 
-    /// What each machine tells of itself.
+    /// Returns true for checks of facts that each machine reports about itself.
     pub(crate) fn is_of_a_machine(self) -> bool {
         self.name().starts_with("talos.nodes.")
     }
@@ -125,7 +125,7 @@ impl fmt::Debug for CheckId {
     }
 }
 
-/// By name, as lists of them are shown.
+/// Orders checks by name, as lists display them.
 impl Ord for CheckId {
     fn cmp(&self, other: &Self) -> Ordering {
         self.name().cmp(other.name())
@@ -145,7 +145,7 @@ impl From<&str> for CheckId {
     }
 }
 
-/// Tests may spell them, too.
+/// Lets tests compare a check with its name.
 #[cfg(test)]
 impl PartialEq<&str> for CheckId {
     fn eq(&self, name: &&str) -> bool {

@@ -1,33 +1,33 @@
-//! Lines of logs: what programs write around a message, and the lines whose meaning Talos' troubleshooting guide tells.
+//! Log lines: extracts the message from the framing that programs add, and explains lines from Talos' troubleshooting guide.
 
 use serde_json::Value;
 
-/// What such a line contains, and what it means.
+/// Substrings of known log lines, with explanations.
 const KNOWN: [(&str, &str); 5] = [
     ("cannot create certificate signing request: Unauthorized", "Kubernetes does not accept its bootstrap token"),
     ("Could not process manifest file", "the kubelet rejects the manifest"),
-    ("error creating mapping for object", "the API server did not answer yet; Talos tries again by itself"),
-    ("error refreshing pod status", "the kubelet did not answer yet; Talos tries again by itself"),
+    ("error creating mapping for object", "the API server has not answered yet; Talos retries automatically"),
+    ("error refreshing pod status", "the kubelet has not answered yet; Talos retries automatically"),
     ("missing cluster.aggregatorCA secret", "the machine configuration is that of Talos 0.8"),
 ];
-/// Every controller of Talos that gives up for now says so.
+/// Logged by every Talos controller that gives up for now.
 const CONTROLLER_FAILED: &str = "controller failed";
 
 pub(crate) fn meaning(line: &str) -> Option<&'static str> {
     KNOWN.iter().find(|(part, _)| line.contains(part)).map(|(_, meaning)| *meaning)
 }
 
-/// A line that tells why something did not happen, whatever has been logged since.
+/// Returns true for lines that explain why something did not happen, regardless of what was logged later.
 pub(crate) fn is_telling(line: &str) -> bool {
     line.contains(CONTROLLER_FAILED) || meaning(line).is_some()
 }
 
-/// The message and the error of a line as Kubernetes and Talos write it; other lines as they are.
+/// Returns the message and the error of a line in Kubernetes' or Talos' format, and any other line unchanged.
 pub(crate) fn message(line: &str) -> String {
     of_klog(line).or_else(|| of_json(line)).unwrap_or_else(|| line.to_owned())
 }
 
-/// `E1124 02:43:05.134991 2649 run.go:72] "command failed" err="unknown flag: --x"`
+/// Parses `E1124 02:43:05.134991 2649 run.go:72] "command failed" err="unknown flag: --x"`.
 fn of_klog(line: &str) -> Option<String> {
     let is_header =
         |header: &str| header.starts_with(['I', 'W', 'E', 'F']) && header[1..].starts_with(char::is_numeric);
@@ -38,7 +38,8 @@ fn of_klog(line: &str) -> Option<String> {
     })
 }
 
-/// `{"ts": 1.5, "msg": "it failed", "path": "/etc/x", "err": "no"}`, or Talos' `… controller failed {"controller": "k8s.X", "error": "no"}`.
+/// Parses `{"ts": 1.5, "msg": "it failed", "path": "/etc/x", "err": "no"}`, or Talos' `… controller failed {"controller": "k8s.X", "error":
+/// "no"}`.
 fn of_json(line: &str) -> Option<String> {
     let begin = line.find('{')?;
     let fields: Value = serde_json::from_str(&line[begin..]).ok()?;
@@ -78,7 +79,7 @@ mod tests {
         }
     }
 
-    /// The lines that Talos' troubleshooting guide shows; of those that tell of success nothing is made.
+    /// Covers the lines that Talos' troubleshooting guide shows. Lines that report success have no meaning attached.
     #[test]
     fn lines_of_the_guide_are_known() {
         for (line, wanted) in [

@@ -1,5 +1,4 @@
-//! The words that all floors above share: stages, facts and rights, what a judge can say, reasons and what to do about them, and
-//! how the process ends.
+//! The vocabulary shared by all layers above: stages, facts and permissions, verdicts, reasons and their remedies, and exit codes.
 
 mod exit;
 mod fact;

@@ -1,25 +1,25 @@
-//! Where the documentation is: a page for each check, reason and cause. `make docs` builds the site by the same table.
+//! Documentation addresses: a page for each check, reason and cause. `make docs` builds the site from the same table.
 
 use std::fmt;
 
 use super::{CheckId, Reason};
 
-/// Where the site is; the one place that says it is the manifest.
+/// The site's address, defined only in the manifest.
 pub(crate) const SITE: &str = env!("CARGO_PKG_HOMEPAGE");
 
-/// What has a page of its own.
+/// A documentation page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     Check(CheckId),
     Reason(Reason),
-    /// By its id.
+    /// A cause, by its id.
     Cause(&'static str),
-    /// All of them are on one.
+    /// The one page that covers all exit codes.
     ExitCodes,
 }
 
 impl Page {
-    /// Below the site's address, without the ending.
+    /// Returns the path below the site's address, without the file extension.
     pub(crate) fn path(self) -> String {
         match self {
             Self::Check(id) => format!("reference/checks/{id}"),
@@ -30,7 +30,7 @@ impl Page {
     }
 }
 
-/// The whole address.
+/// Formats the complete address.
 impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{SITE}{}.html", self.path())

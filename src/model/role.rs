@@ -1,22 +1,22 @@
-//! What a machine is in the cluster.
+//! The role of a machine in the cluster.
 
-/// By machine type; Kubernetes' label is only a guess.
+/// The role according to the machine type. Kubernetes' label is only a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Role {
     ControlPlane,
     Worker,
-    /// No source has told it, or a value that this version of ours does not know.
+    /// No source reported a role, or the value is not known to this version of cluster-health.
     Unknown,
 }
 
-/// Talos's own word for what a machine is.
+/// The machine type, as Talos names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MachineType {
-    /// A control plane that once bootstrapped etcd by itself. Talos has replaced it with `controlplane` and `talosctl bootstrap`.
+    /// A control plane that bootstrapped etcd automatically. Talos has replaced this type with `controlplane` and `talosctl bootstrap`.
     Init,
     ControlPlane,
     Worker,
-    /// This version of ours does not know it.
+    /// A type that is not known to this version of cluster-health.
     Other,
 }
 

@@ -1,10 +1,10 @@
-//! What many hold and few change.
+//! Values that are shared by many holders and rarely changed.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A value that copies share until one of them is changed: of thousands of machines, a second copy is what memory goes to.
+/// A value that copies share until one of them is changed. With thousands of machines, second copies would dominate memory use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Shared<T>(Arc<T>);
 

@@ -1,6 +1,7 @@
-//! The stages that checks are grouped in.
+//! The stages that group checks.
 
-/// The seven stages, in order, that of a planned upgrade, what a policy says, and the second opinion that `--server` asks for.
+/// The stages of a health check in order, followed by those for a planned upgrade, a policy, and the second opinion that `--server`
+/// requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Connectivity = 1,
@@ -33,22 +34,22 @@ impl Stage {
         self as u8
     }
 
-    /// Stable name: JUnit suites, JSON.
+    /// Returns the stable name for JUnit suites and JSON.
     pub(crate) fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// One short word: the column of a grid.
+    /// Returns one short word, for the column of a grid.
     pub(crate) fn column(self) -> &'static str {
         self.row().1
     }
 
-    /// Heading of the text report.
+    /// Returns the heading for the text report.
     pub(crate) fn heading(self) -> &'static str {
         self.row().2
     }
 
-    /// In a line of its own.
+    /// Returns the title for a line of its own.
     pub(crate) fn title(self) -> &'static str {
         self.row().3
     }

@@ -1,4 +1,4 @@
-//! What a judge says: findings about targets, and the one rule that folds them into a status.
+//! Verdicts of judges: findings about targets, and the one rule that folds them into a status.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use super::{CheckId, Reason, Role, Shared};
 /// Status of a check or of one target. The order is the precedence of the fold: the worst wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Status {
-    /// Not applicable, or not wanted; always with a reason.
+    /// Not applicable or not wanted; always with a reason.
     Skip,
     Pass,
     Warn,
-    /// A prerequisite did not pass, so nothing could be seen.
+    /// A prerequisite did not pass, so nothing could be observed.
     Blocked,
     /// Could not be determined.
     Error,
-    /// Seen, and wrong.
+    /// Observed, and wrong.
     Fail,
 }
 
@@ -33,18 +33,18 @@ impl Status {
         }
     }
 
-    /// It was looked at, and nothing is in the way.
+    /// Returns true if the target was observed and found usable.
     pub(crate) fn is_seen(self) -> bool {
         matches!(self, Self::Pass | Self::Warn)
     }
 
-    /// Satisfies a prerequisite, and does not stand in the way of a healthy verdict.
+    /// Returns true if the status satisfies a prerequisite and allows a healthy verdict.
     pub(crate) fn is_fine(self) -> bool {
         matches!(self, Self::Skip | Self::Pass | Self::Warn)
     }
 }
 
-/// How bad a problem is.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Severity {
     Warn,
@@ -64,15 +64,15 @@ impl Severity {
     }
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Target {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) address: Option<String>,
-    /// An id beside the name, e.g. an etcd member's (16 hex digits).
+    /// An additional id, e.g. an etcd member's (16 hex digits).
     pub(crate) id: Option<String>,
-    /// The node that a pod is on, as far as it is known.
+    /// The node that a pod is on, if known.
     pub(crate) node: Option<String>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) enum Kind {
     ApiService,
     /// An entry of a policy.
     Policy,
-    /// One of the things that the cluster's own health check looks at.
+    /// One of the conditions that the cluster's own health check examines.
     ServerCheck,
 }
 
@@ -138,7 +138,7 @@ impl Target {
         Self::new(Kind::Cluster, "cluster")
     }
 
-    /// A pod, and the name of its node. The pod's own name does not tell it: `x-eu-cp-1` may be on `cp-1` or on `eu-cp-1`.
+    /// A pod and the name of its node. The pod's name alone is ambiguous: `x-eu-cp-1` may be on `cp-1` or on `eu-cp-1`.
     pub(crate) fn pod(name: impl Into<String>, node: Option<&str>) -> Self {
         Self { node: node.map(str::to_owned), ..Self::new(Kind::Pod, name) }
     }
@@ -152,11 +152,11 @@ impl Target {
     }
 }
 
-/// As the text report names it: `cp-1 (10.0.0.1)` for nodes, the name otherwise.
+/// Formats the target as the text report names it: `cp-1 (10.0.0.1)` for nodes, otherwise the name.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.kind, &self.address) {
-            // The second of two machines of one name has its address in that.
+            // If two machines share a name, the second one's name already contains its address.
             (Kind::Node, Some(address)) if !self.name.contains(address.as_str()) => {
                 write!(f, "{} ({address})", self.name)
             }
@@ -165,7 +165,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// One thing a judge has to say about one target.
+/// One statement of a judge about one target.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Finding {
     pub(crate) target: Shared<Target>,
@@ -177,7 +177,7 @@ impl Finding {
         Self { target: target.into(), outcome }
     }
 
-    /// What is wrong, or could not be determined.
+    /// Returns the problem, if the target is unhealthy or could not be determined.
     pub(crate) fn problem(&self) -> Option<&Problem> {
         match &self.outcome {
             Outcome::Problem(problem) => Some(problem),
@@ -188,13 +188,13 @@ impl Finding {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// With the line that the text report shows for it, if it is one that people look for.
+    /// Passed. The text report shows the line, if the target is one that readers look for.
     Pass(Option<String>),
     /// Not applicable, and why.
     Skip(String),
-    /// Nothing could be seen, because this check did not pass on the way to the target. Only the engine says so.
+    /// Not observable, because this check did not pass on the way to the target. Only the engine reports this.
     Blocked(CheckId),
-    /// In a box: of thousands of machines most are well.
+    /// Boxed, because most of thousands of machines have no problem.
     Problem(Box<Problem>),
 }
 
@@ -203,7 +203,7 @@ impl Outcome {
         Self::Problem(Box::new(problem))
     }
 
-    /// Nothing could be seen, for a reason that a required check may tell.
+    /// Returns true if nothing could be observed, for a reason that a required check may explain.
     pub(crate) fn is_unseen(&self) -> bool {
         matches!(self, Self::Problem(problem) if problem.unseen)
     }
@@ -218,64 +218,64 @@ impl Outcome {
     }
 }
 
-/// Something wrong, or something that could not be determined.
+/// A state that is wrong or could not be determined.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Problem {
     pub(crate) reason: Reason,
     pub(crate) severity: Severity,
     pub(crate) expected: String,
     pub(crate) observed: String,
-    /// `false`: the same answer will come until somebody changes something, so there is no point in waiting.
+    /// `false` if the answer stays the same until the configuration or the cluster is changed, so that waiting is pointless.
     pub(crate) waiting_helps: bool,
     pub(crate) hints: Vec<Hint>,
-    /// The check whose failure this one follows from. The engine computes it; judges do not name causes.
+    /// The check whose failure explains this one. Set by the engine; judges do not name causes.
     pub(crate) explained_by: Option<CheckId>,
-    /// The fact that it is judged by could not be seen: where a required check has told why, that check is named instead.
+    /// The fact behind the problem could not be observed. If a required check explains why, that check is named instead.
     pub(crate) unseen: bool,
-    /// It has happened since the previous round, and is over: whatever that says of now, nothing has been stable meanwhile.
+    /// The problem occurred since the previous round and is over. Whatever the current state, the cluster was not stable in between.
     pub(crate) between_rounds: bool,
-    /// For whoever looks for causes: texts are for people.
+    /// Structured information for the search for causes, because texts are for people.
     pub(crate) about: Option<About>,
-    /// The machines on which a problem of the whole cluster shows, by their names; [`NO_NODE`] for pods that are on none. It is
-    /// explained only by what explains all of them.
+    /// The names of the machines affected by a problem of the whole cluster; [`NO_NODE`] for pods without a node. Only an explanation that
+    /// covers all of them explains the problem.
     pub(crate) places: Option<Shared<Vec<String>>>,
-    /// A policy accepts it for a while: it warns, whatever `--strict` and `--fail-on` say.
+    /// A policy accepts the problem for a while. It remains a warning despite `--strict` and `--fail-on`.
     pub(crate) accepted: Option<Shared<Excuse>>,
 }
 
-/// Why something may stay as it is, and until when. Somebody has written it into a policy.
+/// The justification and time limit that a policy gives for accepting a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Excuse {
     pub(crate) because: String,
     pub(crate) until: jiff::Timestamp,
-    /// In the policy.
+    /// The line in the policy.
     pub(crate) line: u64,
 }
 
 /// The place of a pod without a node.
 pub(crate) const NO_NODE: &str = "";
 
-/// What a problem is about, beyond its target.
+/// The subject of a problem, beyond its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     /// A Talos service, by its id.
     Service(String),
     /// Nodes of this role.
     Role(Role),
-    /// Whether the machine is the one that it should be.
+    /// The identity of the machine: whether it is the expected one.
     Identity,
     /// A condition of Talos, by its name.
     Condition(String),
-    /// A volume of the machine configuration, which Talos itself does not need.
+    /// A volume from the machine configuration that Talos itself does not need.
     UserVolume,
-    /// The target itself, and not the database behind it.
+    /// The target itself, as opposed to the database behind it.
     Itself,
     /// Pods that an admission webhook keeps from being created.
     RefusedByWebhook,
 }
 
 impl Problem {
-    /// A failure that waiting may heal; the builders below change what differs.
+    /// Creates a failure that waiting may resolve. The builders below change what differs.
     pub(crate) fn fail(reason: Reason, expected: impl Into<String>, observed: impl Into<String>) -> Self {
         Self {
             reason,
@@ -301,40 +301,40 @@ impl Problem {
         Self { severity: Severity::Warn, ..Self::fail(reason, expected, observed) }
     }
 
-    /// The fact behind it could not be seen.
+    /// Marks the fact behind the problem as not observed.
     pub(crate) fn unseen(self) -> Self {
         Self { unseen: true, ..self }
     }
 
-    /// It has happened since the previous round, and is over.
+    /// Marks the problem as one that occurred since the previous round and is over.
     pub(crate) fn between_rounds(self) -> Self {
         Self { between_rounds: true, ..self }
     }
 
-    /// Waiting will not change it.
+    /// Marks the problem as one that waiting does not resolve.
     pub(crate) fn permanent(self) -> Self {
         Self { waiting_helps: false, ..self }
     }
 
-    /// For reports that tests make by hand.
+    /// Sets the explaining check, for reports that tests build by hand.
     #[cfg(test)]
     pub(crate) fn explained_by(self, check: CheckId) -> Self {
         Self { explained_by: Some(check), ..self }
     }
 
-    /// The problem shows on these machines.
+    /// Names the machines affected by the problem.
     pub(crate) fn on<T: Into<String>>(self, places: impl IntoIterator<Item = T>) -> Self {
         let places: Vec<String> = places.into_iter().map(Into::into).collect();
         Self { places: (!places.is_empty()).then(|| Shared::from(places)), ..self }
     }
 
-    /// A policy accepts it.
+    /// Turns the problem into a warning that a policy accepts.
     pub(crate) fn accept(&mut self, excuse: &Excuse) {
         self.severity = Severity::Warn;
         self.accepted = Some(Shared::from(excuse.clone()));
     }
 
-    /// See [`Problem::on`]; none if it is not known to show anywhere.
+    /// Returns the machines affected by the problem (see [`Problem::on`]); empty if none are known.
     pub(crate) fn places(&self) -> &[String] {
         self.places.as_deref().map_or(&[], |places| places.as_slice())
     }
@@ -349,17 +349,17 @@ impl Problem {
     }
 }
 
-/// What to do next. Text and commands are rendered by the reports, which know the context in use.
+/// A next step. Reports render texts and commands, because they know the context in use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Hint {
     /// A likely cause, as half a sentence.
     Likely(String),
-    /// A read-only command. `{talosctl}`, `{kubectl}` and `{etcdctl}` stand for the tool with its context and endpoint options;
-    /// values from the cluster go into `arguments`, are shell-quoted, and take the places of `{}` in order; `{*}` takes the rest.
+    /// A read-only command. `{talosctl}`, `{kubectl}` and `{etcdctl}` are placeholders for the tool with its context and endpoint options.
+    /// Values from the cluster go into `arguments`, are shell-quoted, and replace each `{}` in order; `{*}` takes the rest.
     Try { command: &'static str, arguments: Vec<String> },
-    /// A command that changes the cluster, same rules. Shown marked as such.
+    /// A command that changes the cluster, with the same placeholders. Displayed with a mark.
     Remedy { command: &'static str, arguments: Vec<String> },
-    /// Of a stored report: a command as the run that wrote it has rendered it.
+    /// A command of a stored report, as rendered by the run that wrote it.
     Rendered { changes: bool, command: String, text: Option<String>, template: String },
 }
 
@@ -368,7 +368,7 @@ impl Hint {
         Self::Likely(text.into())
     }
 
-    /// What shows more of an etcd member: through its machine, else of those that `--etcd-endpoints` names.
+    /// Suggests a command about an etcd member: through its machine if known, otherwise through the members of `--etcd-endpoints`.
     pub(crate) fn of_member(machine: Option<&str>, of_machine: &'static str, of_etcd: &'static str) -> Self {
         match machine {
             Some(address) => Self::run(of_machine, [address]),
@@ -385,19 +385,19 @@ impl Hint {
     }
 }
 
-/// All that a judge says in one round.
+/// The complete statement of a judge in one round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) findings: Shared<Vec<Finding>>,
-    /// What was seen in this round and not judged, in words: a rule of the check leaves it out.
+    /// Descriptions of targets that were observed in this round but not judged, because a rule of the check excludes them.
     pub(crate) left_out: Vec<String>,
-    /// The first sample looks wrong in a way that a second one can settle: ask for the check's facts again after this long
-    /// and judge anew. Granted once a round, if the deadline allows it; the findings count if it is not.
+    /// The first sample looks wrong in a way that a second one can settle: read the check's facts again after this delay and repeat the
+    /// check. Granted once per round if the deadline allows it; otherwise the findings count.
     pub(crate) resample_after: Option<std::time::Duration>,
 }
 
 impl Verdict {
-    /// A verdict about the cluster as a whole.
+    /// Creates a verdict about the cluster as a whole.
     pub(crate) fn whole(outcome: Outcome) -> Self {
         let mut verdict = Self::default();
         verdict.push(Target::cluster(), outcome);
@@ -412,17 +412,17 @@ impl Verdict {
         self.findings.push(Finding::new(target, outcome));
     }
 
-    /// Passes, with a line for the text report.
+    /// Adds a pass with a line for the text report.
     pub(crate) fn pass(&mut self, target: Target, line: impl Into<String>) {
         self.push(target, Outcome::Pass(Some(line.into())));
     }
 
-    /// Names what a rule of the check leaves out, so that it does not look judged.
+    /// Names targets that a rule of the check excludes, so that they do not appear to be judged.
     pub(crate) fn leave_out(&mut self, what: impl Into<String>) {
         self.left_out.push(what.into());
     }
 
-    /// Passes without a word.
+    /// Adds a pass without a line.
     pub(crate) fn ok(&mut self, target: Target) {
         self.push(target, Outcome::Pass(None));
     }
@@ -435,12 +435,12 @@ impl Verdict {
         self.push(target, Outcome::problem(problem));
     }
 
-    /// The worst of the findings. None at all is an error: nothing passes for lack of evidence.
+    /// Returns the worst status of the findings. A verdict without findings is an error: missing evidence never counts as a pass.
     pub(crate) fn status(&self) -> Status {
         self.findings.iter().map(|finding| finding.outcome.status()).max().unwrap_or(Status::Error)
     }
 
-    /// The line for the cluster, once nothing about any target stands against it and something was seen.
+    /// Adds a passing line for the cluster if every finding is a pass or a skip and at least one is a pass.
     pub(crate) fn sum_up(&mut self, line: &str) {
         let clean = |outcome: &Outcome| matches!(outcome, Outcome::Pass(_) | Outcome::Skip(_));
         let clean = self.findings.iter().all(|finding| clean(&finding.outcome));

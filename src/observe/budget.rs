@@ -1,13 +1,14 @@
-//! What one round may hold of all answers together.
+//! The memory limit for all answers of one round together.
 //!
-//! Each answer has a limit of its own. Of many, as of machines that only one of them tells of, the sum counts.
+//! Each answer has its own limit as well. Many answers can still add up, for example for machines that a single answer invents.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::snapshot::{Gap, GapKind};
 
-/// In bytes, about. Twenty thousand machines, each with what Talos and Kubernetes say of it, come to nine tenths of it.
+/// The approximate limit in bytes. Twenty thousand machines, each with everything that Talos and Kubernetes report about it, take nine
+/// tenths of it.
 const MOST: usize = 176 << 20;
 
 pub(crate) struct Budget {
@@ -21,12 +22,12 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// For a round of its own.
+    /// Restores the full budget for a new round.
     pub(crate) fn renew(&self) {
         self.left.store(MOST, Ordering::Relaxed);
     }
 
-    /// Pays for a fact that is kept.
+    /// Charges a fact that is kept.
     pub(crate) fn pay(&self, fact: &impl fmt::Debug) -> Result<(), Gap> {
         let cost = cost(fact);
         let paid = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(cost));
@@ -36,8 +37,8 @@ impl Budget {
     }
 }
 
-/// How long it would be if it were printed, which is about what it takes: all that a hostile answer could make large is text, lists,
-/// and structs in them.
+/// Estimates the size of a fact by the length of its debug output. That is close to the memory it takes: a hostile answer can only enlarge
+/// text, lists, and structs in them.
 fn cost(fact: &impl fmt::Debug) -> usize {
     struct Length(usize);
     impl fmt::Write for Length {
@@ -47,7 +48,7 @@ fn cost(fact: &impl fmt::Debug) -> usize {
         }
     }
     let mut length = Length(0);
-    // It writes nowhere, which does not fail.
+    // The writer only counts, so it cannot fail.
     let _ = write!(length, "{fact:?}");
     length.0
 }

@@ -1,4 +1,4 @@
-//! The Kubernetes side of a round: whose credentials, what the API says, and each API server by itself.
+//! The Kubernetes side of a round: selecting the credentials, reading the API, and probing each API server separately.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -18,15 +18,15 @@ use crate::model::Role;
 use crate::snapshot::{Gap, GapKind, Kubernetes, Leases, Node, Observed, Part, Pod, Readyz, RequestedApis, TalosNode};
 use crate::text::host;
 
-/// Addresses of one control plane at which its API server is looked for.
+/// Limit for the addresses of a control plane that are tried to find its API server.
 const API_ADDRESSES: usize = 3;
-/// Control planes that are connected to before anything has named them.
+/// Limit for control planes that are connected to before discovery has named them.
 const EXPECTED: usize = 16;
-/// Static pods of the users' own that are looked for.
+/// Limit for user-defined static pods that are looked up.
 const USER_PODS: usize = 100;
 
 impl Observer<'_> {
-    /// The Kubernetes side: finds its credentials, asks, and probes the API servers that discovery names meanwhile.
+    /// Observes the Kubernetes side: finds its credentials, queries the API, and meanwhile probes the API servers that discovery names.
     pub(super) async fn observe_kubernetes(
         &self,
         side: &mut KubernetesSide,
@@ -55,7 +55,7 @@ impl Observer<'_> {
             };
             let has_answered = |seen: &Kubernetes| seen.endpoint.is_ok() || seen.nodes.is_ok();
             let asked = self.awaited.one(Part::Api, name, has_answered, asked);
-            // The way to API servers does not wait for discovery to name them, and what leads nowhere keeps nobody waiting.
+            // Connections to API servers are opened before discovery names the servers. A connection that leads nowhere delays nothing.
             let expected = async {
                 client.expect(self.expected_servers(), API_PORT).await;
                 pending().await
@@ -65,7 +65,7 @@ impl Observer<'_> {
                 never = expected => never,
             };
             kubernetes.servers = servers;
-            // A file that nobody named may be another cluster's; then the next source is asked.
+            // A file that the user did not name may belong to another cluster; then the next source is tried.
             if let Some(why) = side.is_stranger(&kubernetes, &first.clone().await.population) {
                 side.pass_over(why);
                 continue;
@@ -75,7 +75,7 @@ impl Observer<'_> {
         }
     }
 
-    /// Addresses that the configuration names, at which a control plane may be.
+    /// Returns the addresses in the configuration that may belong to a control plane.
     pub(super) fn expected_control_planes(&self) -> impl Iterator<Item = &str> {
         let hosts = self.talos.iter().flat_map(TalosSide::machines).chain(&self.asked.control_plane_nodes);
         hosts.filter(|host| host.parse::<IpAddr>().is_ok()).take(EXPECTED).map(String::as_str)
@@ -115,8 +115,7 @@ impl Observer<'_> {
         join_all(probes).await.into_iter().collect()
     }
 
-    /// Static pods of the users' own on workers, each by itself: Talos tells no status of them, and lists of their namespaces may
-    /// be long.
+    /// Reads user-defined static pods on workers one by one: Talos does not report their status, and lists of their namespaces may be long.
     pub(super) async fn ask_user_pods(
         &self,
         side: &KubernetesSide,
@@ -138,8 +137,8 @@ impl Observer<'_> {
         join_all(asked).await.into_iter().collect()
     }
 
-    /// Control planes that only Kubernetes, or only the nodes themselves, made known, those for which another may have answered,
-    /// and those that were asked `elsewhere`, at a port that is not theirs.
+    /// Probes the control planes that only Kubernetes or only the nodes themselves reported, those for which another machine may have
+    /// answered, and those that were queried `elsewhere`, at a port that is not theirs.
     pub(super) async fn probe_missing_servers(
         &self,
         side: &KubernetesSide,
@@ -173,8 +172,8 @@ impl Observer<'_> {
         kubernetes.servers.extend(answers);
     }
 
-    /// Addresses of etcd members, as listed by machines whose addresses the user named. Each is asked directly, since a machine that
-    /// forwards could answer in another's name.
+    /// Returns the addresses of etcd members, as listed by machines whose addresses the user named. Each machine is queried directly, since
+    /// a forwarding machine could answer in another's name.
     async fn members_by_named_machines(&self, known: &Endpoints, until: Instant) -> Vec<String> {
         let Some(TalosSide { client: Some(client), through_omni: false, hosts, .. }) = &self.talos else {
             return Vec::new();
@@ -183,7 +182,7 @@ impl Observer<'_> {
         let named = known.forwarding().into_iter().filter(|index| !hosts.get(*index).is_none_or(is_worker));
         let lists = join_all(named.map(|index| client.members_listed_by(index, until))).await;
         let members = lists.into_iter().flatten().flatten();
-        // The address of one that has never run may be another machine's by now.
+        // A member that has never started may have an address that now belongs to another machine.
         members.filter(|member| !member.has_never_started()).flat_map(|member| member.hosts()).collect()
     }
 }
@@ -193,8 +192,8 @@ fn is_untrusted(server: &Observed<Readyz>) -> bool {
 }
 
 impl Observer<'_> {
-    /// Each API server that has answered at an address of its own, once more there: a balancer would hide all but one. If no machine
-    /// runs any, as far as Kubernetes alone tells, there is only the endpoint.
+    /// Queries each API server that has answered at its own address, because a balancer would hide all but one. The endpoint is queried
+    /// instead if none has answered there, as behind Omni, or if no machine runs an API server as far as Kubernetes alone reports.
     pub(super) async fn ask_requested_apis(
         &self,
         side: &KubernetesSide,
@@ -205,19 +204,25 @@ impl Observer<'_> {
         let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::RequestedApis)) else {
             return BTreeMap::new();
         };
-        if self.talos.is_none() && nodes.iter().all(|node| node.role == Role::Worker) {
+        let is_hosted = self.talos.is_none() && nodes.iter().all(|node| node.role == Role::Worker);
+        let mut found = BTreeMap::new();
+        if is_hosted || kubernetes.servers.values().all(Result::is_err) {
             let answer = timeout_at(until, client.requested_apis_of_endpoint()).await.unwrap_or_else(|_| late());
-            let endpoint = kubernetes.credentials.iter().map(|it| it.server.clone());
-            return endpoint.map(|endpoint| (endpoint, answer.clone())).collect();
+            found.extend(kubernetes.credentials.iter().map(|it| (it.server.clone(), answer.clone())));
         }
-        let asked = kubernetes.servers.iter().map(|(name, server)| async move {
-            let answer = match server {
-                Ok(readyz) => timeout_at(until, client.requested_apis(name, readyz)).await.unwrap_or_else(|_| late()),
-                Err(gap) => Err(gap.clone()),
-            };
-            (name.clone(), answer)
-        });
-        join_all(asked).await.into_iter().collect()
+        if !is_hosted {
+            let asked = kubernetes.servers.iter().map(|(name, server)| async move {
+                let answer = match server {
+                    Ok(readyz) => {
+                        timeout_at(until, client.requested_apis(name, readyz)).await.unwrap_or_else(|_| late())
+                    }
+                    Err(gap) => Err(gap.clone()),
+                };
+                (name.clone(), answer)
+            });
+            found.extend(join_all(asked).await);
+        }
+        found
     }
 }
 
@@ -225,14 +230,14 @@ fn late<T>() -> Observed<T> {
     Err(Gap::new(GapKind::NotAsked, "no time left in this round"))
 }
 
-/// Makes control planes of the machines that serve the API, whatever their labels say, where Talos does not tell roles: default/kubernetes
-/// leads to them, an API server there has an identity lease (Kubernetes keeps it for an hour after the server has ended), or they have
-/// its static pod. Machines that the user names keep their role.
+/// Marks machines that serve the API as control planes, regardless of their labels, for use when Talos does not report roles. A machine
+/// serves the API if default/kubernetes lists it, if an API server on it has an identity lease (Kubernetes keeps the lease for an hour
+/// after the server has stopped), or if it has the static pod. Machines named by the user keep their role.
 pub(super) fn mark_servers(nodes: &mut [Node], kubernetes: &Kubernetes) {
     let endpoints: BTreeSet<&String> = kubernetes.api_endpoints.iter().flatten().flat_map(|it| &it.addresses).collect();
     let leases = kubernetes.system_leases.iter().flat_map(Leases::of_api_servers);
     let holders: BTreeSet<&String> = leases.filter_map(|lease| lease.hostname.as_ref()).collect();
-    // In other namespaces, whoever may create pods can imitate one.
+    // In other namespaces, anyone who can create pods can imitate an API server.
     let is_of_system = |pod: &&Pod| pod.namespace == "kube-system" && pod.is_api_server();
     let pods = kubernetes.pods.iter().flatten().filter(is_of_system);
     let hosts: BTreeSet<&String> = pods.filter_map(|pod| pod.node.as_ref()).collect();
@@ -244,8 +249,8 @@ pub(super) fn mark_servers(nodes: &mut [Node], kubernetes: &Kubernetes) {
     }
 }
 
-/// Discovery tells the ports of API servers. Where it is off or not queried, the servers themselves do, as endpoints of
-/// default/kubernetes. Names of those that did not answer at the port that was assumed.
+/// Corrects the assumed ports of API servers. Discovery reports the ports; if it is off or not queried, the servers do so as endpoints of
+/// default/kubernetes. Returns the names of the servers that did not answer at the assumed port.
 pub(super) fn correct_ports(nodes: &mut [Node], kubernetes: &Kubernetes) -> BTreeSet<String> {
     let ports: BTreeSet<u16> = kubernetes.api_endpoints.iter().flatten().filter_map(|endpoint| endpoint.port).collect();
     let mut corrected = BTreeSet::new();
@@ -259,14 +264,14 @@ pub(super) fn correct_ports(nodes: &mut [Node], kubernetes: &Kubernetes) -> BTre
     corrected
 }
 
-/// Nobody else can have given this answer, whoever holds the doubtful addresses.
+/// Returns whether only this machine can have given the answer, no matter which machine holds the doubtful addresses.
 fn is_own(answer: &Observed<Readyz>, doubtful: &[String]) -> bool {
     let is_from = |readyz: &Readyz| doubtful.iter().any(|address| address == host(&readyz.server));
     doubtful.is_empty() || answer.as_ref().is_ok_and(|readyz| !is_from(readyz))
 }
 
-/// Where no way leads from here to a machine's own address, the other one may be a translation of it, as long as the machine
-/// itself answers elsewhere.
+/// Decides between two answers for a machine. If its own address is unreachable from here, the other address may be a translation of it,
+/// provided that the machine itself answers elsewhere.
 fn settled(before: Option<Observed<Readyz>>, own: Observed<Readyz>, is_alive: bool) -> Observed<Readyz> {
     let translated = before.filter(|before| before.is_ok() && is_alive);
     match &own {
@@ -279,8 +284,8 @@ fn leads_nowhere(kind: GapKind) -> bool {
     matches!(kind, GapKind::NoRoute | GapKind::ConnectTimedOut | GapKind::NameNotFound)
 }
 
-/// The first address that leads to an API server decides; one that leads nowhere from here, or that may not be asked, does not. `name`:
-/// what a certificate without the address may prove instead.
+/// Probes addresses in order; the first one that leads to an API server decides. An address that leads nowhere from here, or that may not
+/// be queried, does not count. `name` is the machine name that a certificate without the address may prove instead.
 async fn probe(
     client: &KubeClient,
     addresses: &[String],
@@ -293,7 +298,7 @@ async fn probe(
     for address in addresses.into_iter().take(API_ADDRESSES) {
         let asked = async {
             match (client.server(address, port).await, name) {
-                // Talos puts every address of a machine into the certificate.
+                // Talos puts every address of a machine into the certificate; kubeadm does not.
                 (Err(gap), Some(name)) if gap.kind == GapKind::NameNotInCertificate => {
                     Box::pin(client.server_by_name((address, port), name, gap)).await
                 }
@@ -301,8 +306,7 @@ async fn probe(
             }
         };
         let Ok(answer) = timeout_at(until, asked).await else {
-            // It says nothing about the server that we have run out of time: neither that it is frozen, nor that the way to it
-            // is closed.
+            // Running out of time proves nothing about the server: neither that it is frozen, nor that it is unreachable.
             return last.unwrap_or_else(late);
         };
         if !answer.as_ref().is_err_and(|gap| leads_nowhere(gap.kind) || gap.kind == GapKind::Untrusted) {
@@ -367,7 +371,7 @@ mod tests {
             it.kube().pods = Ok(pods);
         };
         assert_eq!(marked(pods), ["cp-2"]);
-        // What the user says goes before.
+        // The user's own statement takes precedence.
         assert_eq!(
             marked(|it| {
                 it.kube().api_endpoints = healthy().kube().api_endpoints.clone();

@@ -1,4 +1,4 @@
-//! From options and files to whom we ask as whom: read once, before anybody is dialed.
+//! Turns options and files into the endpoints and credentials to use. They are read once, before any connection is opened.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::model::Reason;
 use crate::snapshot::{Gap, GapKind, Kubernetes, KubernetesCredentials, Observed, TalosCredentials};
 use crate::text::clock;
 
-/// What the options and files say of access to the cluster. Gaps are what the credentials checks judge.
+/// The configured access to the cluster, from options and files. The credentials checks judge the gaps.
 pub(crate) struct Credentials {
     /// `None` with `--no-talos`.
     pub(super) talos: Option<Observed<TalosAccess>>,
@@ -28,11 +28,11 @@ pub(crate) struct Credentials {
     pub(super) etcd: Option<EtcdAccess>,
     /// The first file that the user named and that cannot be used, for a message with its hint.
     pub(crate) error: Option<ConfigError>,
-    /// What the user should know before the run.
+    /// Warnings for the user, shown before the run.
     pub(crate) notes: Vec<String>,
 }
 
-/// A talosconfig's context, and how its endpoints are reached.
+/// A talosconfig's context, and the addresses of its endpoints.
 pub(super) struct TalosAccess {
     pub(super) credentials: TalosCredentials,
     pub(super) endpoints: Vec<talos::EndpointAddress>,
@@ -46,16 +46,16 @@ pub(super) struct KubernetesAccess {
     passed_over: Vec<(String, String)>,
     /// Kubeconfigs that were read.
     files: Vec<PathBuf>,
-    /// A source that the user named cannot be used, so none is.
+    /// Set if a source that the user named cannot be used, in which case no other source is used either.
     unusable: Option<Gap>,
-    /// The last source: the Talos API mints a kubeconfig for os:admin.
+    /// Allows the last source: a kubeconfig that the Talos API issues to os:admin.
     from_talos: bool,
     options: Options,
     environment: Environment,
 }
 
 impl Credentials {
-    /// Reads files: call it off the runtime's threads. An error here is one that belongs to no check.
+    /// Reads the files: call it off the runtime's threads. Only errors that belong to no check are returned.
     pub(crate) fn read(access: &Access, environment: &Environment) -> Result<Self, ConfigError> {
         let mut error = None;
         let mut notes = Vec::new();
@@ -91,7 +91,7 @@ impl Credentials {
         Ok(Self { talos, kubernetes, etcd, error, notes })
     }
 
-    /// The talosconfig's context, for the first line of progress.
+    /// Returns the talosconfig's context, for the first line of progress.
     pub(crate) fn context(&self) -> Option<&str> {
         self.talos.as_ref()?.as_ref().ok().map(|access| access.credentials.context.as_str())
     }
@@ -156,9 +156,9 @@ fn kubernetes_access(
         options: options.overrides.clone(),
         environment: environment.clone(),
     };
-    // With `--kube-context`: the first file that lacks it, as long as no other has it.
+    // The error of the first file that lacks the `--kube-context`, used if no other file has it.
     let mut lacking = None;
-    // Why the file of the variable is passed over, in case nothing else can be used.
+    // The reason for skipping the file of the variable, used if no other source can be used.
     let mut of_variable = None;
     let mut has_context = options.overrides.context.is_none();
     for candidate in
@@ -174,7 +174,7 @@ fn kubernetes_access(
         match loaded {
             Ok(found) => match expired(&found.credentials) {
                 Some(since) if !is_binding => access.passed_over.push((candidate.name(), since)),
-                // Its certificate is judged before anybody is asked.
+                // The check judges its certificate before any request is made.
                 Some(_) => {
                     access.queue = VecDeque::from([found]);
                     access.from_talos = false;
@@ -198,7 +198,7 @@ fn kubernetes_access(
             }
         }
         if candidate.explicit() {
-            // What the user named is what the user meant, and nothing else.
+            // A source that the user named excludes all others.
             access.from_talos = false;
             break;
         }
@@ -206,7 +206,7 @@ fn kubernetes_access(
     let nothing_else = access.queue.is_empty() && !access.from_talos;
     match lacking.filter(|_| !has_context).or(of_variable.filter(|_| nothing_else)) {
         Some(error) => {
-            // The context or the file is what the user named, so nothing else is what the user meant.
+            // The user named this context or file, so no other source may replace it.
             access.unusable = Some(gap(&error));
             access.queue.clear();
             access.from_talos = false;
@@ -223,14 +223,14 @@ fn expired(credentials: &KubernetesCredentials) -> Option<String> {
     Some(format!("its {what} expired at {end}"))
 }
 
-/// The Kubernetes API with the first credentials that are usable and not another cluster's.
+/// Access to the Kubernetes API with the first credentials that are usable and do not belong to another cluster.
 pub(super) struct KubernetesSide {
     access: KubernetesAccess,
-    /// What is in use, and where it came from.
+    /// The client in use, and the credentials it was made from.
     client: Option<(KubeClient, KubeAccess)>,
-    /// Seemed to be another cluster's. A cluster that is only just forming looks like one, too.
+    /// Sources that seemed to belong to another cluster. A cluster that is still forming looks like that too.
     strangers: Vec<KubeAccess>,
-    /// It came from the Talos API.
+    /// Set once the Talos API has issued the kubeconfig in use.
     minted: bool,
     call_timeout: Duration,
     budget: Arc<Budget>,
@@ -241,7 +241,7 @@ impl KubernetesSide {
         Self { access, client: None, strangers: Vec::new(), minted: false, call_timeout, budget: Arc::clone(budget) }
     }
 
-    /// What is known before anybody is asked.
+    /// Returns the credentials known before any request is made.
     pub(super) fn credentials(&self) -> Observed<KubernetesCredentials> {
         match (&self.access.unusable, self.access.queue.front()) {
             (Some(gap), _) => Err(gap.clone()),
@@ -258,20 +258,20 @@ impl KubernetesSide {
         &self.access.passed_over
     }
 
-    /// A later round may ask with other credentials than those of this one: the Talos API has not minted any yet, or sources
-    /// that seemed to be another cluster's get another chance.
+    /// Returns whether a later round may find credentials that this one lacks: the Talos API has not issued any yet, or sources that seemed
+    /// to belong to another cluster are tried again.
     pub(super) fn may_still_find(&self) -> bool {
         let unasked = self.access.from_talos && !self.minted;
         self.access.unusable.is_none() && (unasked || !self.strangers.is_empty())
     }
 
-    /// Host of the Kubernetes endpoint, as far as it is known.
+    /// Returns the host of the Kubernetes endpoint, if it is known.
     pub(super) fn host(&self) -> Option<String> {
         let in_use = self.client.as_ref().map(|(_, access)| access);
         in_use.or(self.access.queue.front()).map(|access| access.endpoint.host.clone())
     }
 
-    /// A new round: where no source is left, those that seemed to be another cluster's get another chance.
+    /// Begins a round. If no source is left, those that seemed to belong to another cluster are tried again.
     pub(super) fn begin_round(&mut self) {
         if self.client.is_some() || !self.access.queue.is_empty() {
             return;
@@ -282,10 +282,10 @@ impl KubernetesSide {
         }
     }
 
-    /// Sees to it that there is a client. `from_talos` is awaited only if no other source is left.
+    /// Ensures that there is a client. `from_talos` is awaited only if no other source is left.
     pub(super) async fn connect(&mut self, from_talos: impl Future<Output = Observed<String>>) -> Result<(), Gap> {
         match &self.client {
-            // What it has is kept if there is nothing better.
+            // The outdated client is kept if there is no better one.
             Some((client, access)) if client.is_outdated() => return self.open(access.clone()).await,
             Some(_) => return Ok(()),
             None => {}
@@ -325,11 +325,11 @@ impl KubernetesSide {
         Ok(())
     }
 
-    /// Why what was observed is another cluster's, if it is and the user did not name its source.
+    /// Returns why the observed cluster is another one, if it is and the user did not name the source.
     pub(super) fn is_stranger(&self, kubernetes: &Kubernetes, talos: &[Candidate]) -> Option<String> {
         let (_, KubeAccess { credentials, .. }) = self.client.as_ref()?;
         let nodes = kubernetes.nodes.as_ref().ok()?;
-        // The cluster's own mint cannot be another cluster's.
+        // A kubeconfig issued by the cluster itself cannot belong to another one.
         if credentials.explicit || self.minted || population::same_cluster(talos, nodes) {
             return None;
         }

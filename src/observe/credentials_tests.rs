@@ -10,7 +10,7 @@ fn kubeconfig(context: &str) -> String {
 struct Files(tempfile::TempDir);
 
 impl Files {
-    /// `KUBECONFIG` has the context `lab`, `~/.kube/config` has `prod`.
+    /// Creates two kubeconfigs: the one in `KUBECONFIG` has the context `lab`, `~/.kube/config` has `prod`.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join(".kube")).unwrap();
@@ -62,10 +62,10 @@ fn without_a_named_context_a_file_that_has_none_is_passed_over() {
     assert_eq!((error, access.queue.len(), access.passed_over.len()), (None, 1, 1));
 }
 
-/// What plugins are asked for.
+/// The API version that plugins have to answer with.
 const V1: &str = "client.authentication.k8s.io/v1";
 
-/// A client certificate of a plugin is in use until the plugin has given another one: from a round to the next.
+/// A plugin's client certificate stays in use until the plugin returns another one, which can happen once per round.
 #[tokio::test]
 async fn a_plugin_whose_credentials_have_ended_is_asked_again_in_each_round() {
     for (expires, runs) in [("2999-01-01T00:00:00Z", 1), ("2001-01-01T00:00:00Z", 3)] {
@@ -134,7 +134,7 @@ fn a_kubeconfig_that_everybody_may_read_is_noted_where_it_is_the_user_s_own() {
     assert_eq!(notes(0o666, &in_ci), [""; 0], "files of variables have the mode that the system gives them");
 }
 
-/// Wrong files are wrong whichever way they were given. What a whole file does not select is another matter.
+/// Broken files are errors no matter where their path comes from. A file that is intact but lacks the selection is handled differently.
 #[test]
 fn a_broken_file_of_the_variable_is_an_error_and_no_source_is_used() {
     let of = |content: Option<&str>| {

@@ -1,4 +1,4 @@
-//! The Talos endpoints: who answers, who forwards, and what they make known.
+//! The Talos endpoints: which ones answer, which ones forward, and the machines they report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,40 +15,40 @@ use super::{Observer, credentials};
 use crate::model::Role;
 use crate::snapshot::{Endpoint, Gap, GapKind, Observed, Part, ServerCheck, Talos, TalosCredentials};
 
-/// Once one endpoint has answered, the others get this long before the nodes are asked through those that have.
+/// Time that the remaining endpoints get after the first one has answered. Then the nodes are queried through those that have.
 const LATE_ENDPOINTS: Duration = Duration::from_millis(500);
 
-/// The Talos API, and what the talosconfig says beside credentials.
+/// The Talos API, and the talosconfig's settings other than credentials.
 pub(super) struct TalosSide {
     pub(super) credentials: Observed<TalosCredentials>,
     /// `None` if the credentials cannot be used.
     pub(super) client: Option<Arc<TalosClient>>,
-    /// In the order of the client's endpoints.
+    /// Hosts in the order of the client's endpoints.
     pub(super) hosts: Vec<String>,
-    /// The endpoints are Omni's, and no machines.
+    /// Set if the endpoints are Omni's and not machines.
     pub(super) through_omni: bool,
     pub(super) context_nodes: Vec<String>,
 }
 
-/// What the endpoints say.
+/// The answers of the endpoints.
 #[derive(Clone, Default)]
 pub(super) struct Endpoints {
-    /// In the order of the configuration; `None`: no answer yet.
+    /// Answers in the order of the configuration; `None` if there is no answer yet.
     pub(super) answers: Vec<Option<EndpointAnswer>>,
     /// See [`TalosSide`].
     pub(super) through_omni: bool,
 }
 
-/// What the first endpoints made known: enough to ask the nodes and their API servers, for all sides of a round.
+/// The machines known from the first endpoints: enough for all sides of a round to query the nodes and their API servers.
 pub(super) struct Sighting {
     pub(super) endpoints: Endpoints,
     pub(super) population: Vec<Candidate>,
 }
 
-/// An endpoint being asked. Whoever wants its answer may wait for it.
+/// A running query of an endpoint, which several callers can wait for.
 pub(super) type AskedEndpoint<'a> = Shared<LocalBoxFuture<'a, EndpointAnswer>>;
 
-/// The answers by the time that the nodes can be asked: not later than a moment after the first endpoint that works.
+/// Collects the answers that arrive before the nodes are queried, at most a moment after the first endpoint that works.
 pub(super) async fn first_endpoints(asking: Vec<AskedEndpoint<'_>>, through_omni: bool, until: Instant) -> Endpoints {
     let mut known = Endpoints { answers: vec![None; asking.len()], through_omni };
     let mut asking: FuturesUnordered<_> =
@@ -64,7 +64,7 @@ pub(super) async fn first_endpoints(asking: Vec<AskedEndpoint<'_>>, through_omni
 }
 
 impl Observer<'_> {
-    /// Asks all endpoints at once, each on its own, in the order of the configuration.
+    /// Queries all endpoints at once, independently, in the order of the configuration.
     pub(super) fn ask_endpoints(&self, until: Instant) -> Vec<AskedEndpoint<'_>> {
         let Some(TalosSide { client: Some(client), hosts, .. }) = &self.talos else { return Vec::new() };
         #[cfg(feature = "record")]
@@ -113,7 +113,7 @@ impl Observer<'_> {
 }
 
 impl TalosSide {
-    /// Hosts of the endpoints, as far as they are machines: by those, the user has named them.
+    /// Returns the hosts of the endpoints if they are machines: these are machines that the user has named.
     pub(super) fn machines(&self) -> &[String] {
         if self.through_omni { &[] } else { &self.hosts }
     }
@@ -134,7 +134,7 @@ impl TalosSide {
                 Self { credentials: Ok(credentials), client, hosts, through_omni, context_nodes }
             }
             Err(error) if credentials.certificate.as_ref().is_some_and(|found| !found.matches_key) => {
-                // The check says it better, from the facts.
+                // The check describes the mismatch better, from the facts.
                 drop(error);
                 Self { credentials: Ok(credentials), client: None, hosts: Vec::new(), through_omni, context_nodes }
             }
@@ -144,8 +144,9 @@ impl TalosSide {
 }
 
 impl Endpoints {
-    /// Without a registry each machine goes on listing itself, which says nothing of the cluster. Who answers through Omni does not say
-    /// what it is called: there, one that is listed alone is taken for itself.
+    /// Returns whether discovery lists other machines. Without a registry, each machine still lists itself, which proves nothing about the
+    /// cluster. An answer through Omni does not include the machine's own name: there, a single listed machine is assumed to be that
+    /// machine.
     pub(super) fn discovery_tells_of_others(&self) -> bool {
         self.answers.iter().flatten().any(|answer| {
             let own_name = answer.endpoint.nodename.as_ref().ok().and_then(Option::as_ref);
@@ -154,7 +155,7 @@ impl Endpoints {
         })
     }
 
-    /// Those that answered and are control planes, or do not say what they are: workers do not forward.
+    /// Returns the endpoints that answered and are control planes or of unknown role: workers do not forward.
     pub(super) fn forwarding(&self) -> Vec<usize> {
         let forwards = |answer: &EndpointAnswer| {
             answer.endpoint.version.is_ok() && !matches!(answer.endpoint.role, Ok(Some(Role::Worker)))
@@ -167,7 +168,7 @@ impl Endpoints {
             .collect()
     }
 
-    /// Why no endpoint can be used.
+    /// Returns why no endpoint can be used.
     pub(super) fn no_way(&self) -> Gap {
         let workers = self.answers.iter().flatten().any(|answer| answer.endpoint.version.is_ok());
         if workers {
@@ -219,7 +220,7 @@ mod tests {
         assert!(!tells(&[own("cp-1"), answer(Ok(Some("cp-2")), Ok(&[]))]));
         assert!(!tells(&[own("cp-1"), answer(Ok(Some("cp-2")), Err(Gap::not_asked()))]));
         assert!(tells(&[own("cp-1"), answer(Ok(Some("cp-2")), Ok(&["cp-1", "cp-2"]))]));
-        // Who does not say its name may list another one.
+        // An endpoint without a known name may be listing another machine.
         assert!(tells(&[answer(Ok(None), Ok(&["cp-1"]))]));
         assert!(tells(&[answer(Err(Gap::not_asked()), Ok(&["cp-1"]))]));
     }

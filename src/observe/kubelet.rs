@@ -1,4 +1,4 @@
-//! What a kubelet shows to anybody who connects: its serving certificate. Nothing is sent to it but a TLS handshake.
+//! The serving certificate that a kubelet presents to any client. Nothing is sent to the kubelet but a TLS handshake.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,11 +17,11 @@ use crate::config::proxy::Proxy;
 use crate::snapshot::{Gap, GapKind, Observed, ServingCertificate};
 
 const PORT: u16 = 10250;
-/// Handshakes at once.
+/// Limit for concurrent handshakes.
 const IN_FLIGHT: usize = 64;
-/// For one of them, connecting included.
+/// Time limit for one handshake, connecting included.
 const WITHIN: Duration = Duration::from_secs(2);
-/// How much longer a handshake may take than the questions beside it.
+/// Extra time that a handshake may take after the calls that run at the same time.
 const MOMENT: Duration = Duration::from_millis(500);
 
 /// A handshake that has begun.
@@ -30,7 +30,7 @@ type Begun = Shared<LocalBoxFuture<'static, Observed<ServingCertificate>>>;
 /// All handshakes of a run.
 pub(super) struct Handshakes {
     turns: Rc<Semaphore>,
-    /// In this round, by address.
+    /// Handshakes of this round that were begun early, by address.
     early: RefCell<HashMap<String, Begun>>,
 }
 
@@ -41,7 +41,7 @@ impl Default for Handshakes {
 }
 
 impl Handshakes {
-    /// A round begins, in which these addresses will be wanted once the machines are known. Goes on for as long as that takes.
+    /// Begins a round with the addresses that will be needed once the machines are known. Returns when all handshakes have ended.
     pub(super) async fn begin<'a>(&self, addresses: impl Iterator<Item = &'a str>, until: Instant) {
         let begun = |address: &str| {
             let (turns, of) = (Rc::clone(&self.turns), address.to_owned());
@@ -52,7 +52,7 @@ impl Handshakes {
         join_all(early.into_values()).await;
     }
 
-    /// The certificate that is shown at this address.
+    /// Returns the certificate presented at this address.
     pub(super) async fn with(&self, address: &str, until: Instant) -> Observed<ServingCertificate> {
         let early = self.early.borrow().get(address).cloned();
         match early {
@@ -66,7 +66,7 @@ async fn handshake(turns: &Semaphore, address: &str, until: Instant) -> Observed
     // The semaphore is never closed.
     let _permit = turns.acquire().await;
     let until = until.min(Instant::now() + WITHIN);
-    // Boxed: those that wait for their turn shall be small.
+    // Boxed, to keep the futures that wait for their turn small.
     timeout_at(until, Box::pin(shown(address, PORT))).await.unwrap_or_else(|_| Err(no_time()))
 }
 
@@ -85,7 +85,7 @@ fn no_time() -> Gap {
     Gap::new(GapKind::ConnectTimedOut, "no TLS handshake in time")
 }
 
-/// What is only looked at does not hold up what is asked: it has as long as that takes, and a moment more.
+/// Runs both futures. `looked` does not delay `asked`: it gets as long as `asked` takes, and a moment more.
 pub(super) async fn beside<A, L>(
     asked: impl Future<Output = A>,
     looked: impl Future<Output = Observed<L>>,

@@ -1,7 +1,7 @@
-//! The only input and output of the program toward a cluster: bytes become facts here.
+//! The program's only input and output toward a cluster, where bytes become facts.
 //!
-//! One round asks for everything that the selected checks name, at once: endpoints and Kubernetes first, nodes as soon as any
-//! source names them. Each question has its own deadline, and the round has one that nothing passes.
+//! A round reads everything that the selected checks need, all at once: endpoints and Kubernetes first, and nodes as soon as any source
+//! names them. Each request has its own deadline, and the round has one that nothing exceeds.
 
 mod budget;
 mod cluster;
@@ -62,45 +62,45 @@ use crate::snapshot::{
 };
 use crate::text::clock;
 
-/// Variables that are no option's.
+/// Variables that have no matching option.
 #[cfg(feature = "record")]
 pub(crate) const VARIABLES: &[&str] = record::VARIABLES;
 #[cfg(not(feature = "record"))]
 pub(crate) const VARIABLES: &[&str] = &[];
 
-/// Port of an API server that nobody tells.
+/// The default port of an API server.
 const API_PORT: u16 = 6443;
 
-/// What is asked of the cluster in each round.
+/// The data to read from the cluster in each round.
 #[derive(Clone, Debug)]
 pub(crate) struct Inquiry {
-    /// What the user expects, for the judges.
+    /// The user's expectations, for the checks.
     pub(crate) asked: Asked,
-    /// What the selected checks read; nothing else is asked for.
+    /// The facts that the selected checks read; nothing else is queried.
     pub(crate) facts: BTreeSet<Fact>,
-    /// Bounds a round; each call gets half of it.
+    /// Time limit for a round; each call gets half of it.
     pub(crate) attempt_timeout: Duration,
 }
 
-/// Asks a cluster, round after round.
+/// Observes a cluster, round after round.
 pub(crate) struct Observer<'a> {
     talos: Option<TalosSide>,
-    /// A round holds it: it may change its mind about its source while the others are at work.
+    /// Locked during a round, which may switch to another source of credentials while the other sides are running.
     kubernetes: Mutex<Option<KubernetesSide>>,
     external_etcd: Option<EtcdClients>,
     asked: Asked,
     wanted: BTreeSet<Fact>,
-    /// Those of this round.
+    /// The facts of this round.
     facts: BTreeSet<Fact>,
-    /// Who is not asked in this round, by name, and what it said before; `None`: everybody is.
+    /// Machines that are not queried in this round, by name, with their earlier answers; `None` if all are queried.
     repeated: Option<HashMap<String, Kept<TalosNode>>>,
     attempt_timeout: Duration,
     known_leases: KnownLeases,
     handshakes: Handshakes,
-    /// Host of the Kubernetes endpoint as of this round: perhaps a virtual IP.
+    /// Host of the Kubernetes endpoint in this round, possibly a virtual IP.
     kubernetes_host: Option<String>,
     silent: Silent,
-    /// When this round began, and for how long it waits for a silent machine.
+    /// The time when this round began, and how long it waits for a silent machine.
     began: Instant,
     patience: Duration,
     budget: Arc<Budget>,
@@ -111,7 +111,8 @@ pub(crate) struct Observer<'a> {
 }
 
 impl<'a> Observer<'a> {
-    /// What the cluster's own health check says is told as it comes, and `awaited` shows how far a round is.
+    /// Creates an observer. `tell` receives the output of the cluster's own health check as it arrives, and `awaited` shows the progress of
+    /// a round.
     pub(crate) fn new(
         inquiry: &Inquiry,
         credentials: Credentials,
@@ -154,17 +155,17 @@ impl<'a> Observer<'a> {
     }
 }
 
-/// Asks only if somebody wants to know.
+/// Reads a fact if it is wanted.
 async fn fill<T>(fact: &mut Observed<T>, is_wanted: bool, ask: impl Future<Output = Observed<T>>) {
     if is_wanted {
         *fact = ask.await;
     }
 }
 
-/// What a round has seen, the cluster's own health check aside.
+/// The results of a round except for the cluster's own health check.
 struct Seen {
     known: Endpoints,
-    /// The population, in the end.
+    /// The final population.
     all: Vec<Candidate>,
     nodes: Vec<Node>,
     kubernetes: Option<Kubernetes>,
@@ -172,7 +173,7 @@ struct Seen {
 }
 
 impl Observer<'_> {
-    /// The three sides of a round at once, and then what only one of them has made known.
+    /// Observes the three sides of a round at once, and then the parts that only one of them has revealed.
     async fn everything(
         &self,
         first: &Shared<impl Future<Output = Rc<Sighting>>>,
@@ -182,7 +183,7 @@ impl Observer<'_> {
         let mut side = self.kubernetes.lock().await;
         let talos = async {
             let seen = first.clone().await;
-            // The late ones go on beside the nodes: their own word is wanted, too, but nobody waits for it.
+            // Late endpoints continue in parallel with the nodes: their answers are wanted, but the nodes do not wait for them.
             let nodes = self.ask_nodes_and_members(&seen, until);
             let (nodes, answers) = tokio::join!(nodes, join_all(asking));
             (Endpoints { answers: answers.into_iter().map(Some).collect(), through_omni: self.through_omni() }, nodes)
@@ -205,10 +206,10 @@ impl Observer<'_> {
         };
         let ((known, mut nodes), mut kubernetes, external_etcd) = tokio::join!(talos, kubernetes, external_etcd);
 
-        // What only Kubernetes knows is asked now, and so is its API server.
+        // Machines known only to Kubernetes are queried now, and so are their API servers.
         let kube_nodes = kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
-        // Another cluster's nodes are none of ours, and must not be dialed. Of thousands of machines each step takes a while, in
-        // which a signal may come.
+        // Nodes of another cluster must not be dialed. With thousands of machines each step takes a while, so the thread yields to let
+        // signals be handled.
         let ours = kube_nodes.filter(|nodes| population::same_cluster(&self.population(&known, &[]), nodes));
         yield_now().await;
         let all = self.population(&known, ours.map_or(&[], Vec::as_slice));
@@ -221,7 +222,7 @@ impl Observer<'_> {
                 None => late.push(candidate.clone()),
             }
         }
-        // Whom a person named was asked before Kubernetes told that it runs another system.
+        // Machines named by the user were queried before Kubernetes reported that they run another system.
         let is_another = |given: &String| all.iter().any(|it| it.runs_another && it.name.as_ref() == Some(given));
         for asked in nodes.iter_mut().filter(|asked| asked.candidate.by_hand && asked.talos.contact.is_err()) {
             asked.candidate.is_talos &= !asked.candidate.addresses.iter().any(is_another);
@@ -270,7 +271,7 @@ impl Observer<'_> {
             Rc::new(Sighting { endpoints, population })
         };
         let first = first.boxed_local().shared();
-        // Beside everything else, so that a server that takes its time takes none from the other questions.
+        // Runs in parallel with everything else, so that a slow server does not delay the other requests.
         let sides = async {
             tokio::join!(Box::pin(self.everything(&first, asking, until)), Box::pin(self.server_check(&first, until)))
         };
@@ -324,12 +325,12 @@ impl Observe for Observer<'_> {
     }
 
     async fn recheck(&mut self, suspects: &Suspects, last: &Snapshot, memory: &Memory) -> Snapshot {
-        // Which machines there are may change in seconds, and Kubernetes is one of those that know.
+        // The set of machines may change within seconds, and Kubernetes is one of its sources.
         self.facts = suspects.facts.iter().copied().chain([Fact::KubeNodes]).collect();
         self.facts.retain(|fact| self.wanted.contains(fact));
         let others = last.nodes.iter().filter(|node| !suspects.machines.contains(&node.name));
         let mut repeated: HashMap<_, _> = others.map(|node| (node.name.clone(), node.talos.clone())).collect();
-        // What one machine of a name has told is not what another would tell; this is what the second one is called here.
+        // The answers of one machine do not apply to another of the same name, and the second one has a different name here.
         for node in last.nodes.iter().filter(|node| matches!(&node.talos.nodename, Ok(Some(own)) if *own != node.name))
         {
             node.talos.nodename.iter().flatten().for_each(|own| drop(repeated.remove(own)));

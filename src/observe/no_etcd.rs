@@ -1,5 +1,5 @@
-//! In the place of `etcd/` where the program is built without the feature `etcd`, which has a library generate code while it is
-//! built. Whoever names endpoints is refused before this is reached; what was not asked is never well.
+//! Replaces `etcd/` in builds without the feature `etcd`, which requires a library that generates code during the build. Users who pass
+//! endpoints get an error before this is reached; etcd that was not queried never counts as healthy.
 
 use std::time::Duration;
 

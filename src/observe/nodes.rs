@@ -1,4 +1,4 @@
-//! The nodes: which there are, what each says of itself, and what is known of it in the end.
+//! The nodes: querying each machine, and merging the answers into the final list.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem;
@@ -21,18 +21,19 @@ use crate::snapshot::{
     EtcdMember, Gap, GapKind, KubeNode, Node, Observed, Part, ServingCertificate, Snapshot, TalosNode, own_role,
 };
 
-/// A node and what it says.
+/// A node and its answers.
 pub(super) struct Answered {
     pub(super) candidate: Candidate,
     pub(super) talos: Shared<TalosNode>,
-    /// Addresses that it has by its own word. Asked only of machines that no source knows by name; of others there are none.
+    /// The machine's own report of its addresses. Read only for machines that no source knows by name; for others, it is empty.
     pub(super) own_addresses: Observed<BTreeSet<IpAddr>>,
 }
 
 impl Answered {
-    /// Two candidates of different rounds of questions that mean the same machine.
+    /// Returns whether candidates from different stages of a round are the same machine.
     pub(super) fn is(&self, other: &Candidate) -> bool {
-        // Who was asked by address alone may have told its name, and an address that was given to another machine is no proof.
+        // A machine that was queried only by address may have reported its name, and an address that was assigned to another machine proves
+        // nothing.
         let told = self.talos.nodename.iter().flatten();
         match (self.candidate.name.iter().chain(told).next(), &other.name) {
             (Some(a), Some(b)) => a.eq_ignore_ascii_case(b) && !population::are_two(&self.candidate, other, None),
@@ -50,7 +51,7 @@ impl Answered {
     }
 }
 
-/// Where the members are found that an etcd of these machines lists, and that are none of them.
+/// Returns the addresses of etcd members that these machines list but that are none of them.
 fn other_members(nodes: &[Answered]) -> Vec<Candidate> {
     let is_own =
         |node: &&Answered| node.talos.contact.as_ref().is_ok_and(|contact| contact.answered_by_other.is_none());
@@ -67,7 +68,7 @@ fn other_members(nodes: &[Answered]) -> Vec<Candidate> {
 }
 
 impl Observer<'_> {
-    /// Every machine that some source names by now.
+    /// Returns every machine that some source has named so far.
     pub(super) fn population(&self, known: &Endpoints, kube_nodes: &[KubeNode]) -> Vec<Candidate> {
         let mut members: Vec<Member> = Vec::new();
         let mut names = HashSet::new();
@@ -96,7 +97,7 @@ impl Observer<'_> {
                 })
             })
             .collect();
-        // A node that the per-node checks are narrowed to has to be there.
+        // A node that the per-node checks are narrowed to has to exist.
         let by_hand: Vec<String> =
             self.talos.iter().flat_map(|side| &side.context_nodes).chain(&self.asked.nodes).cloned().collect();
         population::population(&Said {
@@ -112,8 +113,8 @@ impl Observer<'_> {
         })
     }
 
-    /// Asks the nodes, and then the control planes that only their etcd names. One of those that does not answer is no node of
-    /// anybody's: its member is judged for that.
+    /// Queries the nodes, and then the control planes that only etcd lists. If such a control plane does not answer, it does not count as a
+    /// node; its etcd member is judged instead.
     pub(super) async fn ask_nodes_and_members(&self, seen: &Sighting, until: Instant) -> Vec<Answered> {
         let mut nodes = self.ask_nodes(seen.population.clone(), &seen.endpoints, until).await;
         let members = self.ask_nodes(other_members(&nodes), &seen.endpoints, until).await;
@@ -121,7 +122,7 @@ impl Observer<'_> {
         nodes
     }
 
-    /// Asks each node for itself, all at once.
+    /// Queries all nodes at once, each independently.
     pub(super) async fn ask_nodes(
         &self,
         candidates: Vec<Candidate>,
@@ -129,7 +130,7 @@ impl Observer<'_> {
         until: Instant,
     ) -> Vec<Answered> {
         let working = known.forwarding();
-        // One for all: there may be thousands of them.
+        // Shared, because there may be thousands of them.
         let not_talos = Shared::from(TalosNode::unasked(&Gap::new(GapKind::NotAsked, "not a Talos node")));
         join_all(candidates.into_iter().map(|candidate| {
             let (working, not_talos) = (&working, &not_talos);
@@ -141,7 +142,7 @@ impl Observer<'_> {
                 if !candidate.is_talos && self.has_client() {
                     return Answered { candidate, talos: not_talos.clone(), own_addresses: Ok(BTreeSet::new()) };
                 }
-                // Boxed: it is as large as all that a machine may say.
+                // Boxed: it is as large as all answers of a machine.
                 Box::pin(self.ask(candidate, working, known, until)).await
             }
         }))
@@ -173,7 +174,7 @@ impl Observer<'_> {
         let ask =
             NodeAsk { name: &name, addresses: &candidate.addresses, expected: &expected, role, lane: Lane::Normal };
         let asked = Box::pin(async {
-            // It takes endpoints a while to answer where one of them is the silent machine.
+            // If the silent machine is one of the endpoints, answers through the others are delayed.
             let patient_until = (self.began + self.patience).max(Instant::now() + self.patience / 2);
             let waits_until = until.min(patient_until);
             match self.silent.has_answered(&name, || self.greeting(client, &ask, working), waits_until).await {
@@ -185,9 +186,9 @@ impl Observer<'_> {
         self.awaited.one(Part::Nodes, shown, |node: &TalosNode| node.contact.is_ok(), asked).await
     }
 
-    /// A greeting that outlives the round that begins it.
+    /// Begins a greeting that outlives the round.
     fn greeting(&self, client: &Arc<TalosClient>, ask: &NodeAsk<'_>, working: &[usize]) -> Greeting {
-        // Each call has its own limit, and among hundreds of silent machines it takes a while until it is this one's turn.
+        // Each call has its own limit, and with hundreds of silent machines it takes a while until this one is next.
         let until = Instant::now() + 6 * self.attempt_timeout;
         let (client, working) = (Arc::clone(client), working.to_vec());
         let (name, addresses, expected, role) =
@@ -206,7 +207,7 @@ impl Observer<'_> {
         if candidate.is_talos && self.facts.contains(&Fact::KubeletCertificate) {
             for address in &candidate.addresses {
                 shown = self.handshakes.with(address, until).await;
-                // A network of theirs may be closed to this runner.
+                // A network may be closed to this runner, so the next address is tried.
                 let is_closed = |gap: &Gap| matches!(gap.kind, GapKind::ConnectionRefused | GapKind::NoRoute);
                 if !shown.as_ref().is_err_and(is_closed) {
                     break;
@@ -216,7 +217,7 @@ impl Observer<'_> {
         shown
     }
 
-    /// Addresses of control planes that the configuration names: their kubelets do not wait for discovery.
+    /// Returns the addresses of control planes that the configuration names: their kubelets need not wait for discovery.
     pub(super) fn expected_kubelets(&self) -> impl Iterator<Item = &str> {
         let is_whole = self.repeated.is_none() && self.facts.contains(&Fact::KubeletCertificate);
         self.expected_control_planes().filter(move |_| is_whole)
@@ -236,7 +237,7 @@ impl Observer<'_> {
         }
     }
 
-    /// Only etcd's word on itself, from the control planes that can be asked.
+    /// Reads only etcd's status again, from the control planes that can be queried.
     pub(super) async fn etcd_again(
         &self,
         facts: &BTreeSet<Fact>,
@@ -257,7 +258,7 @@ impl Observer<'_> {
             .map(|(index, _)| index)
             .collect();
         let only = BTreeSet::from([Fact::EtcdMembership]);
-        // Who was silent all the time of the first sample is not waited for again.
+        // A machine whose etcd was silent throughout the first sample is not waited for again.
         let is_silent = |node: &&Node| matches!(&node.talos.etcd_status, Err(gap) if gap.kind == GapKind::TimedOut);
         let control_planes = snapshot.control_planes().filter(|node| node.talos.contact.is_ok());
         let control_planes = control_planes.filter(|node| !is_silent(node));
@@ -295,9 +296,9 @@ impl Observer<'_> {
             let own_addresses = own_addresses.unwrap_or_default();
             let said = if told { &candidate.addresses } else { &candidate.own_addresses };
             let known = if own_addresses.is_empty() { ips(said) } else { own_addresses };
-            // A machine that answers and does not say what it is may be more than its label in Kubernetes admits.
+            // A machine that answers without reporting its role may be more than its label in Kubernetes shows.
             let is_guess = !candidate.role_told && candidate.is_talos && talos.contact.is_ok();
-            // Nor is one that is silent known to be a worker because its Node lacks a label.
+            // A silent machine cannot be assumed to be a worker because its Node lacks a label.
             if !candidate.role_told && candidate.is_talos && talos.contact.is_err() {
                 guesses.insert(name.clone());
             }
@@ -318,7 +319,7 @@ impl Observer<'_> {
                 talos,
             };
             let is_named = self.asked.names(&node);
-            // Whom the user has named has to be there.
+            // A machine that the user named has to exist.
             node.leaving &= !node.sources.flags && !is_named;
             node.out_of_scope = !is_named && !self.asked.nodes.is_empty();
             machines.add(Machine { name: node.name.clone(), known, unread, node });
@@ -331,25 +332,25 @@ impl Observer<'_> {
     }
 }
 
-/// A node on its way to the snapshot.
+/// A node before it is added to the snapshot.
 struct Machine {
-    /// What it calls itself, or is called.
+    /// The machine's own name, or the name that others give it.
     name: String,
     node: Node,
-    /// The addresses that are known to be its own; none: nobody knows.
+    /// The addresses that are known to be its own; empty if they are unknown.
     known: BTreeSet<IpAddr>,
-    /// Why they could not be read.
+    /// The reason why they could not be read.
     unread: Option<Gap>,
 }
 
 impl Machine {
-    /// Whether namesakes are two machines: both have answered, and they share no address.
+    /// Whether machines of the same name are two machines: both have answered, and they share no address.
     fn is_another(&self, other: &Self) -> bool {
         let apart = !self.known.is_empty() && !other.known.is_empty() && self.known.is_disjoint(&other.known);
         apart && self.is_elsewhere(other)
     }
 
-    /// Whether namesakes may be two machines: both have answered, and the addresses of at least one could not be read.
+    /// Whether machines of the same name may be two machines: both have answered, and the addresses of at least one could not be read.
     fn may_be_another(&self, other: &Self) -> bool {
         (self.unread.is_some() || other.unread.is_some()) && self.is_elsewhere(other)
     }
@@ -371,8 +372,8 @@ struct Machines {
 }
 
 impl Machines {
-    /// Two addresses given by hand mostly turn out to be one machine. Where they are two, both have to be judged: nothing else
-    /// knows the second one by its name.
+    /// Adds a machine. Two addresses given by hand usually belong to one machine. If they belong to two, both have to be judged: no other
+    /// source has a name for the second one.
     fn add(&mut self, mut new: Machine) {
         let namesakes = self.by_name.entry(new.name.clone()).or_default();
         if let Some(at) = namesakes.iter().find(|at| !self.all[**at].is_another(&new)) {
@@ -382,7 +383,7 @@ impl Machines {
                 merge(&mut known.node, new.node);
                 return;
             }
-            // Neither the same for sure nor another: it has not been seen, which is no reason to leave it out.
+            // Neither known to be the same machine nor known to be another: it counts as unseen and must not be left out.
             if known.unread.is_some() {
                 mem::swap(known, &mut new);
             }
@@ -393,7 +394,7 @@ impl Machines {
         if let Some(first) = namesakes.first() {
             let known = &mut self.all[*first];
             if new.node.sources.kubernetes && !known.node.sources.kubernetes {
-                // The Node is its own.
+                // The Node belongs to the new machine.
                 mem::swap(known, &mut new);
                 known.node.name.clone_from(&known.name);
             }
@@ -404,11 +405,11 @@ impl Machines {
     }
 }
 
-/// Index of the machines that have been asked, so that none is compared with all of them.
+/// An index of the machines that have been queried, so that no machine has to be compared with all of them.
 pub(super) struct Places {
     /// Indexes by name, in lower case.
     named: HashMap<String, Vec<usize>>,
-    /// First index at each address: of all machines, and of those without a name.
+    /// The first index at each address, among all machines and among those without a name.
     at: HashMap<String, usize>,
     unnamed_at: HashMap<String, usize>,
 }
@@ -430,13 +431,13 @@ impl Places {
         places
     }
 
-    /// The first that means the same machine.
+    /// Returns the first index of the same machine.
     pub(super) fn find(&self, asked: &[Answered], other: &Candidate) -> Option<usize> {
         let named =
             other.name.as_ref().and_then(|name| self.named.get(&name.to_ascii_lowercase())).into_iter().flatten();
         let at = if other.name.is_some() { &self.unnamed_at } else { &self.at };
         let places = other.addresses.iter().filter_map(|address| at.get(address)).chain(named);
-        // One that had no name may have got one meanwhile, and be somebody else.
+        // A machine that had no name may have reported one since, and turn out to be another machine.
         places.copied().filter(|place| asked[*place].is(other)).min()
     }
 }
@@ -471,8 +472,8 @@ fn merge(known: &mut Node, other: Node) {
     }
 }
 
-/// Addresses of a control plane at which another machine may answer, as at a virtual IP, which discovery lists for whoever holds it:
-/// neither Kubernetes nor the machine's etcd has them. Only where there is one that they have.
+/// Returns the addresses of a control plane at which another machine may answer, such as a virtual IP, which discovery lists for its
+/// current holder: neither Kubernetes nor the machine's etcd reports these addresses. Empty if they report none of its addresses.
 fn doubtful(node: &Node, members: &[EtcdMember], kube_nodes: &HashMap<String, Vec<&KubeNode>>) -> Vec<String> {
     if node.role != Role::ControlPlane {
         return Vec::new();
@@ -486,7 +487,7 @@ fn doubtful(node: &Node, members: &[EtcdMember], kube_nodes: &HashMap<String, Ve
     if own.is_empty() { Vec::new() } else { others }
 }
 
-/// A machine is called by its own address, whoever has answered where.
+/// Puts each machine's own address first, regardless of which one has answered. Returns the doubtful addresses of each machine.
 pub(super) fn put_own_first(nodes: &mut [Node], kube_nodes: &[KubeNode]) -> BTreeMap<String, Vec<String>> {
     let members: Vec<_> = nodes.iter().flat_map(|node| node.talos.etcd_members.iter().flatten()).cloned().collect();
     let mut by_name: HashMap<String, Vec<&KubeNode>> = HashMap::new();
@@ -505,8 +506,9 @@ pub(super) fn put_own_first(nodes: &mut [Node], kube_nodes: &[KubeNode]) -> BTre
     found
 }
 
-/// etcd is a source of nodes, too: a member of this id, name or address belongs to this machine. Only control planes have members, so
-/// that a machine whose own word is lost is one all the same. `guesses`: machines, by name, of which nobody has told the role.
+/// Uses etcd as a source of nodes: a member with a machine's id, name or address belongs to that machine. Only control planes have members,
+/// so a machine that has not reported its role is a control plane if it has one. `guesses` contains the names of machines whose role is
+/// only a guess.
 fn mark_etcd_members(nodes: &mut [Node], guesses: &HashSet<String>) {
     let members = || nodes.iter().filter_map(|node| node.talos.etcd_members.as_ref().ok()).flatten();
     let ids: HashSet<u64> = members().map(|member| member.id).collect();
@@ -636,9 +638,9 @@ mod tests {
         let asked = |nodes: &[Answered]| -> Vec<String> {
             other_members(nodes).into_iter().flat_map(|candidate| candidate.addresses).collect()
         };
-        // A name is looked up by whoever is asked, and may be anybody's there.
+        // Each machine resolves a name itself and may reach a different machine by it, so only addresses are used.
         assert_eq!(asked(&[first(&|_| ())]), ["10.0.0.2", "10.0.0.3"]);
-        // Whoever is known already, by its id, name or address, is not asked again.
+        // A machine that is already known by id, name or address is not queried again.
         assert_eq!(asked(&[first(&|talos| talos.etcd_member_id = Ok(Some(2)))]), ["10.0.0.3"]);
         let known = |name: Option<&str>, address: &str| {
             let candidate = Candidate {
@@ -651,7 +653,7 @@ mod tests {
         };
         assert_eq!(asked(&[first(&|_| ()), known(Some("CP-2"), "10.9.0.2")]), ["10.0.0.3"]);
         assert_eq!(asked(&[first(&|_| ()), known(None, "10.0.0.3")]), ["10.0.0.2"]);
-        // What another machine says in place of this one is nobody's word.
+        // An answer that another machine gave in place of this one does not count.
         let other = first(&|talos| talos.contact.as_mut().unwrap().answered_by_other = Some("cp-9".into()));
         assert_eq!(asked(&[other]), [""; 0]);
     }
@@ -705,7 +707,7 @@ mod tests {
         };
         let both = text(["10.9.0.1", "10.9.0.1 10.0.0.1 10.0.0.100", "10.0.0.100"]);
         assert_eq!(with(&|_| (), &[object("10.9.0.1")]), both, "Kubernetes has another of its addresses");
-        // The only one is asked, whatever it is.
+        // The only address is used, whether doubtful or not.
         let only = |node: &mut Node| node.addresses.truncate(1);
         assert_eq!(with(&only, &[]), text(["10.0.0.100", "10.0.0.100", ""]));
     }

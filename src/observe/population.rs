@@ -1,8 +1,8 @@
-//! Which machines there are: every source's word, merged by identity.
+//! The machines of the cluster: the reports of all sources, merged by identity.
 //!
-//! A node is its name, as the machine itself has it; what has registered under another one is told by its machine id, and so are two
-//! machines of one name. Addresses only help to find out that two sources mean the same machine, and a suspected virtual IP does not
-//! even do that, because it is held by one control plane today and by another tomorrow.
+//! A machine is identified by its own name. One that has registered under another name is recognized by its machine id, and so are two
+//! machines of the same name. Addresses only help to recognize that two sources report the same machine. A suspected virtual IP does not
+//! even do that, because different control planes hold it at different times.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -11,58 +11,58 @@ use super::talos::{Member, machine_id};
 use crate::model::Role;
 use crate::snapshot::{KubeNode, Sources, System};
 
-/// A machine that some source names, before it was asked.
+/// A machine that some source names, before it was queried.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Candidate {
     /// Node name, if any source knows it.
     pub(crate) name: Option<String>,
     /// DNS name from discovery, which users may have written instead of the node name.
     pub(crate) hostname: Option<String>,
-    /// Where it can be asked, most promising first. Names only if nothing else is known.
+    /// Addresses to query it at, most promising first. Names only if nothing else is known.
     pub(crate) addresses: Vec<String>,
     /// Addresses reported by Talos: by discovery, or by the machine itself.
     pub(crate) own_addresses: Vec<String>,
-    /// What Kubernetes has to show as its `machineID`, by its id in discovery, and by its own word.
+    /// The `machineID` expected in Kubernetes, from the machine's id in discovery and from its own report.
     pub(crate) machine_id: Option<String>,
     pub(crate) own_machine_id: Option<String>,
-    /// What Kubernetes does show.
+    /// The `machineID` that Kubernetes reports.
     pub(crate) registered_id: Option<String>,
     pub(crate) role: Option<Role>,
-    /// Somebody has said so. Kubernetes' label is a guess, and its absence is none at all.
+    /// Whether a source has stated the role. Kubernetes' label is only a guess, and a missing label is not even that.
     pub(crate) role_told: bool,
     pub(crate) sources: Sources,
     pub(crate) api_port: Option<u16>,
     pub(crate) is_talos: bool,
     /// Whether the machine's Node reports another system.
     pub(crate) runs_another: bool,
-    /// A person has written it down, who may have meant any machine.
+    /// Whether a user named the machine; the name may belong to any machine.
     pub(crate) by_hand: bool,
     pub(crate) leaving: bool,
 }
 
-/// What the sources said.
+/// The reports of all sources.
 #[derive(Debug, Default)]
 pub(crate) struct Said<'a> {
     pub(crate) members: &'a [Member],
-    /// Each machine has listed itself alone: what it says of itself is known, and discovery is no source.
+    /// Set if each machine has listed only itself: its own report counts, but discovery is not a source.
     pub(crate) lists_are_own: bool,
     pub(crate) kube_nodes: &'a [KubeNode],
     pub(crate) control_plane_flags: &'a [String],
     pub(crate) worker_flags: &'a [String],
     /// `nodes` of the talosconfig's context.
     pub(crate) context_nodes: &'a [String],
-    /// Endpoints that have said who they are.
+    /// Endpoints that have identified themselves.
     pub(crate) endpoints: &'a [KnownEndpoint],
-    /// Talos takes part, so that whom somebody names without a word on the system runs it.
+    /// Whether Talos is queried, so that a machine that a user names is assumed to run it unless another system is reported.
     pub(crate) asks_talos: bool,
-    /// Host of the Kubernetes endpoint: a virtual IP, if it is no node's only address.
+    /// Host of the Kubernetes endpoint: a virtual IP, unless it is some node's only address.
     pub(crate) kubernetes_host: Option<&'a str>,
 }
 
 /// An endpoint that answered for itself.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct KnownEndpoint {
-    /// Addresses that it has, and last the host under which it was asked: that may be a balancer's.
+    /// The endpoint's addresses, and last the host it was queried at, which may belong to a balancer.
     pub(crate) addresses: Vec<String>,
     /// Addresses that the endpoint itself reports.
     pub(crate) own_addresses: Vec<String>,
@@ -71,7 +71,7 @@ pub(crate) struct KnownEndpoint {
     pub(crate) machine_id: Option<String>,
 }
 
-/// The union of all sources, sorted by name. With flags given they are listed first and keep their role.
+/// Returns the union of all sources, sorted by name. A role given by a flag counts only if no other source reports one.
 pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
     let vip = virtual_ip(said);
     let mut known = Known::default();
@@ -81,22 +81,23 @@ pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
     let Known { mut all, by_name, .. } = known;
     for candidate in &mut all {
         put_last(&mut candidate.addresses, vip.as_deref());
-        // Where Talos is asked, who names a machine means one of its, unless its Node tells otherwise.
+        // If Talos is queried, a machine named by the user is assumed to run it unless its Node reports another system.
         candidate.is_talos |= candidate.by_hand && said.asks_talos && !candidate.runs_another;
-        // Another machine has that for its name.
+        // Another machine has this hostname as its name.
         candidate.hostname.take_if(|hostname| by_name.contains_key(&hostname.to_ascii_lowercase()));
     }
-    // Of two machines of one name, the one that has a Node keeps it.
+    // If two machines have the same name, the one that has a Node keeps it.
     let place = |of: &Candidate| (label(of), !of.sources.kubernetes);
     all.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.addresses.cmp(&b.addresses)));
     all
 }
 
-/// The machines that are known by now, so that none is compared with all others.
+/// The machines known so far, indexed so that no machine has to be compared with all others.
 #[derive(Default)]
 struct Known {
     all: Vec<Candidate>,
-    /// All of each name, in lower case, and the first of each address: what runs on a machine may be a node of its own there.
+    /// All machines of each name, in lower case, and the first at each address. A virtual node on a machine may share the machine's
+    /// address.
     by_name: HashMap<String, Vec<usize>>,
     by_address: HashMap<String, usize>,
     by_hostname: HashMap<String, usize>,
@@ -131,13 +132,13 @@ impl Known {
         }
     }
 
-    /// The first that is the same machine.
+    /// Returns the first known entry of the same machine.
     fn twin(&self, new: &Candidate, vip: Option<&str>) -> Option<usize> {
         let named = |name: &String| self.by_name.get(&name.to_ascii_lowercase()).into_iter().flatten();
         if let Some(name) = &new.name {
             let is_it = |at: &&usize| same(&self.all[**at], new, vip);
             let namesakes = || named(name).filter(|at| !are_two(&self.all[**at], new, vip));
-            // By its id, if that is told: another machine of this name may tell none.
+            // A matching id decides first, because another machine of this name may not report one.
             let proven = namesakes().find(|at| ids(&self.all[**at]).any(|id| ids(new).any(|other| id == other)));
             let one = proven.or_else(|| namesakes().min());
             return one.into_iter().chain(self.unnamed.iter().find(is_it)).min().copied();
@@ -150,14 +151,14 @@ impl Known {
     }
 }
 
-/// Order matters: who comes first has the better addresses. Kubernetes' `InternalIP` before discovery's list, which may begin
-/// with a public or virtual address.
+/// Collects all reports. The order matters: earlier sources have the better addresses. Kubernetes' `InternalIP` comes before discovery's
+/// list, which may begin with a public or virtual address.
 fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
     let names = OwnNames::of(said);
     let kubernetes = said.kube_nodes.iter().map(move |node| Candidate {
         name: Some(names.of_node(node).unwrap_or(&node.name).to_owned()),
         addresses: node.addresses.clone(),
-        // The label is a hint only; machine types overrule it.
+        // The label is only a hint; machine types overrule it.
         role: Some(if node.control_plane_label { Role::ControlPlane } else { Role::Worker }),
         sources: Sources { kubernetes: true, ..Sources::default() },
         is_talos: match node.system() {
@@ -206,8 +207,8 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
     kubernetes.chain(discovery).chain(flags).chain(context).chain(endpoints)
 }
 
-/// What machines that have registered under another name call themselves. It takes proof: the same machine id, which no other Node
-/// shows, and neither of the two names is somebody else's in the other list.
+/// The own names of machines that have registered under another name. Each requires proof: the same machine id, which no other Node shows,
+/// and neither of the two names belongs to another machine in the other list.
 struct OwnNames<'a> {
     /// Names of discovery members and of Nodes, in lower case.
     members: HashSet<String>,
@@ -247,7 +248,8 @@ impl<'a> OwnNames<'a> {
     }
 }
 
-/// A person may have written an address or a node name. What is not an address is both tried as one and matched as a name.
+/// Returns the candidate for an address or node name written by a user. A text that is not an address is both tried as one and matched as a
+/// name.
 fn named_by_hand(node: &str, role: Option<Role>) -> Candidate {
     let role_told = role.is_some();
     Candidate { addresses: vec![node.to_owned()], role, role_told, by_hand: true, ..Candidate::default() }
@@ -257,8 +259,8 @@ fn ids(candidate: &Candidate) -> impl Iterator<Item = &String> {
     candidate.machine_id.iter().chain(&candidate.own_machine_id).chain(&candidate.registered_id)
 }
 
-/// Two machines were given one name: neither an id nor an address is both's, where both have told them. One that was installed anew
-/// has another id at the addresses of before.
+/// Returns whether two machines were given the same name: they share neither an id nor an address, and both have reported them. A
+/// reinstalled machine has a new id at its old addresses.
 pub(crate) fn are_two(known: &Candidate, new: &Candidate, vip: Option<&str>) -> bool {
     fn apart<T: PartialEq>(a: &[T], b: &[T]) -> bool {
         !a.is_empty() && !b.is_empty() && !a.iter().any(|one| b.contains(one))
@@ -277,7 +279,7 @@ fn same(known: &Candidate, new: &Candidate, vip: Option<&str>) -> bool {
     }
     let telling = |address: &&String| Some(address.as_str()) != vip;
     let shares = known.addresses.iter().filter(telling).any(|address| new.addresses.contains(address));
-    // A name given by hand stands in the address list.
+    // A name given by hand is in the address list.
     let by_name = |name: &Option<String>, other: &Candidate| {
         name.as_ref().is_some_and(|name| other.addresses.iter().any(|given| given.eq_ignore_ascii_case(name)))
     };
@@ -285,16 +287,17 @@ fn same(known: &Candidate, new: &Candidate, vip: Option<&str>) -> bool {
 }
 
 fn merge(known: &mut Candidate, new: Candidate) {
-    if let Some(role) = new.role {
-        let told_by_machine = new.role_told && !new.sources.flags;
-        if (told_by_machine || known.role.is_none()) && role != Role::Unknown {
-            known.role = Some(role);
-        }
+    // Machines overrule flags. A flag makes a control plane of an unlabeled Node, but not a worker of a labeled one: that would leave out
+    // checks.
+    let adds_checks = new.role == Some(Role::ControlPlane) && !known.role_told;
+    let is_better = known.role.is_none() || (new.role_told && (!new.sources.flags || adds_checks));
+    if let Some(role) = new.role.filter(|role| is_better && *role != Role::Unknown) {
+        known.role = Some(role);
     }
     known.name = known.name.take().or(new.name);
     known.hostname = known.hostname.take().or(new.hostname);
     for address in new.addresses {
-        // A name given by hand is no address once real ones are known.
+        // A name given by hand is dropped from the addresses once real ones are known.
         let mut names = known.name.iter().chain(&known.hostname);
         let is_name = names.any(|name| name.eq_ignore_ascii_case(&address));
         let useless = is_name && !known.addresses.is_empty();
@@ -341,9 +344,9 @@ fn virtual_ip(said: &Said<'_>) -> Option<String> {
     (!owned && control_planes.len() > 1).then(|| host.to_owned())
 }
 
-/// Whether these Kubernetes nodes may be of the cluster whose Talos nodes these are, as far as that is known before the machines
-/// were asked: one of them is the same machine, by its id, or by name and address where no ids are told that say otherwise. Nothing
-/// is known to the contrary while either side is empty. The judgment, with all that the machines tell, is `assess::identity`'s.
+/// Returns whether these Kubernetes nodes may belong to the same cluster as these Talos nodes, as far as this is known before the machines
+/// are queried. One of them has to be the same machine: by its id, or by name and address unless reported ids contradict that. If either
+/// side is empty, nothing contradicts it. The final verdict, from all answers of the machines, is up to `assess::identity`.
 pub(crate) fn same_cluster<'a>(talos: &'a [Candidate], kube_nodes: &[KubeNode]) -> bool {
     let mut by_name: HashMap<String, Vec<&KubeNode>> = HashMap::new();
     for node in kube_nodes {
@@ -362,7 +365,7 @@ pub(crate) fn same_cluster<'a>(talos: &'a [Candidate], kube_nodes: &[KubeNode]) 
         let is_address = |address: &&str| address.parse::<IpAddr>().is_ok();
         let known: Vec<&str> = candidate.addresses.iter().map(String::as_str).filter(is_address).collect();
         let has_name = |name: &String, node: &KubeNode| {
-            // An external cloud provider tells the addresses some time after the node has registered.
+            // An external cloud provider sets the addresses some time after the node has registered.
             let is_bare = known.is_empty() || node.addresses.is_empty();
             (is_bare && node.name.eq_ignore_ascii_case(name)) || node.is_at(name, known.iter().copied())
         };
@@ -374,7 +377,7 @@ pub(crate) fn same_cluster<'a>(talos: &'a [Candidate], kube_nodes: &[KubeNode]) 
         || (!any(&is_namesake) && any(&has_name_and_address))
 }
 
-/// The Kubernetes endpoint's host where several control planes exist and none of them has it as its first address.
+/// The Kubernetes endpoint's host if several control planes exist and none of them has it as its first address.
 pub(crate) fn endpoint_vip(kubernetes_host: Option<&str>, population: &[Candidate]) -> Option<String> {
     let host = kubernetes_host?;
     let control_planes = population.iter().filter(|candidate| candidate.role == Some(Role::ControlPlane)).count();
@@ -383,7 +386,7 @@ pub(crate) fn endpoint_vip(kubernetes_host: Option<&str>, population: &[Candidat
     (is_address && control_planes > 1 && !owned).then(|| host.to_owned())
 }
 
-/// No address is dropped if it is the node's only one: identity protects, not exclusion.
+/// Moves the virtual IP to the end. It is not removed, because it may be the node's only address.
 fn put_last(addresses: &mut Vec<String>, vip: Option<&str>) {
     if let Some(index) = addresses.iter().position(|address| Some(address.as_str()) == vip) {
         let address = addresses.remove(index);
@@ -391,12 +394,12 @@ fn put_last(addresses: &mut Vec<String>, vip: Option<&str>) {
     }
 }
 
-/// What the node is called in reports.
+/// Returns the name of the node in reports.
 pub(crate) fn label(candidate: &Candidate) -> String {
     candidate.name.clone().or_else(|| candidate.addresses.first().cloned()).unwrap_or_default()
 }
 
-/// `cp-3 (10.0.0.3)`, as far as both are known.
+/// Formats `cp-3 (10.0.0.3)`, if both are known.
 pub(crate) fn shown(candidate: &Candidate) -> String {
     match (&candidate.name, candidate.addresses.first()) {
         (Some(name), Some(address)) if name != address => format!("{name} ({address})"),
@@ -479,6 +482,20 @@ mod tests {
     }
 
     #[test]
+    fn a_flag_makes_a_control_plane_of_a_node_without_the_label_and_no_worker_of_one_that_has_it() {
+        let label = |label| [KubeNode { control_plane_label: label, ..kube_node("cp-1", "10.0.0.1") }];
+        let (named, none) = (["cp-1".to_owned()], []);
+        let role = |labeled, flags: (&[String], &[String]), members: &[Member]| {
+            let said = Said { control_plane_flags: flags.0, worker_flags: flags.1, members, ..Said::default() };
+            population(&Said { kube_nodes: &label(labeled), ..said })[0].role
+        };
+        assert_eq!(role(false, (&named, &none), &[]), Some(Role::ControlPlane));
+        assert_eq!(role(true, (&none, &named), &[]), Some(Role::ControlPlane));
+        let worker = member("cp-1", &["10.0.0.1"], Role::Worker);
+        assert_eq!(role(false, (&named, &none), &[worker]), Some(Role::Worker), "the machine's own report");
+    }
+
+    #[test]
     fn what_a_machine_lists_of_itself_alone_is_known_and_no_word_of_discovery() {
         let members = [Member { node_id: NODE_ID.into(), ..member("cp-1", &["10.0.0.1"], Role::ControlPlane) }];
         let nodes = [kube_node("cp-1", "10.0.0.1"), kube_node("w-1", "10.0.0.2")];
@@ -501,7 +518,7 @@ mod tests {
         let members = [renamed.clone()];
         let talos = population(&Said { members: &members, ..Said::default() });
         assert!(same_cluster(&talos, std::slice::from_ref(&node)));
-        // Whoever is not proven to be the same is another, at whatever address.
+        // A machine that is not proven to be the same counts as another, even at the same address.
         let other = KubeNode { machine_id: "e875c2372e92f08f61556762349ae4a4".into(), ..node.clone() };
         let untold = KubeNode { machine_id: String::new(), ..node.clone() };
         for stranger in [other, untold.clone()] {
@@ -509,7 +526,7 @@ mod tests {
         }
         let unknown = Member { node_id: String::new(), ..renamed.clone() };
         assert_eq!(names(vec![unknown], vec![untold]), ["w-1", "w-one"]);
-        // What has a Node of its own name has not registered under another; and of two who say the same, neither is believed.
+        // A machine with a Node of its own name has not registered under another. If two Nodes show the same id, neither is believed.
         let anew = kube_node("w-one", "10.0.0.4");
         assert_eq!(names(vec![renamed.clone()], vec![node.clone(), anew]), ["w-1", "w-one"]);
         let again = KubeNode { name: "w-2".into(), ..node.clone() };
@@ -533,7 +550,7 @@ mod tests {
             hostname: hostname.to_owned(),
             ..member(name, &[address], Role::Worker)
         };
-        // Of the others it is no more than a claim.
+        // The other hostnames are only claims.
         let members = [
             named("w-1", "W-1.example.org", "10.0.0.11"),
             named("w-3", "w-1.example.com", "10.0.0.13"),
@@ -619,7 +636,7 @@ mod tests {
         assert!(same_cluster(&with(&known, None), &shows(MACHINE_ID)));
         assert!(same_cluster(&with(&known, None), &shows("")), "Kubernetes does not tell");
         assert!(same_cluster(&with(&known, Some(other)), &shows(other)), "discovery lists what it was before, too");
-        // Without discovery, the machine's own word is all there is.
+        // Without discovery, only the machine's own report is available.
         let unknown = member("cp-1", &["10.0.0.1"], Role::ControlPlane);
         assert!(!same_cluster(&with(&unknown, Some(MACHINE_ID)), &shows(other)));
         assert!(same_cluster(&with(&unknown, None), &shows(other)));
@@ -635,7 +652,7 @@ mod tests {
             all.into_iter().map(|candidate| candidate.addresses).collect::<Vec<_>>()
         };
         assert_eq!(of("10.0.0.9", NODE_ID, other), [["10.0.0.4"], ["10.0.0.9"]]);
-        // One machine with two networks; one that does not tell; one that was installed anew.
+        // One machine with two networks; one that does not report an id; one that was reinstalled.
         assert_eq!(of("10.0.0.9", NODE_ID, MACHINE_ID), [["10.0.0.4", "10.0.0.9"]]);
         assert_eq!(of("10.0.0.9", "", other), [["10.0.0.4", "10.0.0.9"]]);
         assert_eq!(of("10.0.0.9", NODE_ID, ""), [["10.0.0.4", "10.0.0.9"]]);

@@ -1,4 +1,4 @@
-//! Sends finished reports to web servers. Nothing that such a server answers but its status is read.
+//! Sends finished reports to web servers. Only the status of an answer is read.
 
 use std::time::Duration;
 
@@ -15,31 +15,31 @@ use crate::config::crypto;
 use crate::config::proxy::Proxy;
 use crate::config::receiver::Receiver;
 
-/// Between the first attempt and the second one.
+/// Pause between the first attempt and the second one.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The way to a receiver.
+/// A receiver, and the client that reaches it.
 pub(crate) struct Post {
     receiver: Receiver,
     client: Client,
 }
 
-/// Why an attempt was in vain.
+/// The reason why an attempt failed.
 struct Failure {
     why: String,
-    /// Another attempt may go better.
+    /// Whether another attempt may succeed.
     passes: bool,
 }
 
 impl Post {
-    /// `roots` vouch for the server. The error is without credentials.
+    /// Prepares the client. `roots` vouch for the server. The error contains no credentials.
     pub(crate) fn new(receiver: Receiver, via: &Proxy, roots: RootCertStore) -> anyhow::Result<Self> {
         let tls = ClientConfig::builder_with_provider(crypto::provider()).with_safe_default_protocol_versions()?;
         let builder = Client::builder()
             .tls_backend_preconfigured(tls.with_root_certificates(roots).with_no_client_auth())
             .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")))
             .no_proxy()
-            // Each attempt has a connection of its own.
+            // Each attempt has its own connection.
             .pool_max_idle_per_host(0)
             .redirect(redirect::Policy::none())
             .retry(retry::never())
@@ -52,7 +52,7 @@ impl Post {
         Ok(Self { receiver, client })
     }
 
-    /// Sends the document; if that fails, once more. It is over before `until`. The error is why the last attempt failed.
+    /// Sends the document, and retries once if that fails. Finishes before `until`. Returns the error of the last attempt.
     pub(crate) async fn send(&self, media_type: &'static str, document: Vec<u8>, until: Instant) -> Result<(), String> {
         let document = Bytes::from(document);
         let first = Instant::now() + until.saturating_duration_since(Instant::now()) / 2;
@@ -98,7 +98,7 @@ fn judged(status: StatusCode) -> Result<(), Failure> {
     Err(Failure { why, passes })
 }
 
-/// As the library wants it.
+/// Converts the proxy to the library's type.
 fn proxy(via: &Proxy) -> anyhow::Result<Option<reqwest::Proxy>> {
     let Some(address) = via.address() else { return Ok(None) };
     let at = |scheme: &str| Url::parse(&format!("{scheme}://{address}")).context("the proxy has no valid address");

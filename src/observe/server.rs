@@ -1,4 +1,4 @@
-//! The cluster's own health check as a part of a round: asked only with `--server`, and beside everything else.
+//! The cluster's own health check as a part of a round, requested only with `--server`. Runs in parallel with everything else.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -37,7 +37,8 @@ impl Observer<'_> {
     }
 }
 
-/// Talos lists the nodes itself only if it is given none. Of one role alone, every node of the other would be unexpected.
+/// Completes the lists of nodes. Talos lists the nodes itself only if it is given none; with nodes of one role only, every node of the
+/// other role would be unexpected.
 fn completed(
     control_planes: Vec<String>,
     workers: Vec<String>,
@@ -54,7 +55,7 @@ fn completed(
     }
 }
 
-/// Talos accepts no names.
+/// Returns an address of the candidate, because Talos accepts no names.
 fn address(candidate: &Candidate) -> Option<&String> {
     candidate.addresses.iter().find(|it| is_address(it))
 }
@@ -63,7 +64,7 @@ fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// The nodes that the user named, as addresses. To leave one out would have another cluster checked than was asked for.
+/// Resolves the nodes that the user named to addresses. If one were left out, Talos would check another cluster than requested.
 fn addresses(nodes: &[String], population: &[Candidate]) -> Observed<Vec<String>> {
     let resolved = |node: &String| {
         if is_address(node) {

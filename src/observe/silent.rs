@@ -1,7 +1,7 @@
-//! Machines that have not answered: each is asked in every round, and holds up none of them.
+//! Machines that have not answered: each is tried in every round without delaying it.
 //!
-//! A machine that was silent for the full time of a call is greeted in the next rounds, and asked for the rest once it has answered. A
-//! greeting has its full time, in which the round goes on without it: an answer that comes late is found by the next round.
+//! A machine that was silent for the full time of a call is sent a greeting in later rounds, and the other calls follow once it has
+//! answered. A greeting has its full time limit, but the round does not wait that long: the next round picks up a late answer.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,30 +12,31 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::snapshot::{Gap, GapKind, Node, Observed, TalosNode};
 
-/// How long a round waits for a machine that was silent in the one before.
+/// Time that a round waits for a machine that was silent in the previous one.
 pub(super) const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Greetings of one machine at a time. Where hundreds are silent, they wait for their turn longer than a round takes.
+/// Limit for concurrent greetings of one machine. If hundreds of machines are silent, greetings wait for their turn longer than a round
+/// takes.
 const MOST: usize = 3;
 
-/// Whether the machine has answered; it may be awaited by several rounds.
+/// A running greeting, which resolves once the machine has answered. Several rounds can wait for it.
 pub(super) type Greeting = Shared<BoxFuture<'static, Observed<()>>>;
 
-/// By name, the machines that were silent in the last round.
+/// The machines that were silent in the last round, by name.
 #[derive(Default)]
 pub(super) struct Silent {
     machines: RefCell<BTreeMap<String, Silence>>,
 }
 
 struct Silence {
-    /// What is said of it until a greeting has ended.
+    /// The gap that is reported until a greeting has ended.
     gap: Gap,
-    /// Those that are under way.
+    /// The greetings in progress.
     greetings: Vec<Greeting>,
 }
 
 impl Silent {
-    /// Called after a round. Keeps the greetings of machines that were silent before and still are.
+    /// Records the silent machines after a round. Keeps the greetings of machines that were silent before and still are.
     pub(super) fn remember(&mut self, nodes: &[Node]) {
         let machines = self.machines.get_mut();
         let mut before = std::mem::take(machines);
@@ -47,7 +48,7 @@ impl Silent {
         }
     }
 
-    /// Whether the machine can be asked: it was not silent, or has answered a greeting by `until`.
+    /// Returns whether the machine can be queried: it was not silent, or has answered a greeting by `until`.
     pub(super) async fn has_answered(
         &self,
         name: &str,
@@ -57,7 +58,7 @@ impl Silent {
         let (gap, greetings) = match self.machines.borrow_mut().get_mut(name) {
             None => return Ok(()),
             Some(silence) => {
-                // What a round has heard, the next one does not hear again.
+                // A result that an earlier round has received is not used again.
                 silence.greetings.retain(|greeting| greeting.peek().is_none());
                 if silence.greetings.len() < MOST {
                     silence.greetings.push(greet());
@@ -70,7 +71,7 @@ impl Silent {
     }
 }
 
-/// Why the machine did not answer, if that took time.
+/// Returns why the machine did not answer, if the failure took time.
 fn silence(node: &TalosNode) -> Option<&Gap> {
     let takes_time =
         |gap: &&Gap| matches!(gap.kind, GapKind::TimedOut | GapKind::ConnectTimedOut | GapKind::NodeUnreachable);
@@ -85,7 +86,7 @@ mod tests {
     use crate::testing::fixture::healthy;
 
     const CALL: Duration = Duration::from_secs(5);
-    /// From the end of a round to the next one.
+    /// Time between the end of a round and the next one.
     const REST: Duration = Duration::from_secs(1);
 
     /// Machine `w-1` was silent.
@@ -97,7 +98,7 @@ mod tests {
         silent
     }
 
-    /// One that begins when it is made, is answered after so long, and fails if that is too long for a call.
+    /// Starts a greeting that is answered after this time, or fails if a call does not allow that long.
     fn after(seconds: f64) -> Greeting {
         let answer = tokio::spawn(async move {
             let takes = Duration::from_secs_f64(seconds);
@@ -130,7 +131,7 @@ mod tests {
         }
     }
 
-    /// They are waited for together, however many there are.
+    /// All machines are waited for together, regardless of their number.
     #[tokio::test(start_paused = true)]
     async fn a_thousand_silent_machines_take_a_round_no_longer_than_one() {
         let mut seen = healthy();

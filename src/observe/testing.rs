@@ -1,4 +1,4 @@
-//! Peers on loopback that refuse, and that say nothing.
+//! Loopback peers that refuse connections or never answer.
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -8,8 +8,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::time;
 
-/// An address that refuses connections: a port that is taken and not listened on. Nobody else is given it while the socket lives,
-/// whereas one that was given back may be taken by another test, or still be listened on by a child process that was forked before.
+/// Returns an address that refuses connections: a port that is bound but not listened on. The port cannot be assigned again while the
+/// socket exists. A released port could be taken by another test, or still be listened on by a child process that was forked before.
 pub(super) fn refusing() -> (TcpSocket, SocketAddr) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -17,8 +17,8 @@ pub(super) fn refusing() -> (TcpSocket, SocketAddr) {
     (socket, address)
 }
 
-/// What `ask` makes of a server that takes its connection and says nothing for `limit`. The clock jumps there once the client has
-/// spoken: by then it is connected, however slow the machine is, and nobody waits.
+/// Returns the outcome of `ask` with a server that accepts the connection and is silent for `limit`. The clock jumps ahead once the client
+/// has sent data: by then it is connected even on a slow machine, and the test does not have to wait.
 pub(super) async fn unanswered<F: Future>(limit: Duration, ask: impl FnOnce(SocketAddr) -> F) -> F::Output {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let ask = ask(listener.local_addr().unwrap());
@@ -37,7 +37,7 @@ pub(super) async fn unanswered<F: Future>(limit: Duration, ask: impl FnOnce(Sock
         answer = ask => answer,
         () = silence => unreachable!(),
     };
-    // It may come as soon as the clock has jumped.
+    // The answer may come as soon as the clock has jumped.
     if is_frozen.get() {
         time::resume();
     }

@@ -1,7 +1,7 @@
 //! `--trace`: each connection and each call of a run, with begin, end, bytes and outcome, as OTLP JSON.
 //!
-//! What is kept is where and what was asked, and the kind of failure: neither headers nor texts of anybody, so that no credential
-//! can be among them. Names and addresses come from the cluster, so they are sanitized like every other text.
+//! A span has the address, the kind of call and the kind of failure, but no headers and no foreign texts, so it cannot contain credentials.
+//! Names and addresses come from the cluster, so they are sanitized like all other text.
 
 use std::io;
 use std::iter;
@@ -17,26 +17,26 @@ use crate::snapshot::Observed;
 use crate::text::clock;
 use crate::text::sanitize::clean;
 
-/// The variable that names the parent, as W3C's Trace Context writes it.
+/// The variable with the parent span, in the format of W3C's Trace Context.
 pub(crate) const PARENT: &str = "TRACEPARENT";
 
-/// Of the process: connections are opened far below whoever knows of a run.
+/// Global to the process, because connections are opened far below the code that knows about the run.
 static TRACE: OnceLock<Trace> = OnceLock::new();
 
 struct Trace {
     wall: Timestamp,
     begun: Instant,
     id: String,
-    /// Of the run itself.
+    /// The run's own span.
     root: u64,
     parent: Option<String>,
     next: AtomicU64,
-    /// The round that is under way; 0: none.
+    /// The current round; 0 if there is none.
     round: AtomicU64,
     spans: Mutex<Vec<Ended>>,
 }
 
-/// Begins to keep what comes. `parent`: the value of [`PARENT`].
+/// Begins to collect spans. `parent` is the value of [`PARENT`].
 pub(crate) fn begin(parent: Option<&str>) {
     let (trace, parent) = parent.and_then(context).unzip();
     let root = random::<8>().map_or(1, u64::from_be_bytes);
@@ -53,7 +53,7 @@ pub(crate) fn begin(parent: Option<&str>) {
     });
 }
 
-/// Trace and span of `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`.
+/// Parses trace and span from `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`.
 fn context(text: &str) -> Option<(String, String)> {
     let mut parts = text.trim().split('-');
     let mut hex = |digits: usize| {
@@ -78,14 +78,14 @@ impl Trace {
         self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1)
     }
 
-    /// Nanoseconds of the wall clock, which does not jump within a run.
+    /// Returns nanoseconds of the wall clock, which does not jump within a run.
     fn nanoseconds(&self, at: Instant) -> String {
         let since = at.saturating_duration_since(self.begun).as_nanos();
         self.wall.as_nanosecond().saturating_add_unsigned(since).to_string()
     }
 }
 
-/// What is under way. Ends where it is dropped: as `abandoned`, unless its outcome was told.
+/// An operation in progress. It ends when dropped: as `abandoned`, unless its outcome was reported.
 #[derive(Default)]
 pub(in crate::observe) struct Span(Option<Box<Open>>);
 
@@ -100,7 +100,7 @@ struct Open {
     outcome: Option<String>,
 }
 
-/// Bytes of an answer, counted where they come in.
+/// Bytes of an answer, counted as they arrive.
 #[derive(Clone, Debug, Default)]
 pub(in crate::observe) struct Bytes(Option<Arc<AtomicU64>>);
 
@@ -120,11 +120,11 @@ struct Ended {
     until: Instant,
     attributes: Vec<(&'static str, Value)>,
     bytes: Option<u64>,
-    /// Empty: as it should be.
+    /// The outcome; empty on success.
     outcome: String,
 }
 
-/// A round or a recheck, which what is asked meanwhile belongs to.
+/// Begins a round or a recheck, which becomes the parent of all spans during that time.
 pub(in crate::observe) fn round(name: &'static str) -> Span {
     let span = Span::begin(|| (name.to_owned(), Vec::new()));
     if let Some(open) = &span.0 {
@@ -134,7 +134,7 @@ pub(in crate::observe) fn round(name: &'static str) -> Span {
 }
 
 impl Span {
-    /// `of`: name and attributes, made only if somebody wants them.
+    /// Begins a span. `of` returns name and attributes, and is called only if traces are collected.
     pub(in crate::observe) fn begin(of: impl FnOnce() -> (String, Vec<(&'static str, Value)>)) -> Self {
         Self(TRACE.get().map(|trace| {
             let (name, attributes) = of();
@@ -156,7 +156,7 @@ impl Span {
         }))
     }
 
-    /// A step on the way to `host:port`: `DNS`, `TCP`, `TLS`.
+    /// Begins a step of connecting to `host:port`: `DNS`, `TCP`, `TLS`.
     pub(in crate::observe) fn to(step: &str, host: &str, port: u16) -> Self {
         Self::begin(|| {
             let at = vec![("server.address", host.into()), ("server.port", port.into())];
@@ -164,7 +164,7 @@ impl Span {
         })
     }
 
-    /// Where its answer is counted.
+    /// Returns the counter for the bytes of its answer.
     pub(in crate::observe) fn bytes(&mut self) -> Bytes {
         let Some(open) = &mut self.0 else { return Bytes::default() };
         open.bytes.0.get_or_insert_default();
@@ -189,7 +189,7 @@ impl Drop for Span {
     }
 }
 
-/// Writes what has ended by now as one document.
+/// Writes all spans that have ended so far as one document.
 pub(crate) fn write(out: &mut dyn io::Write) -> io::Result<()> {
     let Some(trace) = TRACE.get() else { return Ok(()) };
     let run = Ended {
@@ -219,7 +219,7 @@ struct Scope<'a> {
     spans: Spans<'a>,
 }
 
-/// Written one by one: a run over thousands of machines has hundreds of thousands.
+/// Serialized one by one: a run with thousands of machines has hundreds of thousands.
 struct Spans<'a> {
     trace: &'a Trace,
     run: &'a Ended,
@@ -245,7 +245,7 @@ struct Document<'a> {
     resource_spans: [Resource<'a>; 1],
 }
 
-/// A span as OTLP's JSON has it: ids in hexadecimal, numbers of 64 bits as texts.
+/// A span in OTLP's JSON form: ids in hexadecimal, 64-bit numbers as texts.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Written<'a> {

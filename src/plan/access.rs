@@ -1,4 +1,4 @@
-//! Whom to ask, as whom; and what other tools have to be told to ask the same.
+//! Connections and credentials, and the options with which other tools reach the same cluster.
 
 use crate::cli::ConnectionOptions;
 use crate::config::access::{Access, EtcdOptions, KubernetesOptions, TalosOptions};
@@ -33,7 +33,7 @@ pub(super) fn access(args: &ConnectionOptions) -> Access {
     }
 }
 
-/// Before anything was seen: what was typed.
+/// Returns the sources as typed, before anything was observed.
 pub(super) fn sources(args: &ConnectionOptions) -> Sources {
     Sources {
         cluster_name: args.cluster_name.clone(),
@@ -45,7 +45,7 @@ pub(super) fn sources(args: &ConnectionOptions) -> Sources {
     }
 }
 
-/// What talosctl needs to see the same. Endpoints follow once it is known which of them answer.
+/// Returns the options with which talosctl shows the same. Endpoints follow once it is known which of them answer.
 fn talosctl_options(args: &ConnectionOptions) -> Vec<String> {
     let mut options = Vec::new();
     if let Some(path) = &args.talosconfig {

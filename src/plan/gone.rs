@@ -1,10 +1,10 @@
-//! Options and formats that versions before the first release had. Until 1.0, each is a usage error that names its replacement.
+//! Options and formats of versions before the first release. Until 1.0, each is a usage error that names its replacement.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::{Usage, variables};
 
-/// Options, without their dashes.
+/// Options without their dashes, and their replacements.
 const OPTIONS: [(&str, &str); 8] = [
     ("allow-empty", "accept exit code 4, as with `cluster-health … || [ $? -eq 4 ]`"),
     ("ascii", "set a locale without UTF-8, such as `LC_ALL=C`"),
@@ -18,7 +18,7 @@ const OPTIONS: [(&str, &str); 8] = [
 
 const FORMATS: [(&str, &str); 1] = [("tap", "use `junit`, or `cluster-health report FILE -o json | jq`")];
 
-/// What is wrong with these arguments, if it is that they name something which is gone.
+/// Returns the error for arguments that name a removed option or format.
 pub(crate) fn typed(error: &clap::Error) -> Option<Usage> {
     let said = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -32,13 +32,13 @@ pub(crate) fn typed(error: &clap::Error) -> Option<Usage> {
     }
 }
 
-/// The variable of an option that is gone.
+/// Returns the error for the variable of a removed option.
 pub(super) fn variable(name: &str) -> Option<Usage> {
     let option = name.strip_prefix(variables::PREFIX)?.to_lowercase().replace('_', "-");
     of(&OPTIONS, &option, name)
 }
 
-/// The formats of `--report`.
+/// Rejects removed formats in `--report`.
 pub(super) fn reports(reports: &[String]) -> Result<(), Usage> {
     let mut formats = reports.iter().filter_map(|report| report.split_once('=')).map(|(name, _)| name);
     formats.find_map(format).map_or(Ok(()), Err)
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(reports(&["junit=tap".to_owned(), "tap".to_owned()]), Ok(()));
     }
 
-    /// What an error proposes is there.
+    /// The options and formats that an error proposes exist.
     #[test]
     fn replacements_can_be_typed() {
         let words: Vec<_> = OPTIONS.iter().chain(&FORMATS).flat_map(|(_, instead)| instead.split(['`', ' '])).collect();

@@ -1,4 +1,4 @@
-//! What was decided: from options and variables to values that need no further thought. No I/O happens here.
+//! Decisions: from options and variables to values that need no further interpretation. No I/O happens here.
 
 mod access;
 pub(crate) mod gone;
@@ -36,7 +36,7 @@ use crate::report::{Origin, PolicyFile, Report, Selection, Sources, Weakening};
 use crate::snapshot::{Allowance, Asked, First, Order, Upgrade};
 use crate::text::{clock, version};
 
-/// A contradiction in what was typed; exit code 2.
+/// A contradiction in the arguments; exit code 2.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) message: String,
@@ -53,7 +53,7 @@ impl Usage {
     }
 }
 
-/// The run, decided.
+/// A run after all decisions.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) start: Start,
@@ -65,11 +65,11 @@ pub(crate) struct Plan {
     pub(crate) output: Output,
     pub(crate) weakened: Vec<Weakening>,
     pub(crate) policy: Option<PolicyFile>,
-    /// What was typed of them.
+    /// The sources as typed.
     sources: Sources,
 }
 
-/// When the process started, on both clocks.
+/// Start of the process, on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) instant: Instant,
@@ -77,7 +77,7 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Nothing else reads the clocks at the start.
+    /// Reads the clocks; nothing else reads them at the start.
     pub(crate) fn now() -> Self {
         Self { instant: Instant::now(), wall: clock::now() }
     }
@@ -122,7 +122,7 @@ impl Plan {
         gone::reports(&output.report)?;
         let output = Output::from(output);
         let mut facts = checks::facts(&running);
-        // A request that only a report which is kept has a use for.
+        // These requests are useful only for a report that is kept.
         if output.is_kept() && facts.iter().any(|fact| fact.right().is_some()) {
             facts.extend(Fact::OF_STORED);
         }
@@ -137,7 +137,7 @@ impl Plan {
             inquiry: Inquiry {
                 asked: Asked {
                     nodes: nodes.nodes.clone(),
-                    // What the user has switched off cannot stand in anybody's way.
+                    // A check that the user has switched off cannot block others.
                     skipped: left_out(&selection),
                     control_plane_nodes: nodes.control_plane_nodes.clone(),
                     worker_nodes: nodes.worker_nodes.clone(),
@@ -160,7 +160,6 @@ impl Plan {
                     fail_on_node_condition,
                     k8s_endpoint: connection.k8s_endpoint.clone(),
                     deadline: wait_timeout.and_then(|wait| start.wall.checked_add(wait).ok()),
-                    one_pass: wait_timeout.is_none(),
                     nodes_may_wait: checks.level.is_some_and(|level| level != Level::Full),
                 },
                 facts,
@@ -188,7 +187,7 @@ impl Plan {
         })
     }
 
-    /// `upgrade-plan`: the machines that there are, and who leads etcd. What it cannot see of them is what its checks say.
+    /// Decides `upgrade-plan`, which shows the machines and the etcd leader. Its checks report what could not be observed of them.
     pub(crate) fn of_upgrade(args: &PlanArgs, start: Start) -> Result<Self, Usage> {
         let PlanArgs { upgrade_talos, upgrade_kubernetes, first, upgraded, output, quiet, connection, .. } = args;
         let (no_talos, no_kubernetes) = (connection.no_talos, connection.no_kubernetes);
@@ -235,7 +234,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The report before anything was seen.
+    /// Returns the report before anything was observed.
     pub(crate) fn unbegun(&self) -> Report {
         Report {
             wait_timeout: self.wait_timeout,
@@ -248,10 +247,11 @@ impl Plan {
     }
 }
 
-/// What a plan rests on.
+/// The checks that a plan is based on.
 const PLANNED_BY: [CheckId; 3] = [CheckId::TalosNodesReachable, CheckId::EtcdLeader, CheckId::K8sNodesRegistered];
 
-/// Checks that the user has switched off. What `--check` or `--level` merely did not name is not vouched for by anybody.
+/// Returns the checks that the user has switched off. A check that `--check` or `--level` merely did not name is not vouched for by the
+/// user.
 fn left_out(selection: &[(&'static Check, Selection)]) -> BTreeSet<CheckId> {
     let is_out = |part: &Selection| matches!(part, Selection::NotSelected(option) if option.is_left_out());
     selection.iter().filter(|(_, part)| is_out(part)).map(|(check, _)| check.id).collect()
@@ -270,14 +270,14 @@ fn unknown_reason(unknown: &UnknownCheck) -> Usage {
     Usage { message, ..unknown_check(unknown) }
 }
 
-/// The checks of stage 8 that the options ask for.
+/// Returns the checks of stage 8 that the options request.
 fn upgrade_checks(checks: &CheckOptions) -> Vec<CheckId> {
     let of_talos = checks.upgrade_talos.is_some().then_some(CheckId::UpgradeTalosPath);
     let of_kubernetes = checks.upgrade_kubernetes.is_some().then_some(CheckId::UpgradeKubernetesPath);
     let of_removed: &[CheckId] =
         if of_kubernetes.is_some() { &[CheckId::UpgradeFlags, CheckId::UpgradeApis] } else { &[] };
     let of_both = of_talos.or(of_kubernetes).map(|_| CheckId::UpgradeMatrix);
-    // `talosctl upgrade-k8s` takes no machine down.
+    // `talosctl upgrade-k8s` does not take any machine down.
     let takes_down = checks.upgrade_talos.is_some() || checks.drain.is_some();
     let of_machines: &[CheckId] = if takes_down {
         &[CheckId::UpgradeDrain, CheckId::UpgradeRoom, CheckId::UpgradeVolumes, CheckId::UpgradeQuorum]
@@ -301,7 +301,7 @@ fn contradictions(
     }
     if !cfg!(feature = "etcd") && !connection.etcd_endpoints.is_empty() {
         let usage = Usage::new("`--etcd-endpoints` needs the feature `etcd`, without which cluster-health was built");
-        return Err(usage.hint("a release has the feature, and so has a build without `--no-default-features`"));
+        return Err(usage.hint("releases have the feature, and so do builds without `--no-default-features`"));
     }
     if let Some(image) = &checks.image {
         of_the_upgrade(image, checks.upgrade_talos.as_deref())?;
@@ -317,7 +317,8 @@ fn contradictions(
     Ok(())
 }
 
-/// An installer brings the version of its tag. One that is named by its digest alone says none.
+/// Ensures that the image fits the target: an installer brings the version of its tag. One that is named by its digest alone states no
+/// version.
 fn of_the_upgrade(image: &str, talos: Option<&str>) -> Result<(), Usage> {
     let Some(talos) = talos else { return Err(Usage::new("`--image` needs `--upgrade-talos`")) };
     let name = image.split('@').next().unwrap_or_default();
@@ -326,12 +327,12 @@ fn of_the_upgrade(image: &str, talos: Option<&str>) -> Result<(), Usage> {
         Some(tag) if version::numbers(tag).is_some_and(|of_tag| Some(of_tag) != version::numbers(talos)) => {
             Err(Usage::new(format!("the tag of `--image` is `{tag}`, and `--upgrade-talos` is v{talos}")))
         }
-        None if name == image => Err(Usage::new("`--image` has no tag, so it is not known which version it brings")),
+        None if name == image => Err(Usage::new("`--image` has no tag, so its version is unknown")),
         _ => Ok(()),
     }
 }
 
-/// Nothing is made a failure by one option and a warning by the other.
+/// Ensures that no name is made a failure by one option and a warning by the other.
 fn weighed_once(fail_on: &Named, conditions: &[String], warn_only: &Named) -> Result<(), Usage> {
     if let Some(both) = fail_on.common(warn_only) {
         return Err(Usage::new(format!("`{both}` cannot be in both `--fail-on` and `--warn-only`")));
@@ -344,7 +345,7 @@ fn weighed_once(fail_on: &Named, conditions: &[String], warn_only: &Named) -> Re
     }
 }
 
-/// The types of `--fail-on node-condition=TYPE`. What Kubernetes itself reports is not turned around.
+/// Returns the types of `--fail-on node-condition=TYPE`. `Ready` is not one of them: it is True on a healthy node.
 fn fail_on_node_condition(patterns: &[String]) -> Result<Vec<String>, Usage> {
     let kinds: Vec<_> = patterns.iter().filter_map(|it| selection::condition(it)).map(str::to_owned).collect();
     if kinds.iter().any(String::is_empty) {
@@ -368,7 +369,7 @@ fn allowance(text: Option<&str>) -> Result<Allowance, Usage> {
     }
 }
 
-/// Every option that makes the verdict weaker than the full one, with its origin.
+/// Returns every option that makes the verdict weaker than the full one, with its origin.
 fn weakened(args: &RunArgs, matches: &ArgMatches) -> Vec<Weakening> {
     let RunArgs { connection, nodes, checks, verdict, .. } = args;
     let list = |values: &[String]| (!values.is_empty()).then(|| values.join(","));
@@ -414,7 +415,7 @@ mod tests {
     fn zero_is_one_pass() {
         for arguments in [&[][..], &["--wait-timeout", "0"], &["--wait-timeout", "0s"]] {
             let plan = decide(arguments).unwrap();
-            assert!(plan.inquiry.asked.one_pass && plan.pace.deadline.is_none(), "{arguments:?}");
+            assert!(plan.pace.deadline.is_none(), "{arguments:?}");
         }
     }
 

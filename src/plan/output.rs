@@ -1,4 +1,4 @@
-//! Where the result goes, and how it looks.
+//! Destination and appearance of the result.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::report::sink::terminal::Color;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
-    /// On stdout.
+    /// Format of the result on stdout.
     pub(crate) format: &'static Format,
     /// `--report`, as typed: `FORMAT=PATH` or `FORMAT=URL`.
     pub(crate) reports: Vec<String>,
@@ -20,14 +20,14 @@ pub(crate) struct Output {
     pub(crate) termination_log: Option<PathBuf>,
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
-    /// Say why each check came to its verdict.
+    /// Whether to explain the verdict of each check.
     pub(crate) why: bool,
     pub(crate) color: Color,
     pub(crate) ci: CiChoice,
 }
 
 impl Output {
-    /// Whether there is a document that `report` can read again.
+    /// Whether a document is written that `report` can read again.
     pub(crate) fn is_kept(&self) -> bool {
         let has = |format: &Format| self.reports.iter().any(|report| report.split('=').next() == Some(format.name));
         format::ALL.into_iter().any(|format| format.is_kept() && (self.format == format || has(format)))

@@ -1,4 +1,4 @@
-//! When to ask, and for how long.
+//! Timing of a run.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(super) struct Times {
 }
 
 pub(super) fn times(args: &TimingOptions) -> Result<Times, Usage> {
-    // As everywhere in Kubernetes' world, 0 means "not given": one full pass.
+    // Zero is "not given", as everywhere in Kubernetes: one full pass.
     let wait_timeout = args.wait_timeout.map(|wait| wait.0).filter(|wait| !wait.is_zero());
     let stable_for = args.stable_for.map(|stable| stable.0).filter(|stable| !stable.is_zero());
     check_times(args, wait_timeout, stable_for)?;
@@ -53,7 +53,8 @@ fn check_times(
     }
 }
 
-/// A round must end before the deadline, even if nobody answers: only a complete round names who does not.
+/// Returns the time limit of a round. A round must end before the deadline even if no machine answers: only a complete
+/// round names the silent ones.
 fn attempt_timeout(asked: Duration, wait_timeout: Option<Duration>) -> Duration {
     wait_timeout.map_or(asked, |wait| asked.min(wait * 9 / 10))
 }

@@ -1,4 +1,4 @@
-//! What a policy means: its fields against the catalog, the options and the clock.
+//! The meaning of a policy: its fields, checked against the catalog, the options and the clock.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::snapshot::{Acceptance, Declared, Policy, Thresholds};
 use crate::text::duration::GoDuration;
 use crate::text::nearest;
 
-/// Longest time that an excuse may last.
+/// Maximum duration of an excuse.
 const LONGEST: SignedDuration = SignedDuration::from_hours(90 * 24);
-/// Longest text of a field, in characters.
+/// Maximum length of a text, in characters.
 const LONGEST_TEXT: usize = 256;
 
-/// A policy, decided.
+/// A policy after all decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Decided {
     pub(crate) policy: Policy,
@@ -31,19 +31,19 @@ pub(crate) struct Decided {
     pub(crate) extensions: Vec<String>,
     pub(crate) weakened: Vec<Weakening>,
     pub(crate) file: Option<PolicyFile>,
-    /// Requirements that the options give another weight.
+    /// Requirements whose weight the options change.
     pub(super) named: require::Named,
 }
 
 impl Decided {
-    /// Entries that have ended, each with its line.
+    /// Returns the entries that have ended, each with its line.
     pub(crate) fn ended(&self, now: Timestamp) -> Vec<(String, u64)> {
         let machines = self.policy.machines.iter().map(|it| (format!("machine {}", it.name), &it.excuse));
         let all = machines.chain(self.policy.accept.iter().map(|it| (it.name(), &it.excuse)));
         all.filter(|(_, excuse)| excuse.until <= now).map(|(name, excuse)| (name, excuse.line)).collect()
     }
 
-    /// Checks that only a policy asks for.
+    /// Returns the checks that only a policy requests.
     pub(crate) fn checks(&self) -> Vec<CheckId> {
         [
             (!self.extensions.is_empty(), CheckId::TalosNodesExtensions),
@@ -75,7 +75,7 @@ pub(crate) fn decide(document: &Document, now: Timestamp) -> Result<Decided, Usa
     let extensions = expect.extensions.iter().map(|name| read.text(name, "extension")).collect::<Result<_, _>>()?;
     let of_machine = |it: &Declared| (format!("machine {} off until {}", it.name, it.excuse.until), it.excuse.line);
     let of_problem = |it: &Acceptance| (format!("accept {} until {}", it.name(), it.excuse.until), it.excuse.line);
-    // What has ended makes nothing weaker.
+    // An entry that has ended does not weaken the verdict.
     let machines_off = machines.iter().filter(|it| it.excuse.until > now).map(of_machine);
     let accepted = accept.iter().filter(|it| it.excuse.until > now).map(of_problem);
     let loosened = looser.into_iter().chain(machines_off).chain(accepted);
@@ -90,7 +90,8 @@ pub(crate) fn decide(document: &Document, now: Timestamp) -> Result<Decided, Usa
     })
 }
 
-/// The options of nodes, with what the policy says of the same. Who says both says the same twice.
+/// Returns the options of nodes, completed by the expectations of the policy. An expectation that both state has to
+/// have the same value.
 pub(crate) fn stated(nodes: &NodeOptions, document: &Document) -> Result<NodeOptions, Usage> {
     let Expect { control_planes, workers, talos, kubernetes, .. } = &document.fields.expect;
     let mut stated = nodes.clone();
@@ -149,7 +150,7 @@ impl Reader<'_> {
     fn excuse(&self, because: &Spanned<String>, until: &Spanned<String>) -> Result<Excuse, Usage> {
         let time: Timestamp = match (until.value.parse(), until.value.parse::<Date>()) {
             (Ok(time), _) => time,
-            // The day counts to its end.
+            // A date includes the whole day.
             (_, Ok(date)) if until.value.len() == "2026-12-01".len() => date
                 .tomorrow()
                 .and_then(|next| next.to_zoned(jiff::tz::TimeZone::UTC))
@@ -161,7 +162,8 @@ impl Reader<'_> {
             }
         };
         if time.duration_since(self.now) > LONGEST {
-            let problem = format!("an excuse lasts at most 90 days, and now is {} by this machine's clock", self.now);
+            let problem =
+                format!("an excuse lasts at most 90 days, and it is now {} by this machine's clock", self.now);
             return Err(self.error(until, problem));
         }
         Ok(Excuse { because: self.text(because, "reason")?, until: time, line: because.referenced.line() })
@@ -173,7 +175,7 @@ impl Reader<'_> {
         }
         let name = self.text(&entry.name, "name")?;
         if name.contains('*') {
-            return Err(self.error(&entry.name, "each machine is named by itself, without `*`"));
+            return Err(self.error(&entry.name, "name each machine separately, without `*`"));
         }
         Ok(Declared { name, excuse: self.excuse(&entry.because, &entry.until)? })
     }
@@ -196,7 +198,7 @@ impl Reader<'_> {
 
     fn check(&self, id: &Spanned<String>) -> Result<&'static Check, Usage> {
         let Some(check) = checks::ALL.iter().find(|check| check.id.name() == id.value) else {
-            let usage = self.error(id, "there is no check of this id");
+            let usage = self.error(id, "there is no check with this ID");
             let near = nearest(&id.value, checks::ALL.iter().map(|check| check.id.name()));
             return Err(match near {
                 Some(near) => usage.hint(format!("the nearest is `{near}`; `cluster-health list` shows all")),
@@ -205,13 +207,13 @@ impl Reader<'_> {
         };
         let is_of_credentials = matches!(check.id, CheckId::TalosCredentials | CheckId::K8sCredentials);
         let why = match check.stage {
-            Stage::Upgrade => "what stands in the way of an upgrade cannot be accepted",
+            Stage::Upgrade => "problems that block an upgrade cannot be accepted",
             Stage::Policy if check.id == CheckId::PolicyRequire => {
-                "what the policy requires cannot be accepted; give the entry of `require` the `severity: warn`"
+                "problems of `require` cannot be accepted; give the entry of `require` the `severity: warn`"
             }
-            Stage::Policy => "what is wrong with the policy cannot be accepted",
-            Stage::Server => "the second opinion cannot be accepted; leave `--server` out",
-            _ if is_of_credentials => "what is wrong with credentials cannot be accepted",
+            Stage::Policy => "problems with the policy cannot be accepted",
+            Stage::Server => "problems found by `--server` cannot be accepted; leave the option out",
+            _ if is_of_credentials => "problems with credentials cannot be accepted",
             _ => return Ok(check),
         };
         Err(self.error(id, why))
@@ -234,7 +236,7 @@ impl Reader<'_> {
         Ok(reason)
     }
 
-    /// The thresholds; and which of them are looser than without a policy, each with its line.
+    /// Returns the thresholds, and those that are looser than the defaults, each with its line.
     fn thresholds(&self) -> Result<(Thresholds, Vec<(String, u64)>), Usage> {
         let given = &self.document.fields.thresholds;
         let usual = Thresholds::default();
@@ -276,13 +278,13 @@ impl Reader<'_> {
         let duration = duration(&value.value).ok_or_else(expected)?;
         if duration.is_zero() || duration > most {
             let most = shown(most);
-            return Err(self.error(value, format!("expected more than nothing, and at most {most}")));
+            return Err(self.error(value, format!("expected more than 0s, and at most {most}")));
         }
         Ok(duration)
     }
 }
 
-/// A duration as Go writes it, with days before it: `1d12h`.
+/// Parses a duration as Go writes it, with optional days before it: `1d12h`.
 pub(super) fn duration(text: &str) -> Option<SignedDuration> {
     let (days, rest) = text.split_once('d').unwrap_or(("0", text));
     let days: u32 = days.parse().ok()?;
@@ -301,7 +303,7 @@ fn shown(duration: SignedDuration) -> String {
 mod tests {
     use super::*;
 
-    /// With `now` as the time of the runner.
+    /// Decides a policy, with `now` as the time of the runner.
     fn decided(text: &str, now: &str) -> Result<Decided, String> {
         let text = format!("apiVersion: cluster-health/v1\n{text}");
         let document = Document::of_text(&text).map_err(|error| error.message)?;
@@ -332,14 +334,17 @@ mod tests {
         assert_eq!(until("2026-12-01"), "2026-12-02T00:00:00Z".parse().unwrap());
         assert_eq!(until("2026-12-01T18:00:00Z"), "2026-12-01T18:00:00Z".parse().unwrap());
         assert_eq!(until("2026-12-01T18:00:00+02:00"), "2026-12-01T16:00:00Z".parse().unwrap());
-        // It says in the report that it has ended.
+        // An end in the past is accepted here; the report shows that the entry has ended.
         assert_eq!(until("2020-01-01"), "2020-01-02T00:00:00Z".parse().unwrap());
     }
 
     #[test]
     fn an_excuse_without_an_end_in_sight_is_refused() {
         for (until, expected) in [
-            ("2027-02-28", "an excuse lasts at most 90 days, and now is 2026-11-29T12:00:00Z by this machine's clock"),
+            (
+                "2027-02-28",
+                "an excuse lasts at most 90 days, and it is now 2026-11-29T12:00:00Z by this machine's clock",
+            ),
             ("9999-12-31", "expected a date of this era"),
             ("tomorrow", "expected a time such as `2026-12-01T18:00:00Z`, or a date such as `2026-12-01`"),
             ("2026-12-01 18:00", "expected a time such as `2026-12-01T18:00:00Z`, or a date such as `2026-12-01`"),
@@ -365,21 +370,18 @@ mod tests {
             ),
             (
                 "check: talos.credentials, reason: certificate-expires-soon, target: x",
-                "what is wrong with credentials cannot be accepted",
+                "problems with credentials cannot be accepted",
             ),
             (
                 "check: upgrade.drain, reason: local-data, target: w-1",
-                "what stands in the way of an upgrade cannot be accepted",
+                "problems that block an upgrade cannot be accepted",
             ),
-            (
-                "check: policy.machines, reason: machine-off, target: w-1",
-                "what is wrong with the policy cannot be accepted",
-            ),
+            ("check: policy.machines, reason: machine-off, target: w-1", "problems with the policy cannot be accepted"),
             (
                 "check: k8s.nodes.schedulabel, reason: cordoned, target: w-1",
-                "there is no check of this id; the nearest is `k8s.nodes.schedulable`; `cluster-health list` shows all",
+                "there is no check with this ID; the nearest is `k8s.nodes.schedulable`; `cluster-health list` shows all",
             ),
-            ("check: k8s.nodes, reason: cordoned, target: w-1", "there is no check of this id; "),
+            ("check: k8s.nodes, reason: cordoned, target: w-1", "there is no check with this ID; "),
             (
                 "check: k8s.nodes.schedulable, reason: cordond, target: w-1",
                 "k8s.nodes.schedulable finds no problem with this reason; the nearest is `cordoned`",
@@ -401,7 +403,7 @@ mod tests {
         }
     }
 
-    /// Whatever may be accepted is found by some check, or nobody could name it.
+    /// Every reason that can be accepted is found by some check, because an entry has to name the check.
     #[test]
     fn every_reason_that_can_be_accepted_can_be_named() {
         for reason in Reason::ALL.iter().filter(|reason| reason.can_be_accepted()) {

@@ -1,4 +1,4 @@
-//! What an entry of `require` means; and which entries the options leave.
+//! The meaning of the entries of `require`, and the entries that the options keep.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use crate::snapshot::{Demand, FieldIs, Objects, Place, Predicate, Require, Requi
 use crate::text::json_path::JsonPath;
 use crate::text::{self, is_label, nearest};
 
-/// Entries of one policy: each is a list, and a group to discover.
+/// Maximum number of entries in a policy: each is a list, and a group to discover.
 const MOST: usize = 100;
-/// Predicates of one entry.
+/// Maximum number of predicates in an entry.
 const MOST_DEMANDS: usize = 10;
-/// Characters of a value, a selector and a name.
+/// Maximum length of a value, a selector or a name, in characters.
 const LONGEST: usize = 256;
-/// The oldest that something may be required to be younger than.
+/// Maximum age that an entry can require an object to be younger than.
 const OLDEST: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 
 pub(super) fn entries(document: &Document, given: &[config::Require]) -> Result<Vec<Require>, Usage> {
@@ -32,7 +32,7 @@ pub(super) fn entries(document: &Document, given: &[config::Require]) -> Result<
     for one in given {
         let entry = Reader { document }.entry(one)?;
         if entries.iter().any(|other| other.id == entry.id) {
-            return Err(document.error(&one.id, "another requirement has this id").into());
+            return Err(document.error(&one.id, "another requirement has this ID").into());
         }
         entries.push(entry);
     }
@@ -88,11 +88,11 @@ impl Reader<'_> {
     fn id(&self, given: &Spanned<String>) -> Result<String, Usage> {
         let id = &given.value;
         if !Require::is_id(id) {
-            return Err(self.error(given, "expected 1 to 40 small letters, digits and `-`"));
+            return Err(self.error(given, "expected 1 to 40 lowercase letters, digits and `-`"));
         }
         let name = format!("{}{id}", Require::PREFIX);
         if checks::ALL.iter().any(|check| check.id.name() == name) {
-            return Err(self.error(given, format!("`{name}` is a check of its own")));
+            return Err(self.error(given, format!("`{name}` is already the name of a check")));
         }
         Ok(id.clone())
     }
@@ -117,7 +117,7 @@ impl Reader<'_> {
                 return Err(self.error(all, "`namespace` and `allNamespaces` contradict each other"));
             }
             (Some(namespace), None) if !is_label(&namespace.value) => {
-                return Err(self.error(namespace, "this is no name of a namespace"));
+                return Err(self.error(namespace, "this is not the name of a namespace"));
             }
             (Some(namespace), None) => Place::Namespace(namespace.value.clone()),
             (None, Some(_)) => Place::AllNamespaces,
@@ -133,7 +133,7 @@ impl Reader<'_> {
             let is_fit = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.' | '_' | ':');
             let is_between = name.value.starts_with('.') || name.value.ends_with('.');
             if !(1..=LONGEST).contains(&name.value.len()) || is_between || !name.value.chars().all(is_fit) {
-                return Err(self.error(name, "this is no name of an object"));
+                return Err(self.error(name, "this is not the name of an object"));
             }
         }
         let selector = given.selector.as_ref().map(|it| self.selector(it)).transpose()?;
@@ -142,7 +142,7 @@ impl Reader<'_> {
         Ok(Objects { plural: plural.to_owned(), group: group.to_owned(), place, name, selector, field_selector })
     }
 
-    /// As `kubectl get -l` takes it, so that it can be seen whether an object was selected.
+    /// Parses a selector in the syntax of `kubectl get -l`, so that the program can decide whether an object was selected.
     fn selector(&self, given: &Spanned<String>) -> Result<(String, Vec<Requirement>), Usage> {
         let text = given.value.trim();
         let problem = "expected labels such as `app=backup,tier in (db, cache),!canary`";
@@ -202,7 +202,7 @@ impl Reader<'_> {
     }
 }
 
-/// Without the quotes of a shell, which are often copied along.
+/// Removes the quotes of a shell, which are often copied along.
 fn unquoted(value: &str) -> &str {
     let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     inner('\'').or_else(|| inner('"')).unwrap_or(value)
@@ -212,7 +212,7 @@ fn is_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// `None`: a parenthesis is not closed.
+/// Splits at commas outside of parentheses. `None`: the parentheses do not match.
 fn outside_parentheses(text: &str) -> Option<Vec<&str>> {
     let (mut parts, mut begin, mut is_inside) = (Vec::new(), 0, false);
     for (at, letter) in text.char_indices() {
@@ -231,7 +231,7 @@ fn outside_parentheses(text: &str) -> Option<Vec<&str>> {
     (!is_inside).then_some(parts)
 }
 
-/// One part of a field selector.
+/// Parses one part of a field selector.
 fn field_is(part: &str) -> Option<FieldIs> {
     let (path, value) = part.trim().split_once('=')?;
     let (path, is_not) = path.strip_suffix('!').map_or((path, false), |path| (path, true));
@@ -241,7 +241,7 @@ fn field_is(part: &str) -> Option<FieldIs> {
     (is_path && is_value).then(|| FieldIs { path: path.to_owned(), is_not, value: value.to_owned() })
 }
 
-/// One part of a selector.
+/// Parses one part of a selector.
 fn requirement(part: &str) -> Option<Requirement> {
     let is_fit = |text: &str| {
         let is_letter = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.' | '/');
@@ -276,14 +276,14 @@ fn requirement(part: &str) -> Option<Requirement> {
     }
 }
 
-/// Of the options that name checks, those that name requirements, as if each was a check.
+/// The requirements that are named in options which name checks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Named {
     pub(super) warn_only: BTreeSet<String>,
     pub(super) fail_on: BTreeSet<String>,
 }
 
-/// Takes the names of requirements out of the options, and leaves the entries that are to be checked.
+/// Takes the names of requirements out of the options, and keeps the entries that are to be checked.
 pub(super) fn narrow(
     entries: &mut Vec<Require>,
     checks: &mut CheckOptions,
@@ -311,10 +311,10 @@ pub(super) fn narrow(
     Ok(Named { warn_only: warn_only.all, fail_on: fail_on.all })
 }
 
-/// The requirements that the patterns of an option mean.
+/// The requirements that the patterns of an option match.
 struct Meant {
     all: BTreeSet<String>,
-    /// Those that are named in full. What a glob means is as much as other options leave of it.
+    /// Requirements that are named in full. A glob matches only what other options leave of it.
     by_name: BTreeSet<String>,
 }
 
@@ -325,7 +325,8 @@ fn take(names: &BTreeSet<String>, option: &str, patterns: &mut Vec<String>) -> R
         all: patterns.iter().flat_map(of).collect(),
         by_name: patterns.iter().filter(|pattern| names.contains(*pattern)).cloned().collect(),
     };
-    // A glob can be of checks as well. The one that all requirements have is not meant by what names some of them.
+    // A glob can match checks as well. A pattern that matches some requirements does not match the check that all of
+    // them share.
     let is_of_checks = |pattern: &String| {
         let others = checks::ALL.iter().filter(|check| check.id != CheckId::PolicyRequire);
         others.into_iter().any(|check| selection::fits(check, pattern))
@@ -368,10 +369,10 @@ mod tests {
     fn mistakes_are_named_with_their_place() {
         let with = |more: &str| format!("id: a, resource: pods, {more}");
         for (fields, expected) in [
-            ("id: A, resource: pods, for: current".to_owned(), "line 3, column 10: expected 1 to 40 small letters"),
+            ("id: A, resource: pods, for: current".to_owned(), "line 3, column 10: expected 1 to 40 lowercase letters"),
             (
                 "id: accept, resource: pods, for: current".to_owned(),
-                "line 3, column 10: `policy.accept` is a check of its own",
+                "line 3, column 10: `policy.accept` is already the name of a check",
             ),
             (
                 "id: a, resource: secrets, namespace: x, for: current".to_owned(),
@@ -381,11 +382,11 @@ mod tests {
             ("id: a, resource: Pods, for: current".to_owned(), "expected plural and group"),
             ("id: a, resource: pods., for: current".to_owned(), "expected plural and group"),
             ("id: a, resource: ../secrets, for: current".to_owned(), "a subresource is never read"),
-            (with("namespace: ../x, for: current"), "this is no name of a namespace"),
+            (with("namespace: ../x, for: current"), "this is not the name of a namespace"),
             (with("namespace: x, allNamespaces: true, for: current"), "contradict each other"),
             (with("allNamespaces: true, name: x, for: current"), "one object is in one `namespace`"),
             (with("name: x, selector: a=b, for: current"), "nothing to select"),
-            (with("name: 'x,metadata.namespace=y', for: current"), "this is no name of an object"),
+            (with("name: 'x,metadata.namespace=y', for: current"), "this is not the name of an object"),
             (with("selector: 'a=b,(', for: current"), "expected labels such as"),
             (with("selector: 'a in b', for: current"), "expected labels such as"),
             (with("fieldSelector: 'spec.type', for: current"), "expected fields such as"),
@@ -419,7 +420,7 @@ mod tests {
             let document = Document::of_text(&format!("apiVersion: cluster-health/v1\nrequire:\n{entries}")).unwrap();
             super::entries(&document, &document.fields.require).map_err(|usage| usage.message)
         };
-        assert!(of(&["a".to_owned(), "a".to_owned()]).unwrap_err().contains("another requirement has this id"));
+        assert!(of(&["a".to_owned(), "a".to_owned()]).unwrap_err().contains("another requirement has this ID"));
         let many: Vec<String> = (0..101).map(|it| format!("r-{it}")).collect();
         assert!(of(&many).unwrap_err().contains("at most 100"));
         assert_eq!(of(&many[..100]).unwrap().len(), 100);

@@ -1,4 +1,4 @@
-//! Which checks run: `--level`, `--check`, `--skip`, `--no-talos`, `--no-kubernetes`, over the catalog.
+//! Selection of the checks that run: `--level`, `--check`, `--skip`, `--no-talos`, `--no-kubernetes`, over the catalog.
 
 use crate::checks::{self, Check};
 use crate::cli::Level;
@@ -7,7 +7,7 @@ use crate::model::{CheckId, Reason, Stage};
 use crate::report::{NotSelected, Selection};
 use crate::text::{self, nearest};
 
-/// What was asked for.
+/// The options that select checks.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted<'a> {
     pub(crate) level: Option<Level>,
@@ -15,20 +15,20 @@ pub(crate) struct Wanted<'a> {
     pub(crate) skip: &'a [String],
     pub(crate) no_talos: bool,
     pub(crate) no_kubernetes: bool,
-    /// Names its check, whatever `--check` and `--level` name.
+    /// `--server`, which selects its check regardless of `--check` and `--level`.
     pub(crate) server: bool,
-    /// The checks of stage 8 that the options ask for, and those that the policy does; they, too, whatever `--check` and `--level` name.
+    /// The checks of stage 8 that the options request, and those that the policy requests, also regardless of `--check` and `--level`.
     pub(crate) asked: &'a [CheckId],
 }
 
-/// A pattern that fits no check.
+/// A pattern that matches no check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UnknownCheck {
     pub(crate) pattern: String,
     pub(crate) nearest: Option<&'static str>,
 }
 
-/// Every check of the catalog with its part in this run.
+/// Returns every check of the catalog with its part in this run.
 pub(crate) fn select(wanted: &Wanted<'_>) -> Result<Vec<(&'static Check, Selection)>, UnknownCheck> {
     select_from(checks::ALL, wanted)
 }
@@ -56,7 +56,7 @@ fn select_from(
             Selection::Selected
         }
     };
-    // Who does not ask for the second opinion, or of an upgrade, does not read of it either.
+    // Reports do not mention the second opinion or the checks of an upgrade unless they were requested.
     let planned = catalog.iter().filter(|check| match check.stage {
         Stage::Server => wanted.server,
         _ if check.is_asked_by_option() => wanted.asked.contains(&check.id),
@@ -67,7 +67,7 @@ fn select_from(
     Ok(selection)
 }
 
-/// A selected check takes along what it needs, and that what it needs in turn, unless the user left it out.
+/// Adds the prerequisites of selected checks, and theirs in turn, unless the user left them out.
 fn add_prerequisites(selection: &mut [(&'static Check, Selection)]) {
     loop {
         let needed: Vec<CheckId> = selection
@@ -89,7 +89,7 @@ fn add_prerequisites(selection: &mut [(&'static Check, Selection)]) {
     }
 }
 
-/// The options that ask for such a check.
+/// Returns the options that request such a check.
 pub(crate) fn asked_by(check: &Check) -> &'static str {
     match check.stage {
         Stage::Server => "`--server`",
@@ -99,8 +99,8 @@ pub(crate) fn asked_by(check: &Check) -> &'static str {
     }
 }
 
-/// The first check that a pattern of `--check` names, if it names such as only an option of their own asks for, and none of
-/// them is `planned`.
+/// Returns the first check that a pattern of `--check` names, if the pattern names only checks that run by an option of their own, and none
+/// of them is `planned`.
 pub(crate) fn means_only_unasked(pattern: &str, planned: &[(&'static Check, Selection)]) -> Option<&'static Check> {
     let fitting: Vec<_> = checks::ALL.iter().filter(|check| fits(check, pattern)).collect();
     let is_planned = |check: &Check| planned.iter().any(|(it, _)| it.id == check.id);
@@ -108,7 +108,7 @@ pub(crate) fn means_only_unasked(pattern: &str, planned: &[(&'static Check, Sele
     fitting.first().filter(|_| is_unasked).map(|check| **check)
 }
 
-/// Stages 1 and 2, what compares Talos with Kubernetes, and what an upgrade of Talos needs.
+/// Whether a check needs Talos: stages 1 and 2, comparisons of Talos with Kubernetes, and the needs of an upgrade of Talos.
 fn is_talos_only(check: &Check) -> bool {
     use CheckId::{
         K8sApiIdentity, K8sStaticpodsRendered, UpgradeEtcd, UpgradeExtensions, UpgradeMatrix, UpgradeTalosPath,
@@ -132,7 +132,7 @@ fn in_level(check: &Check, level: Option<Level>) -> bool {
     }
 }
 
-/// Ids of the checks that some pattern fits: an id, a prefix up to a dot, a stage's number or name, a glob with `*`.
+/// Returns the IDs of the checks that some pattern matches: an ID, a prefix up to a dot, a stage's number or name, a glob with `*`.
 fn matching(catalog: &[&'static Check], patterns: &[String]) -> Result<Vec<CheckId>, UnknownCheck> {
     let mut all = Vec::new();
     for pattern in patterns {
@@ -146,13 +146,13 @@ fn matching(catalog: &[&'static Check], patterns: &[String]) -> Result<Vec<Check
     Ok(all)
 }
 
-/// An id and its prefixes, each of which means all checks below it.
+/// Returns an ID and its prefixes, each of which represents all checks below it.
 fn names(id: CheckId) -> impl Iterator<Item = &'static str> {
     let name = id.name();
     name.match_indices('.').map(move |(dot, _)| &name[..dot]).chain([name])
 }
 
-/// The checks and reasons that `--fail-on` or `--warn-only` means.
+/// Returns the checks and reasons that `--fail-on` or `--warn-only` names.
 pub(crate) fn named(patterns: &[String]) -> Result<Named, UnknownCheck> {
     let mut named = Named::default();
     for pattern in patterns {
@@ -168,7 +168,7 @@ pub(crate) fn named(patterns: &[String]) -> Result<Named, UnknownCheck> {
     Ok(named)
 }
 
-/// The type in `node-condition=TYPE`: of this reason, conditions of one type alone.
+/// Returns the type in `node-condition=TYPE`, which limits this reason to conditions of one type.
 pub(super) fn condition(pattern: &str) -> Option<&str> {
     pattern.strip_prefix(Reason::NodeCondition.code())?.strip_prefix('=')
 }

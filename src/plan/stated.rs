@@ -1,5 +1,4 @@
-//! What the options demand of the cluster, and the checks that hold it to that. A demand that nothing judges would be met by any
-//! cluster.
+//! Requirements that the options state, and the checks that judge them. Any cluster would meet a requirement that no check judges.
 
 use super::{Usage, selection};
 use crate::checks::{self, Check};
@@ -7,7 +6,7 @@ use crate::cli::RunArgs;
 use crate::model::{CheckId, Reason};
 use crate::report::Selection;
 
-/// Each option that demands something: its id, whether it was given, and the checks any of which judges it.
+/// Returns each option that states a requirement: its ID, whether it was given, and the checks any of which judges it.
 fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 12] {
     use CheckId::{
         EtcdTolerance, K8sControlplaneVersions, K8sNodesReady, K8sNodesRegistered, TalosNodesExpected,
@@ -36,7 +35,7 @@ fn demands(args: &RunArgs) -> [(&'static str, bool, &'static [CheckId]); 12] {
     ]
 }
 
-/// Nothing that was demanded is left out by another option.
+/// Ensures that no requirement is left out by another option.
 pub(super) fn all_judged(args: &RunArgs, selection: &[(&'static Check, Selection)]) -> Result<(), Usage> {
     for (id, _, judges) in demands(args).into_iter().filter(|(_, given, _)| *given) {
         let parts = || selection.iter().filter(|(check, _)| judges.contains(&check.id));
@@ -54,19 +53,19 @@ pub(super) fn all_judged(args: &RunArgs, selection: &[(&'static Check, Selection
     }
     sides(args)?;
     let RunArgs { nodes, checks, verdict, .. } = args;
-    // By what name each has, is not known yet.
+    // The other names and addresses of the machine are not known yet.
     if let Some(named) = &checks.drain
         && !nodes.nodes.is_empty()
         && !nodes.nodes.iter().any(|it| it.eq_ignore_ascii_case(named))
     {
         let usage = Usage::new(format!("`--drain {named}` needs that machine, which `--nodes` leaves out"));
-        return Err(usage.hint(format!("add it, in the same words: `--nodes {},{named}`", nodes.nodes.join(","))));
+        return Err(usage.hint(format!("add it, spelled the same: `--nodes {},{named}`", nodes.nodes.join(","))));
     }
     names_run("fail_on", &verdict.fail_on, selection)?;
     names_run("check", &checks.check, selection)
 }
 
-/// All that a policy asks for is judged.
+/// Ensures that everything a policy requests is judged.
 pub(super) fn policy_judged(asked: &[CheckId], selection: &[(&'static Check, Selection)]) -> Result<(), Usage> {
     for (check, part) in selection.iter().filter(|(check, _)| asked.contains(&check.id)) {
         if let Selection::NotSelected(by) = part {
@@ -76,7 +75,7 @@ pub(super) fn policy_judged(asked: &[CheckId], selection: &[(&'static Check, Sel
     Ok(())
 }
 
-/// Of the checks that each name stands for, some run; a reason stands for those that find it.
+/// Ensures that at least one check runs for each name; a reason represents the checks that find it.
 fn names_run(id: &str, names: &[String], selection: &[(&'static Check, Selection)]) -> Result<(), Usage> {
     for name in names {
         let meant = selection::condition(name).map_or(name.as_str(), |_| Reason::NodeCondition.code());
@@ -98,12 +97,12 @@ fn names_run(id: &str, names: &[String], selection: &[(&'static Check, Selection
     Ok(())
 }
 
-/// Checks that run judge only what is asked of the cluster at all.
+/// Ensures that the run queries the layer that a requirement is about: even a check that runs judges nothing else.
 fn sides(args: &RunArgs) -> Result<(), Usage> {
     let RunArgs { connection, nodes, checks, verdict, .. } = args;
     if nodes.max_unready_workers.is_some() && !nodes.nodes.is_empty() {
         return Err(Usage::new(
-            "`--max-unready-workers` tolerates workers that `--nodes` names, and these are to be ready",
+            "`--max-unready-workers` would tolerate the workers that `--nodes` names, which have to be ready",
         ));
     }
     let of_kubernetes = [
@@ -122,7 +121,7 @@ fn sides(args: &RunArgs) -> Result<(), Usage> {
     Ok(())
 }
 
-/// An option, from its id.
+/// Returns the name of an option from its ID.
 pub(super) fn dashed(id: &str) -> String {
     id.replace('_', "-")
 }
@@ -140,7 +139,7 @@ mod tests {
     use crate::snapshot::{Snapshot, Sources};
     use crate::testing::fixture;
 
-    /// Demands that the healthy cluster of the tests does not meet.
+    /// Requirements that the healthy cluster of the tests does not meet.
     const UNMET: [(&str, &str); 12] = [
         ("--control-plane-nodes", "cp-1,cp-2,cp-3,gone"),
         ("--worker-nodes", "w-1,gone"),
@@ -156,11 +155,11 @@ mod tests {
         ("--fail-on", "node-condition=KernelDeadlock"),
     ];
 
-    /// Ways to leave something out: an option that does.
+    /// Returns combinations of options that leave something out.
     fn ways() -> Vec<Vec<&'static str>> {
         let layers = [vec![], vec!["--no-talos"], vec!["--no-kubernetes"]];
         let layers = [&layers[..], &[vec!["--no-talos", "--etcd-endpoints", "127.0.0.1:2379"]]].concat();
-        // What only an option of its own asks for is none to choose.
+        // A check that runs only by an option of its own cannot be chosen.
         let is_free = |check: &&&checks::Check| !check.is_asked_by_option();
         let ids = || checks::ALL.iter().filter(is_free).map(|check| check.id.name());
         let levels = ["talos", "etcd", "api", "full"].map(|level| vec!["--level", level]);
@@ -171,7 +170,7 @@ mod tests {
         layers.iter().flat_map(|layer| parts.iter().map(move |part| [&layer[..], part].concat())).collect()
     }
 
-    /// What a run with these options would see: a node that was named and is not there is asked all the same.
+    /// Returns the snapshot of a run with these options: a node that was named and does not exist is queried anyway.
     fn seen(unmet: &str, way: &[&str]) -> Snapshot {
         let mut snapshot = fixture::healthy();
         if unmet == "--fail-on" {
@@ -218,7 +217,7 @@ mod tests {
                     {
                         refused.insert(option);
                     }
-                    // What `--check` names does not run, whatever else is demanded.
+                    // The check that `--check` names does not run, whatever else is required.
                     Err(usage)
                         if way.windows(2).any(|it| usage.message.starts_with(&format!("`{}` means", it.join(" ")))) => {
                     }
@@ -230,13 +229,13 @@ mod tests {
         assert!(judged > 500, "{judged}");
     }
 
-    /// Options that demand nothing of the cluster: whom to ask, what to leave out, what counts how much, when, and how it looks.
+    /// Options that require nothing of the cluster: connections, exclusions, weights, timing, and appearance.
     const DEMAND_NOTHING: &str = "talosconfig cluster_name context endpoints cluster no_talos kubeconfig kube_context k8s_endpoint in_cluster \
         no_kubernetes no_kubeconfig_from_talos etcd_endpoints etcd_cacert etcd_cert etcd_key nodes max_unready_workers skip \
         level wait_timeout interval attempt_timeout stable_for fail_fast strict warn_only \
         output report report_headers_file trace termination_log evidence quiet verbose color ci";
 
-    /// Options that name checks, of which some have to run; of a policy, all of them.
+    /// Options that name checks, of which some have to run; for a policy, all of them.
     const NAME_CHECKS: [&str; 3] = ["check", "fail_on", "policy"];
 
     #[test]

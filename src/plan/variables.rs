@@ -1,5 +1,5 @@
-//! The variables that stand for options. One that looks like ours and means nothing is an error: with a letter missing, a gate would be
-//! weaker than whoever wrote it believes. A wrong value is reported with the variable that it comes from.
+//! The variables of options. A variable that looks like ours but belongs to no option is an error: with a letter missing, a gate would be
+//! weaker than its author believes. A wrong value is reported with the variable that it comes from.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -14,7 +14,7 @@ use crate::text::nearest;
 
 pub(super) const PREFIX: &str = "CLUSTER_HEALTH_";
 
-/// Every variable of our name is that of an option. `set`: the names of all that are not empty.
+/// Ensures that every variable with our prefix belongs to an option. `set`: the names of all variables that are not empty.
 pub(crate) fn all_known<'a>(command: &clap::Command, set: impl IntoIterator<Item = &'a str>) -> Result<(), Usage> {
     let options = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str());
     let others = observe::VARIABLES.iter().copied().chain(etcd::VARIABLES.map(|(name, _)| name));
@@ -26,7 +26,7 @@ pub(crate) fn all_known<'a>(command: &clap::Command, set: impl IntoIterator<Item
         return Err(usage);
     }
     let usage = Usage::new(format!("no option has the variable `{name}`"));
-    // The prefix that all have in common would make anything look like anything.
+    // The common prefix would make any two names look alike.
     let given = name.trim_start_matches(PREFIX);
     Err(match nearest(given, known.iter().map(|name| name.trim_start_matches(PREFIX))) {
         Some(nearest) => usage.hint(format!("did you mean `{PREFIX}{nearest}`?")),
@@ -34,7 +34,8 @@ pub(crate) fn all_known<'a>(command: &clap::Command, set: impl IntoIterator<Item
     })
 }
 
-/// In a pod, Kubernetes sets variables for each Service of the namespace, and one may be called `cluster-health-…` or so.
+/// Whether Kubernetes has set the variable: in a pod, it sets some for each Service of the namespace, and one may be named
+/// `cluster-health-…`.
 fn is_of_service(name: &str, set: &BTreeSet<&str>) -> bool {
     const HOST: &str = "_SERVICE_HOST";
     const PORTS: [&str; 2] = ["_SERVICE_PORT", "_PORT"];
@@ -45,7 +46,7 @@ fn is_of_service(name: &str, set: &BTreeSet<&str>) -> bool {
     services.filter_map(|service| name.strip_prefix(service)).any(|rest| rest == HOST || is_port(rest))
 }
 
-/// The variable that has set the option which a message complains about; `None` if the option was typed.
+/// Returns the variable that set the option which a message is about; `None` if the option was typed.
 pub(crate) fn origin(message: &str) -> Option<String> {
     let typed: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let is_set = |variable: &str| env::var_os(variable).is_some_and(|value| !value.is_empty());
@@ -116,7 +117,7 @@ mod tests {
         );
     }
 
-    /// As Kubernetes sets them for Services `cluster-health` and `cluster-health-reports`.
+    /// The variables that Kubernetes sets for Services `cluster-health` and `cluster-health-reports`.
     #[test]
     fn a_service_of_our_name_is_none_of_our_business() {
         let of_service = [

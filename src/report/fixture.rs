@@ -65,7 +65,7 @@ fn passes(target: Target, line: String) -> Finding {
     Finding::new(target, Outcome::Pass(Some(line)))
 }
 
-/// `predicate` said of each of `nodes` nodes.
+/// Returns a finding for each of `nodes` nodes that passes with `predicate`.
 pub(crate) fn on_nodes(nodes: usize, predicate: &str) -> Vec<Finding> {
     (1..=nodes).map(|n| passes(node(n), format!("Node {}: {predicate}", node(n)))).collect()
 }
@@ -87,7 +87,7 @@ fn report(check: &'static Check, findings: Vec<Finding>) -> CheckReport {
     }
 }
 
-/// A plan with a machine in each state.
+/// Returns a plan with a machine in each state.
 pub(crate) fn planned() -> Report {
     let machine = |name: &str, role, state, version: Option<&str>, evidence: &str| Machine {
         name: name.to_owned(),
@@ -234,7 +234,7 @@ pub(crate) fn problem(target: Target, problem: Problem) -> Finding {
     Finding::new(target, Outcome::problem(problem))
 }
 
-/// At the deadline, cp-3 is down.
+/// Returns the report of a run that reached its deadline while cp-3 was down.
 pub(crate) fn unhealthy() -> Report {
     let mut report = healthy();
     report.result = RunResult::Unhealthy;
@@ -310,7 +310,7 @@ pub(crate) fn unhealthy() -> Report {
     report
 }
 
-/// As [`unhealthy`], and the cause of most of it was recognized; not that of the scheduler's trouble.
+/// Returns [`unhealthy`], with the cause of most problems recognized, but not the cause of the scheduler's trouble.
 pub(crate) fn diagnosed() -> Report {
     let mut report = unhealthy();
     let explained = |check: &Check, target: Target, reason, observed: &str| Explained {
@@ -343,7 +343,7 @@ reporting to Kubernetes"
     report
 }
 
-/// As [`unhealthy`], with what happened on the way: it was nearly healthy once.
+/// Returns [`unhealthy`], with the events of the run: the cluster was nearly healthy once.
 pub(crate) fn followed() -> Report {
     let mut report = unhealthy();
     let changed = |check: usize, before, report: &Report| {
@@ -360,7 +360,7 @@ pub(crate) fn followed() -> Report {
     report
 }
 
-/// Every check there is, on so many nodes with long names, each with a text of its own; `bad` of them do not answer.
+/// Returns a report of all checks on this number of nodes with long names, each with a text of its own; `bad` of them do not answer.
 pub(crate) fn large(nodes: usize, bad: usize) -> Report {
     let name = |n: usize| format!("ip-10-1-{}-{}.eu-central-1.compute.internal", n / 250, n % 250);
     let target = |n: usize| Target::new(Kind::Node, name(n)).with_address(format!("10.1.{}.{}", n / 250, n % 250));
@@ -402,7 +402,7 @@ pub(crate) fn large(nodes: usize, bad: usize) -> Report {
     report
 }
 
-/// By SIGINT, before every check was judged.
+/// Returns the report of a run that SIGINT ended before every check was judged.
 pub(crate) fn interrupted() -> Report {
     let mut report = unhealthy();
     report.result = RunResult::Interrupted;
@@ -422,7 +422,7 @@ pub(crate) fn interrupted() -> Report {
     report
 }
 
-/// The talosconfig could not be read.
+/// Returns the report of a run that could not read the talosconfig.
 pub(crate) fn configuration() -> Report {
     let mut report = nothing_judged();
     report.result = RunResult::Error;
@@ -433,7 +433,7 @@ pub(crate) fn configuration() -> Report {
     report
 }
 
-/// No round was completed before the deadline; also what a checkpoint at the start looks like.
+/// Returns the report of a run without a complete round before the deadline; a checkpoint at the start looks like it, too.
 pub(crate) fn nothing_judged() -> Report {
     let mut report = healthy();
     report.result = RunResult::Undetermined;
@@ -452,7 +452,7 @@ pub(crate) fn nothing_judged() -> Report {
     report
 }
 
-/// Every report above.
+/// Returns the reports for the ways in which a run can end, with their names.
 pub(crate) fn all() -> [(&'static str, Report); 7] {
     [
         ("healthy", healthy()),

@@ -1,7 +1,7 @@
-//! What happened on the way to a report, for formats that tell of a run event by event.
+//! Events of a run, for formats that report a run event by event.
 //!
-//! A run can wait for days, for a check that changes with every round. So that neither memory nor files grow with that, what
-//! happens again and again is told at once only so often; after that from time to time, and with what was left out.
+//! A run can wait for days, for a check that changes with every round. To keep memory and files from growing with that, an event that
+//! recurs is reported at once only a limited number of times; after that from time to time, and with the number of omitted ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,50 +10,50 @@ use super::{CheckReport, Report};
 use crate::checks::Check;
 use crate::model::{CheckId, Finding, Outcome, Reason, Status};
 
-/// So often in a row is the same thing told as it happens; a relapse of a cluster in an upgrade comes nowhere near.
+/// Number of times in a row that a recurring event is reported at once; a relapse of a cluster in an upgrade comes nowhere near.
 const BURST: u32 = 100;
-/// After that, once in so long. Each of these that nothing happens in earns one of the burst back.
+/// Time between two reports of it after that. Each such period without an event earns one of the burst back.
 const PACE: Duration = Duration::from_secs(600);
 
-/// What happened, in order.
+/// Events, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     entries: Vec<Entry>,
-    /// What happens again and again, by [what it is](Happened::recurring).
+    /// State of recurring events, by [name](Happened::recurring).
     recurring: BTreeMap<&'static str, Recurring>,
 }
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// Since the start of the run.
+    /// Time since the start of the run.
     pub(crate) at: Duration,
-    /// The last complete round.
+    /// Number of the last complete round.
     pub(crate) round: u32,
     pub(crate) happened: Happened,
     pub(crate) omitted: Option<Omitted>,
 }
 
-/// What happened of the same kind since the entry before, and is not told by itself.
+/// Events of the same kind since the previous entry that are not reported separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Omitted {
     pub(crate) times: u32,
-    /// When the first of them happened, since the start of the run.
+    /// Time of the first of them, since the start of the run.
     pub(crate) since: Duration,
-    /// The worst status that the check had in between; `None` for what is no check's.
+    /// The worst status of the check in between; `None` for events that are not about a check.
     pub(crate) worst: Option<Status>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Recurring {
-    /// Each telling costs a [`PACE`]; this is when all are paid for.
+    /// Each report costs one [`PACE`]; this is when all are paid for.
     paid: Duration,
-    /// The last that happened and was not told.
+    /// The last event that was not reported.
     held: Option<Entry>,
 }
 
 impl Recurring {
-    /// Whether one more may be told now; it then counts as told.
+    /// Whether one more event may be reported now; it then counts as reported.
     fn admits(&mut self, at: Duration) -> bool {
         let paid = self.paid.max(at) + PACE;
         let admits = paid <= at + PACE * BURST;
@@ -66,18 +66,18 @@ impl Recurring {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Happened {
-    /// A check has another status than in the round before, or other reasons for it.
+    /// A check has a different status than in the previous round, or different reasons for it.
     Check { check: &'static Check, before: Option<Status>, now: Status, reasons: Vec<Reason>, message: Option<String> },
-    /// All was fine, and these checks no longer are.
+    /// Every check passed, and these no longer do.
     StabilityLost(Vec<CheckId>),
-    /// Nothing else has for a while; these checks are waited for.
+    /// Nothing else has happened for a while; the run waits for these checks.
     Heartbeat(Vec<CheckId>),
-    /// The report is as it will stay.
+    /// The report is final.
     Finished,
 }
 
 impl Happened {
-    /// The name of what may happen again and again: the check that changes, or `stability`. What has none is always told.
+    /// Returns the name of an event that can recur: the check that changes, or `stability`. An event without a name is always reported.
     fn recurring(&self) -> Option<&'static str> {
         match self {
             Self::Check { check, .. } => Some(check.id.name()),
@@ -88,7 +88,7 @@ impl Happened {
 }
 
 impl Entry {
-    /// Takes the place of one that was not told.
+    /// Replaces an earlier event that was not reported.
     fn follow(&mut self, earlier: Self) {
         let worst = match (&mut self.happened, earlier.happened) {
             (Happened::Check { before, .. }, Happened::Check { before: told, now, .. }) => {
@@ -104,7 +104,7 @@ impl Entry {
 }
 
 impl History {
-    /// What is told of.
+    /// Returns the events that are reported.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -123,17 +123,17 @@ impl History {
         self.entries.push(entry);
     }
 
-    /// Tells what was held back and may be told now, `at` the end of this round; all of it if nothing comes after.
+    /// Reports events that were held back and are due, `at` the end of this round; all of them if nothing follows.
     fn release(&mut self, at: Duration, round: u32, all: bool) {
         for recurring in self.recurring.values_mut() {
             if recurring.held.is_some() && (recurring.admits(at) || all) {
-                // As late as it is told, so that the times of the entries are in order.
+                // An entry has the time at which it is reported, so that the times of the entries are in order.
                 self.entries.extend(recurring.held.take().map(|held| Entry { at, round, ..held }));
             }
         }
     }
 
-    /// When the stability period last started over, and the checks that were not fine.
+    /// Returns when the stability period last started over, and the checks that did not pass.
     pub(crate) fn last_break(&self) -> Option<(Duration, &[CheckId])> {
         self.entries.iter().rev().find_map(|entry| match &entry.happened {
             Happened::StabilityLost(because) => Some((entry.at, &because[..])),
@@ -141,7 +141,7 @@ impl History {
         })
     }
 
-    /// What one of these checks had found by then; the last that was told of the first of them.
+    /// Returns the last message about the first of these checks that had one by then.
     pub(crate) fn found(&self, checks: &[CheckId], by: Duration) -> Option<&str> {
         let told = |of: &CheckId| {
             self.entries.iter().rev().filter(|entry| entry.at <= by).find_map(|entry| match &entry.happened {
@@ -158,7 +158,7 @@ impl History {
     }
 }
 
-/// Of a stored report.
+/// Builds the history of a stored report.
 impl FromIterator<Entry> for History {
     fn from_iter<I: IntoIterator<Item = Entry>>(entries: I) -> Self {
         Self { entries: entries.into_iter().collect(), recurring: BTreeMap::new() }
@@ -166,12 +166,12 @@ impl FromIterator<Entry> for History {
 }
 
 impl Report {
-    /// How much has been told; the start of the run is the first.
+    /// Returns the number of reported events; the start of the run is the first.
     pub(crate) fn events(&self) -> usize {
         self.history.entries.len() + 1
     }
 
-    /// Notes that something happened.
+    /// Records an event.
     pub(crate) fn happened(&mut self, at: Duration, happened: Happened) {
         if matches!(happened, Happened::Finished) {
             self.history.release(at, self.rounds, true);
@@ -179,12 +179,12 @@ impl Report {
         self.history.add(Entry { at, round: self.rounds, happened, omitted: None });
     }
 
-    /// Notes that a round has ended, and all that was new in it.
+    /// Records the end of a round, and reports what was held back and is due.
     pub(crate) fn round_ended(&mut self, at: Duration) {
         self.history.release(at, self.rounds, false);
     }
 
-    /// Notes that nothing else has happened for as long as `every`. Returns whether it has been that long.
+    /// Records a heartbeat if nothing else has happened for as long as `every`. Returns whether it has been that long.
     pub(crate) fn heartbeat(&mut self, at: Duration, every: Duration) -> bool {
         let last = self.history.entries.last().map_or(Duration::ZERO, |entry| entry.at);
         let is_due = at.saturating_sub(last) >= every;
@@ -197,7 +197,7 @@ impl Report {
     }
 }
 
-/// What is new of a check that `before` says something else of, or nothing.
+/// Returns the change of a check since `before`, or `None` if nothing is new.
 pub(crate) fn change(before: &CheckReport, now: Status, findings: &[Finding]) -> Option<Happened> {
     let reasons = reasons(findings);
     if before.status == Some(now) && reasons == self::reasons(&before.findings) {
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(pending.len(), 6);
     }
 
-    /// The first check changes with every round, from a round after `from` on.
+    /// Makes the first check change with every round, from a round after `from` on.
     fn flap(report: &mut Report, from: Duration, rounds: u32) {
         let check = fixture::healthy().checks.remove(0).check;
         for round in 1..=rounds {
@@ -275,7 +275,7 @@ mod tests {
         }
     }
 
-    /// What it was and what it became, and how often it changed in between.
+    /// Returns the reported changes: the old status, the new one, and the number of changes in between.
     fn told(report: &Report) -> Vec<(Status, Status, u32)> {
         let told = report.history.entries().iter().filter_map(|entry| match entry.happened {
             Happened::Check { before, now, .. } => {

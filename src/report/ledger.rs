@@ -1,4 +1,4 @@
-//! The engine's events, folded into a [`Report`]; and the one place where a run gets its exit code.
+//! The engine's events, folded into a [`Report`], and the one place where a run gets its exit code.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::rollout::Rollout;
 use crate::snapshot::{Endpoint, KubernetesCredentials, Snapshot, Talos};
 use crate::text::duration::human;
 
-/// How a run came to its end.
+/// The way a run ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Ending {
     Engine(End),
-    /// A file that belongs to no check cannot be used, in words.
+    /// A file that belongs to no check cannot be used; the text explains why.
     Configuration(String),
-    /// A signal, as the exit code that belongs to it.
+    /// A signal, as its exit code.
     Signal(Exit),
-    /// A panic or another fault of ours, in words.
+    /// A panic or another fault of the program; the text describes it.
     Internal(String),
 }
 
 /// Keeps the report up to date while the engine runs.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Shared with who writes it, which takes as long as it takes.
+    /// Shared with the writers, which may take any time.
     report: Arc<Report>,
 }
 
@@ -40,12 +40,12 @@ impl Ledger {
         Self { report: Arc::new(report) }
     }
 
-    /// The report as of now.
+    /// Returns the current report.
     pub(crate) fn report(&self) -> Arc<Report> {
         Arc::clone(&self.report)
     }
 
-    /// For what no event tells of.
+    /// Changes the report outside of events.
     pub(crate) fn amend(&mut self, amend: impl FnOnce(&mut Report)) {
         amend(Arc::make_mut(&mut self.report));
     }
@@ -85,12 +85,12 @@ impl Ledger {
         }
     }
 
-    /// Notes that nothing has happened for as long as `every`. Returns whether it has been that long.
+    /// Records a heartbeat if nothing has happened for as long as `every`. Returns whether it has been that long.
     pub(crate) fn heartbeat(&mut self, at: Duration, every: Duration) -> bool {
         Arc::make_mut(&mut self.report).heartbeat(at, every)
     }
 
-    /// The last word. `took` is measured on the monotonic clock.
+    /// Concludes the report. `took` is measured on the monotonic clock.
     pub(crate) fn conclude(&mut self, ending: &Ending, finished_at: Timestamp, took: Duration) -> Arc<Report> {
         let report = Arc::make_mut(&mut self.report);
         let age = took.saturating_sub(report.took);
@@ -106,7 +106,7 @@ impl Ledger {
             report.error = Some(what.clone());
         }
         report.exit = exit(ending, &report.checks);
-        // What the checks cannot see of an upgrade.
+        // The plan shows problems of an upgrade that no check can observe.
         let planned = report.rollout.as_ref().filter(|_| report.exit == Exit::Healthy);
         if let Some((exit, error)) = planned.and_then(|rollout| rollout.shortcoming()) {
             (report.exit, report.error) = (exit, Some(error));
@@ -122,7 +122,7 @@ fn enter(entry: &mut CheckReport, verdict: &Verdict, round: &Round) {
     if entry.status != Some(status) {
         entry.since = Some(round.at);
     }
-    // Round 0 is what files alone say; nobody was asked.
+    // Round 0 is judged from files alone; no request was sent.
     let counts = u32::from(round.number > 0);
     if status.is_fine() {
         entry.bad_rounds = 0;
@@ -137,8 +137,8 @@ fn enter(entry: &mut CheckReport, verdict: &Verdict, round: &Round) {
     entry.left_out.clone_from(&verdict.left_out);
 }
 
-/// Precedence: signal > 70 > 78 > 2 > 1 > 77 > 69 > 124 > 4 > 0. The code says what is known of the cluster; that time ran out is
-/// a field of the report. (74 is decided where files are written.)
+/// Returns the exit code, by precedence: signal > 70 > 78 > 2 > 1 > 77 > 69 > 124 > 4 > 0. The code reflects what is known of the cluster;
+/// a field of the report shows that time ran out. (74 is decided where files are written.)
 fn exit(ending: &Ending, checks: &[CheckReport]) -> Exit {
     let end = match ending {
         Ending::Signal(exit) => return *exit,
@@ -147,8 +147,8 @@ fn exit(ending: &Ending, checks: &[CheckReport]) -> Exit {
         Ending::Engine(end) => *end,
     };
     let selected = || checks.iter().filter(|entry| entry.selection.runs());
-    // What a policy says is none of the cluster's health: it does not make up for a selection that checks nothing. What it requires of
-    // objects was seen in the cluster.
+    // A policy's own checks are not about the cluster's health: they do not make up for a selection that checks nothing. The objects that
+    // it requires were observed in the cluster.
     let is_of_policy =
         |entry: &CheckReport| entry.check.stage == Stage::Policy && entry.check.id != CheckId::PolicyRequire;
     let is_asked_for = |entry: &&CheckReport| matches!(entry.selection, Selection::Selected) && !is_of_policy(entry);
@@ -164,7 +164,7 @@ fn exit(ending: &Ending, checks: &[CheckReport]) -> Exit {
         .filter_map(Finding::problem)
         .any(|problem| problem.severity == Severity::Fail && is_of_options(problem.reason));
 
-    // Files and their plugins, not the cluster: also where that shows only while it is asked.
+    // A problem with files and their plugins, not with the cluster, even if it appears only during a query.
     let of_credentials = |entry: &CheckReport| {
         matches!(entry.check.id, CheckId::TalosCredentials | CheckId::K8sCredentials)
             && entry.status == Some(Status::Fail)
@@ -182,24 +182,24 @@ fn exit(ending: &Ending, checks: &[CheckReport]) -> Exit {
     } else if any(Status::Error) || any(Status::Blocked) {
         Exit::Undetermined
     } else if end != End::Healthy || !judged {
-        // Nothing is known to be wrong, yet it was never seen to be right for as long as was asked.
+        // Nothing is known to be wrong, but the cluster was never healthy for as long as required.
         if selected().next().is_none() { Exit::NothingChecked } else { Exit::Deadline }
     } else if asked_for().all(|entry| entry.status == Some(Status::Skip)) {
-        // Prerequisites that pass do not make up for it.
+        // Prerequisites that pass do not make up for the requested checks.
         Exit::NothingChecked
     } else {
         Exit::Healthy
     }
 }
 
-/// Whether a run with these checks can have ended as this report says.
+/// Whether a run with these checks can have ended as this report states.
 pub(crate) fn can_end_so(report: &Report) -> bool {
     let others = [End::Healthy, End::OnePass, End::Credentials, End::Final];
     let ends = if report.deadline_reached { &[End::Deadline][..] } else { &others };
     let can_be = |wanted: Exit| ends.iter().any(|end| exit(&Ending::Engine(*end), &report.checks) == wanted);
     let is_possible = match (report.complete, report.exit) {
         (false, exit) => !matches!(exit, Exit::Healthy) && result(exit) != RunResult::Healthy,
-        // A file that belongs to no check.
+        // A file that belongs to no check could not be used.
         (true, Exit::Configuration) if report.error.is_some() => true,
         (true, Exit::ReportNotWritten) => report.error.is_some() && can_be(Exit::Healthy),
         (true, Exit::Healthy) => report.error.is_none() && can_be(Exit::Healthy),
@@ -208,7 +208,8 @@ pub(crate) fn can_end_so(report: &Report) -> bool {
     is_possible && report.result == result(report.exit)
 }
 
-/// What a stored report is worth to who reads it later. What ended a run in any other way says nothing of the cluster.
+/// Returns the exit code that a stored report supports for later readers. A run that ended in any other way proves nothing about the
+/// cluster.
 pub(crate) fn gate(report: &Report) -> Exit {
     match report.exit {
         _ if !report.complete => Exit::Undetermined,
@@ -224,7 +225,7 @@ pub(crate) fn gate(report: &Report) -> Exit {
     }
 }
 
-/// A worker among the endpoints is a mistake in the configuration that hides nothing, as long as another one forwards.
+/// Whether some endpoint forwards. If so, a worker among the endpoints is a mistake in the configuration that hides nothing.
 fn some_endpoint_works(checks: &[CheckReport]) -> bool {
     let works = |outcome: &Outcome| match outcome {
         Outcome::Pass(_) => true,
@@ -264,7 +265,7 @@ fn targeted(snapshot: &Snapshot) -> Option<(usize, usize)> {
     (in_scope < snapshot.nodes.len()).then_some((in_scope, snapshot.nodes.len()))
 }
 
-/// Why selected checks have nothing to say, in words, and what was not seen though others vouch for it.
+/// Returns why selected checks have no result, and what was not observed although other facts vouch for it.
 fn not_observed(checks: &[CheckReport]) -> Vec<String> {
     let selected = checks.iter().filter(|entry| entry.selection.runs());
     let of_check = |entry: &CheckReport| -> Vec<String> {
@@ -277,7 +278,7 @@ fn not_observed(checks: &[CheckReport]) -> Vec<String> {
             Outcome::Problem(problem) if problem.reason == Reason::ApiUnreachableFromHere => {
                 Some(format!("{}: {}", finding.target, problem.observed))
             }
-            // Each of which Talos knows to be there.
+            // Talos has reported the existence of each of these pods.
             Outcome::Skip(why) if finding.target.kind == Kind::Pod => Some(format!("{}: {why}", finding.target)),
             _ => None,
         });
@@ -335,7 +336,8 @@ fn sources(before: &Sources, snapshot: &Snapshot) -> Sources {
     sources
 }
 
-/// What commands need to reach this cluster as this user, by this round alone: an endpoint may have died since the last one.
+/// Sets the options that commands need to reach this cluster as this user, from this round alone: an endpoint may have failed since the
+/// last one.
 fn reach(sources: &mut Sources, snapshot: &Snapshot) {
     let talos = snapshot.talos.as_ref().filter(|talos| talos.credentials.is_ok());
     let kubernetes = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.credentials.as_ref().ok());
@@ -353,7 +355,8 @@ fn reach(sources: &mut Sources, snapshot: &Snapshot) {
     sources.is_kubeconfig_minted = kubernetes.is_some_and(KubernetesCredentials::is_minted);
 }
 
-/// `-e`, if one was typed, or if an endpoint of the context would be tried in vain: those that answer, or all that were typed.
+/// Returns `-e`, if it was typed, or if an endpoint of the context would be tried in vain: with the endpoints that answer, or else all that
+/// were typed.
 fn endpoints(typed: &[String], talos: Option<&Talos>) -> Vec<String> {
     let all = talos.map_or(&[][..], |talos| &talos.endpoints);
     let forwards = |endpoint: &&Endpoint| endpoint.version.is_ok() && !matches!(endpoint.role, Ok(Some(Role::Worker)));
@@ -365,7 +368,7 @@ fn endpoints(typed: &[String], talos: Option<&Talos>) -> Vec<String> {
     vec!["-e".to_owned(), named.join(",")]
 }
 
-/// Without the port that everybody takes.
+/// Removes the default port.
 fn shorter(address: &str) -> &str {
     address.strip_suffix(":50000").unwrap_or(address)
 }
@@ -414,7 +417,7 @@ mod tests {
         };
         assert_eq!(of(fail(Reason::NodeUnknown)), Exit::Usage);
         assert_eq!(of(fail(Reason::NodesContradict)), Exit::Usage);
-        // It may be in the list that was not read.
+        // The node may be in the list that was not read.
         assert_eq!(of(Outcome::problem(Problem::error(Reason::NodeUnknown, "", ""))), Exit::Unhealthy);
     }
 
@@ -455,7 +458,7 @@ mod tests {
         assert_eq!((entry.rounds, entry.bad_rounds), (1, 1));
     }
 
-    /// A check that has changed with every round for a while, and then no longer does.
+    /// A check changes with every round for a while, and then stops changing.
     #[test]
     fn a_round_without_news_tells_what_was_held_back() {
         let mut ledger = Ledger::new(fixture::healthy());

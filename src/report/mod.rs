@@ -1,7 +1,7 @@
 //! The report: a value made of the engine's events, and the writers that show it.
 //!
-//! No writer sees the engine. Each is a function of a [`Report`], so that every format, the checkpoint files and the live
-//! view say the same thing.
+//! Writers do not depend on the engine. Each is a function of a [`Report`], so that every format, the checkpoint files and the live view
+//! agree.
 
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -32,54 +32,54 @@ use crate::snapshot::Upgrade;
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::clean;
 
-/// Everything that is known of a run, at its start, on the way and at its end.
+/// Everything that is known about a run, at its start, in between and at its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) tool: Tool,
     pub(crate) started_at: Timestamp,
     pub(crate) finished_at: Timestamp,
-    /// Monotonic; not the difference of the two above.
+    /// Measured on a monotonic clock; not the difference of the two above.
     pub(crate) took: Duration,
     pub(crate) wait_timeout: Option<Duration>,
     pub(crate) stable_for: Option<Duration>,
-    /// Complete rounds.
+    /// Number of complete rounds.
     pub(crate) rounds: u32,
-    /// The run came to its end. `false` in checkpoints and after an interruption.
+    /// Whether the run came to its end. `false` in checkpoints and after an interruption.
     pub(crate) complete: bool,
     pub(crate) result: RunResult,
     pub(crate) exit: Exit,
     pub(crate) deadline_reached: bool,
-    /// A round that came after those that are reported did not end in time.
+    /// Whether a round after the reported ones did not end in time.
     pub(crate) cut_off: bool,
-    /// One sentence behind the exit code where the checks do not say it all (`could not read …`).
+    /// One sentence behind the exit code if the checks do not explain it completely (`could not read …`).
     pub(crate) error: Option<String>,
-    /// What to do about the error.
+    /// Advice about the error.
     pub(crate) hint: Option<String>,
-    /// Some per-node checks were narrowed by `-n`: (nodes in scope, nodes in all).
+    /// Nodes in scope and nodes in total, if `-n` narrowed some per-node checks.
     pub(crate) targeted: Option<(usize, usize)>,
-    /// Options that weaken the verdict, and where they came from.
+    /// Options that weaken the verdict, and their origin.
     pub(crate) weakened: Vec<Weakening>,
     pub(crate) policy: Option<PolicyFile>,
-    /// What was never seen and why, in words (`kube-scheduler metrics: …`); also checks not selected.
+    /// Facts that were never observed and why, in words (`kube-scheduler metrics: …`); also checks that were not selected.
     pub(crate) not_observed: Vec<String>,
     pub(crate) sources: Sources,
-    /// What lies behind the problems of the last complete round, from root to symptom.
+    /// Causes of the problems of the last complete round, from root to symptom.
     pub(crate) diagnoses: Shared<Vec<Diagnosis>>,
-    /// The logs of what had failed in the last round, with `--evidence logs`.
+    /// Logs of the components that had failed in the last round, with `--evidence logs`.
     pub(crate) logs: Vec<Tail>,
-    /// Every check of the catalog, in its order.
+    /// Every check, in catalog order.
     pub(crate) checks: Vec<CheckReport>,
-    /// What happened on the way, in order.
+    /// Events of the run, in order.
     pub(crate) history: history::History,
-    /// What is about to be done to the cluster, of which stage 8 says whether it may begin.
+    /// The planned change to the cluster; stage 8 judges whether it can begin.
     pub(crate) asked: Upgrade,
-    /// Of `upgrade-plan`, once a round has seen it.
+    /// The plan of `upgrade-plan`, once a round has observed it.
     pub(crate) rollout: Option<Shared<Rollout>>,
-    /// When an earlier run was healthy, as far as one of the files knew that this run replaces.
+    /// Time of an earlier healthy run, as recorded in the files that this run replaces.
     pub(crate) last_success: Option<Timestamp>,
 }
 
-/// What made a report: of one that was stored, perhaps another version than this one.
+/// The program that made a report; a stored report may be from another version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub(crate) version: Cow<'static, str>,
@@ -121,7 +121,7 @@ impl RunResult {
     }
 }
 
-/// Whether an upgrade or a drain may begin.
+/// Whether an upgrade or a drain can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
     Ready,
@@ -147,7 +147,7 @@ pub(crate) struct Weakening {
     pub(crate) origin: Origin,
 }
 
-/// Where a [`Weakening`] was written.
+/// Origin of a [`Weakening`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Flag,
@@ -180,14 +180,14 @@ pub(crate) struct PolicyFile {
     pub(crate) sha256: String,
 }
 
-/// Where the facts came from.
+/// Sources of the facts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     /// `--cluster-name`.
     pub(crate) cluster_name: Option<String>,
-    /// Which cluster it is, whatever it is called: the digests of the CA that machines were verified with.
+    /// Identity of the cluster, regardless of its name: the digests of the CA that verified its machines.
     pub(crate) talos_id: Option<String>,
-    /// The same of Kubernetes: the UID of the namespace kube-system.
+    /// Identity of the cluster in Kubernetes: the UID of the namespace kube-system.
     pub(crate) kube_system_uid: Option<String>,
     pub(crate) talosconfig: Option<String>,
     pub(crate) context: Option<String>,
@@ -199,33 +199,33 @@ pub(crate) struct Sources {
     pub(crate) talosctl_options: Vec<String>,
     /// `-e` of the command line.
     pub(crate) typed_endpoints: Vec<String>,
-    /// The same for kubectl.
+    /// Options that kubectl needs for the same purpose.
     pub(crate) kubectl_options: Vec<String>,
-    /// What the last round adds to them: `["--context", "prod", "-e", "10.0.0.1"]`.
+    /// Options that the last round adds: `["--context", "prod", "-e", "10.0.0.1"]`.
     pub(crate) talosctl_found: Vec<String>,
     pub(crate) kubectl_found: Vec<String>,
-    /// Tools without credentials for this cluster: their commands are left out.
+    /// Tools without credentials for this cluster, whose commands are left out.
     pub(crate) unusable: Vec<&'static str>,
-    /// The kubeconfig is in memory alone, so whoever types a command gets one first.
+    /// Whether the kubeconfig exists in memory alone, so that users need to get one before they can run a command.
     pub(crate) is_kubeconfig_minted: bool,
-    /// And for etcdctl, if etcd is asked by its own API.
+    /// Options that etcdctl needs, if etcd is queried through its own API.
     pub(crate) etcdctl_options: Vec<String>,
-    /// Which sources named the nodes: `discovery`, `kubernetes`, `etcd`, `flags`, `talosconfig`.
+    /// Sources that named the nodes: `discovery`, `kubernetes`, `etcd`, `flags`, `talosconfig`.
     pub(crate) named_by: Vec<&'static str>,
     pub(crate) nodes: Shared<Vec<NodeInfo>>,
     pub(crate) talos_versions: Vec<String>,
-    /// kubeconfig sources passed over, and why.
+    /// kubeconfig sources that were passed over, and why.
     pub(crate) passed_over: Vec<(String, String)>,
 }
 
 impl Sources {
-    /// The name by which the user knows the cluster: the one that was given, else that of the context. `None`: no file has any.
+    /// Returns the name by which the user knows the cluster: the one that was given, or else that of the context. `None`: no file has one.
     pub(crate) fn name(&self) -> Option<&str> {
         let Self { cluster_name, context, kube_context, .. } = self;
         cluster_name.as_deref().or(context.as_deref()).or(kube_context.as_deref())
     }
 
-    /// The server that was asked, without what all have before it.
+    /// Returns the server that was queried, without `https://`.
     pub(crate) fn asked(&self) -> Option<&str> {
         let server = self.server.as_deref().map(|server| server.strip_prefix("https://").unwrap_or(server));
         server.or(self.endpoints.first().map(String::as_str))
@@ -240,7 +240,7 @@ pub(crate) struct NodeInfo {
     pub(crate) leaving: bool,
 }
 
-/// One check, as the last complete round saw it.
+/// One check, as of the last complete round.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckReport {
     pub(crate) check: &'static Check,
@@ -248,16 +248,16 @@ pub(crate) struct CheckReport {
     /// `None` until a complete round has judged it.
     pub(crate) status: Option<Status>,
     pub(crate) findings: Shared<Vec<Finding>>,
-    /// What its rules left out in the last round.
+    /// Items that its rules left out in the last round.
     pub(crate) left_out: Vec<String>,
-    /// Complete rounds that judged it.
+    /// Number of complete rounds that judged it.
     pub(crate) rounds: u32,
-    /// Of those, rounds in a row in which it has not been fine, up to the last.
+    /// Number of rounds in a row, up to the last, in which it has not passed.
     pub(crate) bad_rounds: u32,
-    /// Since when, from the start of the run, it has had its present status.
+    /// When it got its present status, from the start of the run.
     pub(crate) since: Option<Duration>,
     pub(crate) first_passed: Option<Duration>,
-    /// It was fine once, and later was not.
+    /// Whether it passed once, and later did not.
     pub(crate) flapped: bool,
 }
 
@@ -270,7 +270,7 @@ pub(crate) enum Selection {
 }
 
 impl Selection {
-    /// Whether it runs, for whatever reason.
+    /// Whether the check runs, for any reason.
     pub(crate) fn runs(self) -> bool {
         !matches!(self, Self::NotSelected(_))
     }
@@ -299,14 +299,15 @@ impl NotSelected {
         }
     }
 
-    /// The user switched it off by name or by layer. What `--check` or `--level` merely did not name is vouched for by nobody.
+    /// Whether the user switched it off by name or by layer. A check that `--check` or `--level` merely did not name is not vouched for by
+    /// the user.
     pub(crate) fn is_left_out(self) -> bool {
         matches!(self, Self::Skip | Self::NoTalos | Self::NoKubernetes)
     }
 }
 
 impl CheckReport {
-    /// Before it has run.
+    /// Returns the entry of a check that has not run yet.
     pub(crate) fn unjudged(check: &'static Check, selection: Selection) -> Self {
         Self {
             check,
@@ -322,7 +323,7 @@ impl CheckReport {
         }
     }
 
-    /// For every writer: a check that no complete round has judged could not be determined.
+    /// Returns the status that every writer shows: a check that no complete round has judged could not be determined.
     pub(crate) fn shown_status(&self) -> Status {
         match (self.selection, self.status) {
             (Selection::NotSelected(_), _) => Status::Skip,
@@ -331,12 +332,12 @@ impl CheckReport {
         }
     }
 
-    /// Nothing is known of it, though it was asked for.
+    /// Whether the check should run but has no result.
     pub(crate) fn is_unjudged(&self) -> bool {
         self.selection.runs() && self.status.is_none()
     }
 
-    /// What is wrong, or could not be determined, and of whom.
+    /// Returns the problems, and the facts that could not be determined, with their targets.
     pub(crate) fn problems(&self) -> impl Iterator<Item = (&Target, &Problem)> {
         self.findings.iter().filter_map(|finding| Some((&*finding.target, finding.problem()?)))
     }
@@ -345,7 +346,7 @@ impl CheckReport {
         self.problems().filter(move |(_, problem)| problem.severity == severity)
     }
 
-    /// The checks that did not pass, so that this one could not look; each once.
+    /// Returns the checks that block this one, each once.
     pub(crate) fn blocked_by(&self) -> Vec<CheckId> {
         let mut causes = Vec::new();
         for finding in &self.findings {
@@ -359,7 +360,7 @@ impl CheckReport {
     }
 }
 
-/// Why a run is no success, where its checks do not say it.
+/// The reason why a run is not a success, if its checks do not show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trouble {
     /// `interrupted`, `incomplete`, `error` or `undetermined`.
@@ -368,7 +369,7 @@ pub(crate) struct Trouble {
 }
 
 impl Report {
-    /// Before anything was seen. It is what a run leaves behind that is killed at once, so it is no success.
+    /// Returns the report before anything was observed. A run that is killed at once leaves it behind, so it is not a success.
     pub(crate) fn unbegun(started_at: Timestamp, selection: &[(&'static Check, Selection)]) -> Self {
         Self {
             tool: Tool::OWN,
@@ -400,11 +401,11 @@ impl Report {
         }
     }
 
-    /// Whether what stage 8 was asked about may begin; `None`: it was not asked.
+    /// Returns whether the change that stage 8 was requested for can begin; `None`: no change was given.
     pub(crate) fn upgrade_readiness(&self) -> Option<Readiness> {
         let is_asked = self.checks.iter().any(|check| check.check.stage == Stage::Upgrade && check.selection.runs());
         is_asked.then_some(match self.result {
-            // What `--warn-only` has made of a failure is no yes.
+            // A failure that `--warn-only` turned into a warning is not a yes.
             RunResult::Healthy if self.is_upgrade_weakened() => Readiness::Undetermined,
             RunResult::Healthy => Readiness::Ready,
             RunResult::Unhealthy => Readiness::Blocked,
@@ -417,15 +418,15 @@ impl Report {
         self.is_relaxed() && self.checks.iter().any(warns)
     }
 
-    /// `--warn-only` was given.
+    /// Whether `--warn-only` was given.
     fn is_relaxed(&self) -> bool {
         self.weakened.iter().any(|weak| weak.option.starts_with("--warn-only"))
     }
 
-    /// All of the cluster was judged, and nothing is wrong but what stands in the way of an upgrade or a drain.
+    /// Whether the whole cluster was judged, and all problems are ones that block an upgrade or a drain.
     pub(crate) fn is_healthy_but_not_ready(&self) -> bool {
         use NotSelected::{Check, Level};
-        // What a policy requires of objects is as much of the cluster as its own checks.
+        // Objects that a policy requires belong to the cluster as much as its own checks.
         let is_of_cluster = |check: &&CheckReport| {
             let is_beside = matches!(check.check.stage, Stage::Upgrade | Stage::Policy | Stage::Server);
             !is_beside || check.check.id == CheckId::PolicyRequire
@@ -435,8 +436,8 @@ impl Report {
         self.result == RunResult::Unhealthy && self.checks.iter().filter(is_of_cluster).all(is_fine)
     }
 
-    /// For formats that show each check by itself and leave the verdict to their readers. `None`: what the checks say is the
-    /// result. A report of a run that did not end always has one, whatever the checks say.
+    /// Returns the trouble, for formats that show each check separately and leave the verdict to their readers. `None`: the checks show the
+    /// result. A report of a run that did not end always has one, whatever its checks show.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         let is_bad = self.count(Status::Fail) + self.count(Status::Error) > 0;
         let is_shown = match self.exit {
@@ -456,7 +457,7 @@ impl Report {
         Some(Trouble { kind, text })
     }
 
-    /// The result as a status, for its mark.
+    /// Returns the result as a status, for its mark.
     pub(crate) fn status(&self) -> Status {
         match self.result {
             RunResult::Healthy => Status::Pass,
@@ -465,23 +466,23 @@ impl Report {
         }
     }
 
-    /// By a round, that is: not by looking at files alone.
+    /// Whether a round has judged the cluster, rather than files alone.
     pub(crate) fn is_judged(&self) -> bool {
         self.rounds > 0 && self.checks.iter().any(|check| check.status.is_some())
     }
 
-    /// Something makes the verdict weaker than by default.
+    /// Whether anything makes the verdict weaker than by default.
     pub(crate) fn is_weakened(&self) -> bool {
         !self.weakened.is_empty() || self.accepted() > 0 || self.targeted.is_some()
     }
 
-    /// How many problems a policy accepts.
+    /// Returns the number of problems that a policy accepts.
     pub(crate) fn accepted(&self) -> usize {
         let problems = self.checks.iter().flat_map(|check| &check.findings).filter_map(Finding::problem);
         problems.filter(|problem| problem.accepted.is_some()).count()
     }
 
-    /// How many checks have this status.
+    /// Returns the number of checks with this status.
     pub(crate) fn count(&self, status: Status) -> usize {
         self.checks.iter().filter(|check| check.shown_status() == status).count()
     }

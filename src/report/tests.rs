@@ -1,4 +1,4 @@
-//! What holds for every format and every way in which a run can end.
+//! Rules for every format and every way in which a run can end.
 
 mod bounds;
 mod docs;
@@ -31,12 +31,12 @@ fn json_of(report: &Report) -> Value {
     serde_json::from_str(&shown(&format::JSON, report)).unwrap()
 }
 
-/// For goldens, which outlive a release.
+/// Returns the output without the version, for goldens, which outlive a release.
 fn versionless(format: &Format, report: &Report) -> String {
     shown(format, report).replace(env!("CARGO_PKG_VERSION"), "VERSION")
 }
 
-/// Whoever reads the tail of a log on call needs no more than that.
+/// A reader on call needs no more than the tail of a log.
 #[test]
 fn the_last_lines_name_machine_cause_and_next_command() {
     let mut report = fixture::diagnosed();
@@ -63,8 +63,7 @@ fn an_incomplete_report_never_looks_like_a_success() {
     assert_eq!(json_of(&report)["complete"], false);
 }
 
-/// For `make integrations`: what readers of the formats that are meant for machines are given, in the folder that `DOCUMENTS`
-/// names.
+/// Writes documents for `make integrations`: the inputs for readers of the machine formats, in the folder that `DOCUMENTS` names.
 #[test]
 #[ignore = "writes files, for `make integrations`"]
 fn documents_for_readers() {
@@ -208,7 +207,7 @@ fn verdict_lines() {
     let identity = super::view::verdict::identity(&interrupted);
     let expected = format!("interrupted (SIGINT): {identity}: after 12s (3 rounds), last complete round: {seen}");
     assert_eq!(verdict(&interrupted), expected);
-    // Without a context, the server says which cluster it is; without either, only time and program are known.
+    // Without a context, the server identifies the cluster; without either, only time and program are known.
     let mut report = fixture::healthy();
     let cluster = |report: &Report| verdict(report).split(", 2026-").next().unwrap_or_default().to_owned();
     assert_eq!(cluster(&report), "healthy: prod (k8s.example:6443)");
@@ -218,7 +217,7 @@ fn verdict_lines() {
     assert!(verdict(&report).starts_with("healthy: 2026-"), "{}", verdict(&report));
 }
 
-/// Nothing is wrong with a cluster that an upgrade has to wait for.
+/// A cluster that an upgrade has to wait for is not unhealthy.
 #[test]
 fn stage_8_has_words_of_its_own() {
     let check = crate::checks::find("upgrade.drain").unwrap();

@@ -1,4 +1,4 @@
-//! One run, put together: engine, signals, progress, files, and the last word on stdout.
+//! One run from start to end: engine, signals, progress, files, and the final result on stdout.
 
 mod machine;
 mod outbox;
@@ -42,12 +42,12 @@ use crate::report::{Report, format};
 use crate::signals::Resizes;
 use crate::snapshot::ServerProgress;
 
-/// Checkpoints and the heartbeat are looked after this often.
+/// Interval at which checkpoints and the heartbeat are due.
 const TICK: Duration = Duration::from_secs(1);
-/// A spinner turns this often.
+/// Interval at which a spinner turns.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Runs and reports. Never fails: whatever happens is an exit code.
+/// Runs the checks and reports the result. Never fails: every outcome is an exit code.
 pub(crate) fn run(plan: &Plan) -> Exit {
     let options = &plan.output;
     let wanted = wanted::parse(&options.reports, options.format);
@@ -67,7 +67,7 @@ pub(crate) fn run(plan: &Plan) -> Exit {
     if options.trace.is_some() {
         observe::trace::begin(variable(observe::trace::PARENT).as_deref());
     }
-    // Before anything can end the run.
+    // This has to happen before anything can end the run.
     plan.access.claim(&environment);
     let told = Told::new(plan, names, Document::new(&plan.output, ci, &environment));
     let run = |signaled| {
@@ -90,7 +90,7 @@ pub(crate) fn run(plan: &Plan) -> Exit {
             outbox: RefCell::default(),
         };
         let exit = runtime.block_on(run.execute(signaled));
-        // A name look-up that hangs in a thread of its own must not hold up the end of the process.
+        // A name lookup that does not return must not delay the end of the process.
         runtime.shutdown_background();
         exit
     };
@@ -101,7 +101,7 @@ pub(crate) fn run(plan: &Plan) -> Exit {
     })
 }
 
-/// What a run consists of.
+/// The parts of a run.
 struct Run<'a> {
     plan: &'a Plan,
     wanted: &'a [Wanted],
@@ -116,7 +116,7 @@ struct Run<'a> {
     outbox: RefCell<Option<Outbox>>,
 }
 
-/// Why nothing was checked.
+/// The reasons why nothing was checked.
 enum Unbegun {
     Configuration(ConfigError),
     Outputs(Refused),
@@ -172,7 +172,8 @@ impl Run<'_> {
         report.exit
     }
 
-    /// What is sent may take longer than the deadline, so everything else is written by now.
+    /// Sends the report to web servers. Sending may take longer than the deadline, so everything else is written by
+    /// now.
     async fn send(&self, report: &Report, signaled: &Signaled) {
         match self.outbox.take() {
             Some(outbox) if outbox.is_empty() => {}
@@ -185,7 +186,7 @@ impl Run<'_> {
         }
     }
 
-    /// Files come before streams: those may be pipes that nobody reads.
+    /// Writes the final result. Files come before streams, because a stream may be a pipe that is never read.
     fn conclude(&self, ending: &Ending, config_error: Option<ConfigError>, show: Show<'_>) -> Arc<Report> {
         let Self { plan, told, .. } = *self;
         let mut report = told.conclude(ending);
@@ -211,10 +212,10 @@ impl Run<'_> {
         if let Some(error) = &unwritten_file {
             report = unwritten(error);
         }
-        // The region goes before the report comes, and what is folded away ends.
+        // Before the report is printed, the live region is removed and the folded section is closed.
         drop(show);
         match config_error {
-            // The text report says it on the same screen, or in the same log.
+            // The text report shows the error on the same screen, or in the same log.
             Some(_)
                 if report.exit == Exit::Configuration
                     && *plan.output.format == format::TEXT
@@ -236,9 +237,9 @@ impl Run<'_> {
 
     fn tell_ci(&self, report: &Report) {
         let Self { plan, ci, .. } = *self;
-        // Of a run that has ended before it knew what it reads.
+        // A run that ended before all inputs were known has not opened its summary yet.
         let summary = self.summary.take().or_else(|| self.names.summary());
-        // Nobody has asked for the summary: it only repeats what the log has.
+        // An error is only a message: the summary was not requested and only repeats the log.
         let in_log = *plan.output.format == format::TEXT && !is_file(&io::stdout());
         if let Err(error) = ci.conclude(report, in_log, summary, io::stderr().lock()) {
             complain(&format!("{error:#}"), None);
@@ -251,7 +252,7 @@ impl Run<'_> {
         aside(move || Outbox::read(&recipients, headers.as_deref(), &environment)).await
     }
 
-    /// Everything that takes time: files are read, then the engine runs. Dropping it at any point is safe.
+    /// Does everything that takes time: reads files, then runs the engine. Dropping it at any point is safe.
     async fn work(&self, show: &RefCell<Show<'_>>, unbegun: &RefCell<Option<Unbegun>>) -> Ending {
         let Self { plan, environment, told, .. } = *self;
         let reads = async { tokio::join!(credentials(&plan.access, environment), self.read_outbox()) };
@@ -270,7 +271,7 @@ impl Run<'_> {
                 return Ending::Configuration(String::new());
             }
         };
-        // Known only now: what is read may name what else is read.
+        // Outputs can be opened only now, because an input can name further inputs, which must not be overwritten.
         if let Err(refused) = told.open_files() {
             unbegun.replace(Some(Unbegun::Outputs(refused)));
             return Ending::Configuration(String::new());
@@ -285,7 +286,7 @@ impl Run<'_> {
             }
             Ok(credentials) => credentials,
         };
-        // A file that cannot be used ends the run: its error and its hint are all that is said.
+        // A file that cannot be used ends the run: only its error and its hint are shown.
         let is_usable = credentials.error.is_none();
         if is_usable {
             let mut show = show.borrow_mut();
@@ -305,7 +306,7 @@ impl Run<'_> {
             let is_told = is_usable || !matches!(&event, Event::Round(round) if round.number == 0);
             show.borrow_mut().event(&event, is_told);
         });
-        // It holds everything that is under way; on the stack of `block_on` it would be moved around.
+        // The future contains everything that is in progress; on the stack of `block_on` it would be moved around.
         let end = Box::pin(run).await;
         Ending::Engine(end)
     }
@@ -316,7 +317,7 @@ async fn credentials(access: &Access, environment: &Environment) -> Result<Crede
     aside(move || Credentials::read(&access, &environment)).await
 }
 
-/// Files can be slow (network file systems, pipes), so they are read on a thread of their own.
+/// Reads files on a separate thread, because they can be slow (network file systems, pipes).
 async fn aside<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(read).await {
         Ok(read) => read,

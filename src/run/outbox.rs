@@ -1,4 +1,4 @@
-//! The finished report on its way to web servers, once everything else is written. Nothing depends on whether it arrives.
+//! Sends the finished report to web servers once everything else is written. Nothing depends on whether it arrives.
 
 use std::path::Path;
 
@@ -16,20 +16,20 @@ use crate::report::Report;
 use crate::report::format::Format;
 use crate::report::sink::wanted::Posted;
 
-/// Who is sent which format.
+/// A receiver and the format that it is sent.
 pub(super) type Recipient = (&'static Format, Receiver);
 
-/// Everything that is needed to send it, read before the first check.
+/// Everything that is needed to send the report, read before the first check.
 #[derive(Default)]
 pub(super) struct Outbox {
     all: Vec<(Recipient, anyhow::Result<Post>)>,
-    /// On the file of headers.
+    /// Note about the headers file.
     pub(super) note: Option<String>,
 }
 
-/// Why nothing is checked.
+/// The reasons why nothing is checked.
 pub(super) enum Unready {
-    /// What was typed is wrong.
+    /// An argument is wrong.
     Usage(String),
     Configuration(ConfigError),
 }
@@ -40,7 +40,7 @@ impl From<ConfigError> for Unready {
     }
 }
 
-/// The error is a usage error.
+/// Parses the receivers. The error is a usage error.
 pub(super) fn recipients(posts: &[Posted]) -> Result<Vec<Recipient>, String> {
     let recipient = |Posted { format, url }: &Posted| {
         let receiver = Receiver::parse(url).map_err(|why| format!("the URL of the {} report {why}", format.name))?;
@@ -50,7 +50,7 @@ pub(super) fn recipients(posts: &[Posted]) -> Result<Vec<Recipient>, String> {
 }
 
 impl Outbox {
-    /// Reads headers and roots, for which there has to be somebody to send a report to.
+    /// Reads headers and root certificates, unless there is no recipient.
     pub(super) fn read(
         recipients: &[Recipient],
         headers: Option<&Path>,
@@ -81,7 +81,7 @@ impl Outbox {
         self.all.is_empty()
     }
 
-    /// Sends the report to all at once. It is over before `until`, or with a signal; what went wrong is a line for each.
+    /// Sends the report to all recipients at once. Ends before `until` or at a signal, and prints one line for each failure.
     pub(super) async fn send(&self, report: &Report, until: Instant, signaled: &Signaled) {
         let sent = self.all.iter().map(|((format, receiver), post)| async move {
             let mut signaled = signaled.clone();
@@ -104,7 +104,7 @@ async fn deliver(format: &Format, post: &anyhow::Result<Post>, report: &Report, 
     post.send(format.media_type, document, until).await.map_err(anyhow::Error::msg)
 }
 
-/// The receiver is shown by scheme and host alone.
+/// Returns the message for a report that was not sent. It shows only the scheme and host of the receiver.
 pub(super) fn unsent(format: &Format, receiver: &Receiver, why: &str) -> String {
     format!("could not send the {} report to {receiver}: {why}", format.name)
 }

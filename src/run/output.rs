@@ -12,16 +12,16 @@ use crate::report::sink::ci::Ci;
 use crate::report::sink::terminal;
 use crate::report::{Report, TextStyle};
 
-/// What is written at once, in bytes.
+/// Buffer size of a write, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// One document, at the end or as it grows.
+/// One document, written at the end or as it grows.
 pub(super) struct Document {
     format: &'static Format,
     style: TextStyle,
-    /// Events that the part says that is written.
+    /// Number of events in the part that is already written.
     told: usize,
-    /// What went wrong first; nothing is written after it.
+    /// First error; nothing is written after it.
     error: Option<io::Error>,
 }
 
@@ -38,14 +38,14 @@ impl Document {
         Self { format: options.format, style, told: 0, error: None }
     }
 
-    /// Writes what is new of a document that grows.
+    /// Writes the new part of a growing document.
     pub(super) fn follow(&mut self, report: &Report) {
         if self.format.grows() {
             self.write(report);
         }
     }
 
-    /// Writes what is missing. The error is the first that came up.
+    /// Writes the missing part. The error is the first one that occurred.
     pub(super) fn finish(mut self, report: &Report) -> io::Result<()> {
         self.write(report);
         self.error.map_or(Ok(()), Err)
@@ -55,7 +55,7 @@ impl Document {
         if self.error.is_some() {
             return;
         }
-        // As wide as it is by now.
+        // The terminal may have been resized since the last write.
         self.style.width = terminal::size(&io::stdout()).map(|size| size.columns);
         let own = if self.format.grows() { Own::of_stdout() } else { None };
         let write = |out: &mut dyn io::Write| {
@@ -72,12 +72,13 @@ impl Document {
     }
 }
 
-/// The file that stdout is redirected to. Past the standard library, which would write the rest of a torn line at the end of the process.
+/// The file that stdout is redirected to. It is written without the standard library, which would write the rest of a torn line when the
+/// process ends.
 struct Own {
     file: File,
-    /// Before something is added.
+    /// Length before the addition.
     length: u64,
-    /// What has been added.
+    /// Bytes that have been added.
     written: u64,
 }
 
@@ -88,10 +89,10 @@ impl Own {
         Some(Self { file, length: stdout.len(), written: 0 })
     }
 
-    /// Whole lines or nothing: on a full disk, the last one is torn.
+    /// Adds whole lines or nothing: on a full disk, the last line would be torn.
     fn add(mut self, write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()> {
         let written = write(&mut self);
-        // What others have added since is not ours to take away: stderr may go to the same file.
+        // Bytes that others have added since must not be removed: stderr may go to the same file.
         if written.is_err() && self.file.metadata()?.len() == self.length + self.written {
             self.file.set_len(self.length).and_then(|()| self.file.seek(SeekFrom::End(0)))?;
         }

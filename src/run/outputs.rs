@@ -1,4 +1,5 @@
-//! Every file that a run writes beside its streams. Each is opened once, is no other's and none that is read.
+//! Every file that a run writes apart from its streams. Each is opened once, and is neither another output nor an
+//! input.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -17,7 +18,7 @@ use crate::report::Report;
 use crate::report::format::{self, Format};
 use crate::report::sink::ci::{Ci, Summary};
 use crate::report::sink::files::{Beside, Files, Identity};
-use crate::report::sink::wanted::Wanted;
+use crate::report::sink::wanted::{Wanted, is_url};
 
 /// The variable in which GitHub names the file of a step's summary.
 const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
@@ -30,9 +31,9 @@ pub(super) struct Names<'a> {
     summary: Option<PathBuf>,
 }
 
-/// Why nothing is checked.
+/// The reasons why nothing is checked.
 pub(super) enum Refused {
-    /// They cannot be told apart, or are read: what was typed is wrong.
+    /// Two outputs are the same file, or one is an input: an argument is wrong.
     Usage(String),
     Unwritable(anyhow::Error),
 }
@@ -45,11 +46,11 @@ pub(super) struct Outputs {
 }
 
 impl<'a> Names<'a> {
-    /// `Err`: two of them are one file, or one is a stream's.
+    /// Collects the names. `Err`: two of them are the same file, or one is the file of a stream.
     pub(super) fn of(plan: &'a Plan, reports: &'a [Wanted], ci: Ci, environment: &Environment) -> Result<Self, String> {
         let output = &plan.output;
         let summary = environment.get(SUMMARY).filter(|path| ci == Ci::Github && !path.is_empty()).map(PathBuf::from);
-        // A report in Markdown, by `--report` or by `>>`, is the summary: there is no second one.
+        // A Markdown report that `--report` or `>>` writes to this file is the summary; no second one is written.
         let is_summary = |format: &Format, is_there: bool| *format == format::MARKDOWN && is_there;
         let is_written = |path: &PathBuf| {
             let by_report = |it: &Wanted| is_summary(it.format, Identity::of(&it.path) == Identity::of(path));
@@ -61,6 +62,7 @@ impl<'a> Names<'a> {
             message: termination::place(output.termination_log.as_deref()),
             summary: summary.filter(|path| !is_written(path)),
         };
+        names.are_files()?;
         names.are_apart()?;
         names.are_apart_from_streams()?;
         Ok(names)
@@ -74,23 +76,32 @@ impl<'a> Names<'a> {
         reports.chain(trace).chain(message).chain(summary)
     }
 
+    /// Only reports can be sent. The URL is not repeated, as it may be a secret.
+    fn are_files(&self) -> Result<(), String> {
+        match self.all().find(|(_, path)| path.to_str().is_some_and(is_url)) {
+            Some((what, _)) => Err(format!("{what} cannot be sent to a URL; give the path of a file")),
+            None => Ok(()),
+        }
+    }
+
     fn are_apart(&self) -> Result<(), String> {
         let mut known: Vec<(String, Identity)> = Vec::new();
         for (what, path) in self.all() {
             let identity = Identity::of(path);
             if let Some((other, _)) = known.iter().find(|(_, other)| *other == identity) {
-                return Err(format!("{other} and {what} are one file: `{}`", path.display()));
+                return Err(format!("{other} and {what} are the same file: `{}`", path.display()));
             }
             known.push((what, identity));
         }
         Ok(())
     }
 
-    /// A file that is replaced takes with it whatever a stream has written there, and a pipe mixes two documents.
+    /// Rejects files that are also streams: replacing the file would discard the stream's output, and a pipe would mix
+    /// two documents.
     fn are_apart_from_streams(&self) -> Result<(), String> {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let streams: [(&str, &dyn AsFd); 2] = [("stdout", &stdout), ("stderr", &stderr)];
-        // A summary is appended to.
+        // The summary is only appended to.
         for (_, path) in self.all().filter(|(_, path)| Some(*path) != self.summary.as_deref()) {
             if let Some((name, _)) =
                 streams.iter().find(|(_, stream)| (is_file(stream) || is_pipe(stream)) && is_at(stream, path))
@@ -101,9 +112,9 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// What is read is not written, under whatever name.
+    /// Rejects outputs that are also inputs, under any name.
     pub(super) fn are_apart_from_inputs(&self) -> Result<(), String> {
-        // Nobody has asked for a summary, so it is left out instead.
+        // The summary was not requested, so it is left out instead.
         for (what, path) in self.all().filter(|(_, path)| Some(*path) != self.summary.as_deref()) {
             if is_input(path) {
                 return Err(format!("{what} would overwrite an input file: `{}`", path.display()));
@@ -119,7 +130,8 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Opens everything but the summary. From then on, whatever ends the process leaves documents that say so.
+    /// Opens everything except the summary. If the process ends early from then on, for whatever reason, the documents
+    /// show it.
     pub(super) fn open(&self, report: &Report, private: bool) -> Result<Outputs, Refused> {
         self.are_apart_from_inputs().map_err(Refused::Usage)?;
         let reports = Files::create(self.reports, report, private, is_read).map_err(Refused::Unwritable)?;
@@ -141,7 +153,7 @@ impl Outputs {
         self.reports.update(report);
     }
 
-    /// The last word in each of them. The error is the first.
+    /// Writes the final content of each file. The error is the first one.
     pub(super) fn finish(self, report: &Report) -> anyhow::Result<()> {
         let trace = self.trace.map_or(Ok(()), |trace| trace.finish(spans()?));
         let written = self.reports.finish(report).and(trace);
@@ -152,7 +164,7 @@ impl Outputs {
     }
 }
 
-/// `--trace`, as far as it goes by now.
+/// Returns the document of `--trace` as recorded so far.
 fn spans() -> anyhow::Result<Vec<u8>> {
     let mut document = Vec::new();
     observe::trace::write(&mut document).context("could not write the trace")?;
@@ -163,12 +175,12 @@ fn is_read(identity: &Identity) -> bool {
     file::inputs().iter().any(|input| Identity::of(input) == *identity)
 }
 
-/// Whether this is a file that was read, under whatever name.
+/// Whether this is an input file, under any name.
 fn is_input(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| (found.is_file() || found.file_type().is_fifo()) && was_read(&found))
 }
 
-/// The same of one that is open: its name may lead elsewhere by now.
+/// Whether this open file is an input: its name may refer to another file by now.
 pub(super) fn is_input_file(file: &File) -> bool {
     file.metadata().is_ok_and(|found| was_read(&found))
 }

@@ -1,4 +1,4 @@
-//! What follows the events of a run: the report, progress, and the files.
+//! The consumers of a run's events: the report, progress, and the files.
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::report::sink::live::{Live, LiveStyle};
 use crate::report::sink::terminal::{self, Size};
 use crate::text::lines::Lines;
 
-/// After so long without anything new, that is told.
+/// Time without news after which a heartbeat is printed.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
-/// All of them.
+/// All consumers of a run's events.
 pub(super) struct Show<'a> {
     told: &'a Told<'a>,
     pub(super) live: Live<Lines<io::Stderr>>,
-    /// Something has changed since the files were written.
+    /// Whether something has changed since the files were written.
     stale: bool,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Show<'a> {
             self.live.event(event);
         }
         if let Event::Round(round) = event {
-            // The first round is what a killed run is most likely to leave behind.
+            // The first round is saved at once: it is the one that a killed run most likely leaves behind.
             self.stale = true;
             if round.number <= 1 {
                 self.save();
@@ -73,10 +73,10 @@ fn live(plan: &Plan, ci: Ci, environment: &Environment) -> Live<Lines<io::Stderr
         heartbeat: HEARTBEAT,
         wait_timeout: plan.wait_timeout,
     };
-    // What is written to the same terminal while the run goes on would tear the region apart.
+    // Output to the same terminal during the run would tear the region apart.
     let shares = options.format.grows() && io::stdout().is_terminal();
     if terminal::redraws(is_terminal && !shares, ci, variable) {
-        // A terminal that does not know its size has the usual one.
+        // A terminal that does not report its size is assumed to have the usual one.
         let size = || terminal::size(&io::stderr()).unwrap_or(Size { columns: 80, lines: 24 });
         return Live::region(live, stderr, size);
     }

@@ -1,4 +1,4 @@
-//! What stdout and stderr are, and what is said on stderr beside the progress.
+//! Kinds of stdout and stderr, and messages on stderr other than the progress.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, IsTerminal, Write as _};
@@ -10,7 +10,7 @@ use crate::plan::{gone, variables};
 use crate::text::lines::Lines;
 use crate::text::sanitize::clean;
 
-/// Redirected into one, so that it is not what people watch.
+/// Whether the stream is redirected to a file, so that people do not watch it.
 pub(super) fn is_file(stream: &impl AsFd) -> bool {
     metadata(stream).is_ok_and(|found| found.is_file())
 }
@@ -19,13 +19,13 @@ pub(super) fn is_pipe(stream: &impl AsFd) -> bool {
     metadata(stream).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-/// What is written there is on no screen and in no log: a file, or `/dev/null`.
+/// Whether the stream's output appears on no screen and in no log: a file, or `/dev/null`.
 pub(super) fn is_elsewhere(stream: &(impl AsFd + IsTerminal)) -> bool {
     let is_device = metadata(stream).is_ok_and(|found| found.file_type().is_char_device());
     is_file(stream) || (is_device && !stream.is_terminal())
 }
 
-/// Redirected into this one.
+/// Whether the stream is redirected to this file.
 pub(super) fn is_at(stream: &impl AsFd, path: impl AsRef<Path>) -> bool {
     match (metadata(stream), fs::metadata(path)) {
         (Ok(stream), Ok(file)) => identity(&stream) == identity(&file),
@@ -41,11 +41,12 @@ pub(super) fn metadata(stream: &impl AsFd) -> io::Result<Metadata> {
     File::from(stream.as_fd().try_clone_to_owned()?).metadata()
 }
 
-/// `error: …`, and what to do about it; in color if [`console`] has been told so, or finds that stderr shows it.
+/// Prints `error: …` and what to do about it, in color if [`console`] was set to use it or detects that stderr shows
+/// it.
 pub(crate) fn complain(message: &str, hint: Option<&str>) {
     let style = console::Style::new().for_stderr();
     let mut stderr = Lines::new(io::stderr().lock());
-    // Both quote paths, arguments and variables, which are a branch's name in some pipelines.
+    // Both can quote paths, arguments and variables; in some pipelines, a variable is the name of a branch.
     let _ = writeln!(stderr, "{}: {}", style.clone().red().bold().apply_to("error"), each_line_clean(message));
     let notes = [("note", variables::origin(message)), ("hint", hint.map(str::to_owned))];
     for (name, text) in notes.into_iter().filter_map(|(name, text)| Some((name, text?))) {
@@ -53,7 +54,7 @@ pub(crate) fn complain(message: &str, hint: Option<&str>) {
     }
 }
 
-/// What is wrong with the arguments. An end that is none, such as `--help`, goes its own way.
+/// Prints an error in the arguments. Results that are not errors, such as `--help`, are handled elsewhere.
 pub(crate) fn complain_of_arguments(error: &clap::Error) {
     if let Some(usage) = gone::typed(error) {
         return complain(&usage.message, usage.hint.as_deref());
@@ -63,7 +64,7 @@ pub(crate) fn complain_of_arguments(error: &clap::Error) {
     complain(&hosts_alone(text.strip_prefix("error: ").unwrap_or(&text), &typed), None);
 }
 
-/// A URL that was typed, with nothing but its scheme and host: that of a webhook is a secret.
+/// Reduces every URL that was typed to its scheme and host: the URL of a webhook is a secret.
 fn hosts_alone(text: &str, typed: &[String]) -> String {
     let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     typed.iter().fold(text.to_owned(), |text, word| {
@@ -75,7 +76,7 @@ fn hosts_alone(text: &str, typed: &[String]) -> String {
     })
 }
 
-/// Indentation stays.
+/// Cleans each line and keeps its indentation.
 fn each_line_clean(text: &str) -> String {
     let shown = |line: &str| {
         let (indentation, rest) = line.split_at(line.len() - line.trim_start_matches(' ').len());

@@ -1,5 +1,5 @@
-//! The termination message: what Kubernetes shows of a container that has ended, in `kubectl describe pod` and in whatever reads
-//! the status of pods.
+//! The termination message: the text that Kubernetes shows for a container that has ended, in `kubectl describe pod` and in any tool that
+//! reads the status of pods.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -9,28 +9,28 @@ use super::outputs::is_input_file;
 use crate::report::Report;
 use crate::report::view::termination;
 
-/// Where the kubelet reads it.
+/// Path that the kubelet reads.
 const IN_POD: &str = "/dev/termination-log";
-/// The kubelet sets it in every pod.
+/// Variable that the kubelet sets in every pod.
 const POD: &str = "KUBERNETES_SERVICE_HOST";
 
-/// The file, opened at the start: what appears under its name later is not written to. It is written in place, because the kubelet mounts
-/// it into the container, and a mount cannot be replaced.
+/// The file, opened at the start: a file that appears under its name later is not written to. It is written in place, because the kubelet
+/// mounts it into the container, and a mount cannot be replaced.
 pub(super) struct Message(File);
 
-/// Where it goes, if there is somebody to read it.
+/// Returns the path of the message, if anything reads it.
 pub(super) fn place(named: Option<&Path>) -> Option<PathBuf> {
     let in_pod = || std::env::var_os(POD).filter(|host| !host.is_empty()).map(|_| PathBuf::from(IN_POD));
-    // A file that the kubelet has not made is nobody's.
+    // A file that the kubelet has not created is never read.
     named.map(Path::to_owned).or_else(|| in_pod().filter(|path| path.is_file()))
 }
 
 impl Message {
-    /// Nothing depends on whether that works.
+    /// Opens the file. A failure is ignored, because nothing depends on the message.
     pub(super) fn open(path: &Path) -> Option<Self> {
         let options = || OpenOptions::new().write(true).to_owned();
         let file = match fs::metadata(path) {
-            // A pipe would make us wait.
+            // Only a regular file is written to.
             Ok(found) => options().open(path).ok().filter(|_| found.is_file())?,
             Err(_) => options().create_new(true).open(path).ok()?,
         };

@@ -1,6 +1,6 @@
-//! What a run has seen and where it is to be told: shared by the run, and by the watch that speaks for a run that is stuck.
+//! The state of a run and its outputs, shared by the run and by the watch that finishes the output of a run that is stuck.
 //!
-//! The report is never locked while something is written, which may take forever.
+//! The report is never locked during a write, which may take forever.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,30 +26,30 @@ pub(super) struct Told<'a> {
     files: Mutex<Reports<'a>>,
     document: Mutex<Option<Document>>,
     progress: Mutex<Progress>,
-    /// When the process has to be gone that sends what everything else has by now.
+    /// Time by which the process must have ended if it sends the report; everything else is already written.
     sending: watch::Sender<Option<Instant>>,
 }
 
-/// The files.
+/// The state of the files.
 enum Reports<'a> {
-    /// Nothing has been written yet: what the program itself reads is not known.
+    /// Nothing has been written yet, because the inputs of the program are not all known.
     Named(&'a Names<'a>),
     Open(Outputs),
-    /// They have the last word.
+    /// The files have their final content.
     Done,
 }
 
-/// How far the end of a run has come.
+/// Progress of the end of a run.
 #[derive(Clone, Copy, Default)]
 struct Progress {
     verdict: Option<Exit>,
-    /// When there was one.
+    /// Time of the verdict.
     concluded: Option<Instant>,
     files: bool,
     document: bool,
 }
 
-/// Whoever has panicked with it has left a report that is whole: events are entered one by one.
+/// Locks even after a panic of another holder: events are entered one by one, so the report is always consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -78,7 +78,7 @@ impl<'a> Told<'a> {
         lock(&self.ledger).heartbeat(whole(elapsed), every)
     }
 
-    /// What no event tells of. The exit code of a run that is over may change with it.
+    /// Changes the report outside of events. If the run is over, its exit code may change as well.
     pub(super) fn amend(&self, amend: impl FnOnce(&mut Report)) -> Arc<Report> {
         let mut ledger = lock(&self.ledger);
         ledger.amend(amend);
@@ -88,7 +88,7 @@ impl<'a> Told<'a> {
         report
     }
 
-    /// Begins the report files. From then on whatever ends the process leaves documents that say so.
+    /// Begins the report files. If the process ends early from then on, for whatever reason, the documents show it.
     pub(super) fn open_files(&self) -> Result<(), Refused> {
         let report = self.report();
         lock(&self.files).open(&report, self.plan)
@@ -101,7 +101,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// Writes what is new of a document that grows.
+    /// Writes the new part of a growing document.
     pub(super) fn follow(&self) {
         let report = self.report();
         if let Some(document) = &mut *lock(&self.document) {
@@ -109,7 +109,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// The last word, of whoever speaks first.
+    /// Concludes the report; only the first call has an effect.
     pub(super) fn conclude(&self, ending: &Ending) -> Arc<Report> {
         let mut ledger = lock(&self.ledger);
         if lock(&self.progress).verdict.is_some() {
@@ -122,7 +122,7 @@ impl<'a> Told<'a> {
         report
     }
 
-    /// Files and streams have it all, and what is left is sent: until the time that this returns, whatever the deadline.
+    /// Allows time for sending, once files and streams are complete. Returns when sending has to end, regardless of the deadline.
     pub(super) fn begin_sending(&self) -> Instant {
         let gone_by = lock(&self.progress).concluded.unwrap_or_else(Instant::now) + AFTER_VERDICT;
         self.sending.send_replace(Some(gone_by));
@@ -135,7 +135,7 @@ impl<'a> Told<'a> {
 
     pub(super) fn finish_files(&self, report: &Report) -> anyhow::Result<()> {
         let mut files = lock(&self.files);
-        // Of a run that has ended before it knew what it reads.
+        // A run that ended before all inputs were known has not opened its files yet.
         files.open(report, self.plan).map_err(|refused| match refused {
             Refused::Usage(error) => anyhow::Error::msg(error),
             Refused::Unwritable(error) => error,
@@ -160,12 +160,12 @@ impl<'a> Told<'a> {
         Ok(())
     }
 
-    /// Whether the document was written, or cannot be.
+    /// Whether the document was written, or failed to be.
     pub(super) fn is_over(&self) -> bool {
         self.document.try_lock().is_ok_and(|document| document.is_none())
     }
 
-    /// How the process ends if it ends now, and `otherwise` without a verdict. A verdict that was not written is no success.
+    /// Returns the exit code if the process ends now: `otherwise` without a verdict. A verdict that was not written is not a success.
     pub(super) fn exit_now(&self, otherwise: Exit) -> Exit {
         let Progress { verdict, files, document, .. } = *lock(&self.progress);
         match verdict {

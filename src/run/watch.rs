@@ -1,7 +1,7 @@
-//! The end of the process, in time: a thread that neither computes nor writes, and waits for nobody.
+//! Ends the process in time: a thread that neither computes nor writes, and waits for no other thread.
 //!
-//! The run stops by itself at its deadline and at a signal. What it waits for may not: a pipe that nobody reads, a disk that is
-//! gone, a name server, or a document that takes long to understand.
+//! The run stops at its deadline and at a signal. The things it waits for may not: a pipe that is never read, a disk that is gone, a name
+//! server, or a document that takes long to parse.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -23,25 +23,25 @@ use crate::report::ledger::Ending;
 use crate::report::sink::files;
 use crate::signals::Signals;
 
-/// After the deadline, the process is gone: within 1 s, for whoever measures it from outside.
+/// Time from the deadline to the end of the process: within 1 s, as measured from outside.
 const AFTER_DEADLINE: Duration = Duration::from_millis(900);
-/// Of a run that sends its report to web servers once it is written: within 10 s after the verdict.
+/// Time from the verdict to the end of a run that sends its finished report to web servers: within 10 s.
 pub(super) const AFTER_VERDICT: Duration = Duration::from_millis(9900);
-/// After a signal: within 2 s.
+/// Time from a signal to the end of the process: within 2 s.
 const AFTER_SIGNAL: Duration = Duration::from_millis(1900);
-/// Before that: what the run has not told is told for it. That much of the processors' time it gets at least, where stdout takes what is
-/// written: a machine that others keep busy, or that was stopped, may give none of it in half a second.
+/// Time before that end at which the watch writes the output that the run has not written. This output gets at least that much processor
+/// time if stdout accepts writes: a machine that is busy, or was stopped, may provide none of it in half a second.
 pub(super) const LAST_WORDS: Duration = Duration::from_millis(500);
-/// How much longer that may take, and how often it is looked after.
+/// Additional time that this output may take, and the interval at which it is polled.
 const STARVED: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
-/// Of each thread that runs code of ours, whatever the limits of the process are: only what is used of it is taken.
+/// Stack size of each thread that runs our code, regardless of the limits of the process; only the used part takes memory.
 pub(super) const STACK: usize = 8 << 20;
 
-/// The signal that ends the run, as the exit code that belongs to it.
+/// The signal that ends the run, as its exit code.
 pub(super) type Signaled = watch::Receiver<Option<Exit>>;
 
-/// Runs `run` on a thread of its own, and returns its exit code; or leaves with the one that is known, once it is time.
+/// Runs `run` on a thread of its own and returns its exit code, or ends the process with the exit code known so far once time is up.
 pub(super) fn watched(
     net: Instant,
     told: &Told<'_>,
@@ -57,9 +57,9 @@ pub(super) fn watched(
     let mut sending = told.sending();
     thread::scope(|scope| {
         let run = move || {
-            // Whatever is not caught where it can be reported still has its own exit code.
+            // A panic that is not caught where it can be reported still has its own exit code.
             let exit = catch_unwind(AssertUnwindSafe(|| run(signaled))).unwrap_or(Exit::Internal);
-            // Nobody waits any more if this fails.
+            // If this fails, the receiver no longer waits.
             let _ = done.send(exit);
         };
         thread::Builder::new().name("run".to_owned()).stack_size(STACK).spawn_scoped(scope, run).context(FAILED)?;
@@ -70,12 +70,12 @@ pub(super) fn watched(
             loop {
                 let last_words = gone_by - LAST_WORDS;
                 tokio::select! {
-                    // Of a process that was stopped meanwhile, all have come: each has its turn.
+                    // In a process that was stopped meanwhile, all of these may be ready: they are handled in this order.
                     biased;
                     exit = &mut ended => return Ok(exit.unwrap_or(Exit::Internal)),
                     exit = signals.next() => {
                         if signal.borrow().is_some() {
-                            // Whoever asks a second time does not want to wait even for the reports.
+                            // A second signal means that the user does not even wait for the reports.
                             end(told.exit_now(exit));
                         }
                         signal.send_replace(Some(exit));
@@ -84,7 +84,7 @@ pub(super) fn watched(
                     }
                     Ok(()) = sending.changed() => {
                         let until = *sending.borrow_and_update();
-                        // A signal allows no more time than it did.
+                        // Sending does not extend the time that a signal allows.
                         gone_by = until.filter(|_| signal.borrow().is_none()).unwrap_or(gone_by);
                     }
                     () = sleep_until(last_words), if words.is_none() => {
@@ -93,13 +93,13 @@ pub(super) fn watched(
                         let speak = move || {
                             let report = told.conclude(&ending);
                             thread::scope(|scope| {
-                                // The one may be stuck where the other is not.
+                                // One of these may be stuck while the other is not.
                                 let files = || drop(told.finish_files(&report));
                                 let files = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, files);
                                 let _ = (told.finish_document(&report), files);
                             });
                         };
-                        // Without a thread for it, what is in the files by now is the last word.
+                        // If the thread cannot start, the files keep the content that they have.
                         let _ = thread::Builder::new().name("last-words".to_owned()).stack_size(STACK).spawn_scoped(scope, speak);
                     }
                     () = sleep_until(gone_by) => {
@@ -116,32 +116,32 @@ pub(super) fn watched(
     })
 }
 
-/// What is told at the end.
+/// The output that is written at the end for a run that is stuck.
 struct Words {
-    /// What the process had worked before.
+    /// Processor time that the process had used before.
     worked: Duration,
     until: Instant,
 }
 
 impl Words {
-    /// Whether nothing keeps them back but that it was not their turn.
+    /// Whether the output is late only because it did not get the processor.
     fn are_owed(&self) -> bool {
         Instant::now() < self.until && worked() < self.worked + LAST_WORDS && takes(&io::stdout())
     }
 }
 
-/// What all threads of this process have worked, however busy the machine is.
+/// Returns the processor time of all threads of this process, however busy the machine is.
 fn worked() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// Whether what is written there is taken at once, as a pipe does not that is full and that nobody reads.
+/// Whether the stream accepts writes at once, unlike a full pipe that is never read.
 fn takes(stream: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(stream, PollFlags::OUT)];
     poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::OUT)
 }
 
-/// Leaves nothing behind.
+/// Ends the process and leaves nothing behind.
 #[expect(clippy::exit, reason = "there are threads that never end")]
 fn end(exit: Exit) -> ! {
     files::abandon();
@@ -166,10 +166,10 @@ mod tests {
     use crate::run::output::Document;
     use crate::run::outputs::Names;
 
-    /// Says in the environment how far the run of a process has come that is this test, and where its report goes.
+    /// Variable that turns this test into the child process, and selects how far its run gets before it is stuck.
     const STUCK: &str = "STUCK_AFTER";
 
-    /// The process has an end, so it is one of its own.
+    /// The watch ends its process, so each case runs in one of its own.
     #[test]
     fn a_run_that_never_ends_is_ended_with_what_it_knows() {
         if let Ok(after) = std::env::var(STUCK) {
@@ -179,7 +179,7 @@ mod tests {
             ("nothing", 124, "undetermined", 8),
             ("healthy", 0, "healthy", 8),
             ("signal", 130, "interrupted", 8),
-            // Whatever the deadline, ten seconds after the verdict.
+            // The limit is ten seconds after the verdict, whatever the deadline.
             ("sending", 0, "healthy", 12),
         ] {
             let folder = tempfile::tempdir().unwrap();

@@ -202,8 +202,6 @@ pub(crate) struct Asked {
     pub(crate) k8s_endpoint: Option<String>,
     /// The end of the run on the wall clock; credentials must be valid until then.
     pub(crate) deadline: Option<Timestamp>,
-    /// One pass without waiting: anything that only time can settle stays undetermined.
-    pub(crate) one_pass: bool,
     /// `--level` ends before the Nodes are judged, so their readiness is not requested.
     pub(crate) nodes_may_wait: bool,
     /// Checks that the user disabled. They satisfy the checks that require them.

@@ -1,6 +1,6 @@
-//! Addresses as configurations and members write them.
+//! Addresses in the notations of configurations and etcd members.
 
-/// The host in `https://host:port`, `host:port` or `[host]:port`.
+/// Returns the host of `https://host:port`, `host:port` or `[host]:port`.
 pub(crate) fn host(address: &str) -> &str {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     let address = address.split('/').next().unwrap_or(address);
@@ -13,7 +13,7 @@ pub(crate) fn host(address: &str) -> &str {
     }
 }
 
-/// Whether a URL, or `host:port`, names a port.
+/// Returns true if a URL or `host:port` contains a port.
 pub(crate) fn has_port(address: &str) -> bool {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     let address = address.split('/').next().unwrap_or(address);

@@ -1,10 +1,11 @@
-//! The wall clock, which may say anything.
+//! The wall clock, which may be set to any time.
 
 use std::time::SystemTime;
 
 use jiff::Timestamp;
 
-/// Now, or the nearest time that has a date: a machine that starts may be in any year.
+/// Returns the current time, or the nearest representable one, because the clock of a machine that is booting may be
+/// set to any year.
 pub(crate) fn now() -> Timestamp {
     dated(SystemTime::now())
 }

@@ -1,4 +1,4 @@
-//! Go's durations (`90s`, `5m`, `1h30m`), as talosctl and kubectl take them.
+//! Go's durations (`90s`, `5m`, `1h30m`), as accepted by talosctl and kubectl.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use jiff::fmt::friendly::SpanParser;
 
-/// A duration as typed: not negative.
+/// A non-negative duration from the command line.
 ///
-/// Unlike Go, it wants each unit once and the largest first, digits on both sides of a point, and a fraction in the last unit
-/// alone: not `1h1h`, `.5s` or `1.5h30m`.
+/// Unlike Go, it accepts each unit only once and the largest first, requires digits on both sides of a decimal point, and allows a fraction
+/// only in the last unit: not `1h1h`, `.5s` or `1.5h30m`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GoDuration(pub(crate) Duration);
 
@@ -21,7 +21,7 @@ impl FromStr for GoDuration {
         match text {
             "0" | "+0" => Ok(Self::default()),
             _ if text.starts_with('-') => Err("a duration cannot be negative"),
-            // jiff also takes days, blanks and words.
+            // jiff also accepts days, spaces and words.
             _ if text.contains(|c: char| !"0123456789.+hmsnuµ".contains(c)) => Err(EXPECTED),
             _ => SpanParser::new().parse_unsigned_duration(text).map(Self).map_err(|_| EXPECTED),
         }
@@ -34,7 +34,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// `0.4s`, `41s`, `5m00s`, `1h05m`: for people, never longer than needed.
+/// Formats a duration for people, as short as possible: `0.4s`, `41s`, `5m00s`, `1h05m`.
 pub(crate) fn human(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -45,7 +45,7 @@ pub(crate) fn human(duration: Duration) -> String {
     }
 }
 
-/// In whole milliseconds, as documents have it: what is shown of a run can be made of its document again.
+/// Truncates to whole milliseconds, the precision of documents, so that the output of a run can be reproduced from its document.
 pub(crate) fn whole(duration: Duration) -> Duration {
     Duration::new(duration.as_secs(), duration.subsec_millis() * 1_000_000)
 }

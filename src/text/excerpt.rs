@@ -1,9 +1,9 @@
-//! What is quoted of a message where the whole of it stands elsewhere.
+//! Quotes from messages whose full text is available elsewhere.
 
-/// Characters that are quoted of one message.
+/// Maximum number of characters quoted from one message.
 pub(crate) const MOST: usize = 160;
 
-/// The message in one line if it is short; else its beginning.
+/// Returns the message in one line, truncated if it is too long.
 pub(crate) fn of(message: &str) -> String {
     let words: Vec<&str> = message.split_whitespace().collect();
     let line = words.join(" ");
@@ -13,7 +13,7 @@ pub(crate) fn of(message: &str) -> String {
     }
 }
 
-/// It can be quoted as it is.
+/// Returns true if the message can be quoted unchanged.
 pub(crate) fn is_short(message: &str) -> bool {
     !message.contains('\n') && message.chars().count() <= MOST
 }

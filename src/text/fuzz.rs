@@ -1,4 +1,4 @@
-//! What is shown of any text is fit to be shown, and what is read of one is read to an end. See `make fuzz`.
+//! Fuzz tests: any sanitized text can be displayed, and parsers terminate on any input. See `make fuzz`.
 
 use super::duration::GoDuration;
 use super::sanitize::{ascii, brief, clean, without_secrets};
@@ -11,11 +11,11 @@ fn sanitized_texts() {
         let text = String::from_utf8_lossy(bytes);
         let cleaned = clean(&text);
         assert!(!cleaned.contains(|c: char| c.is_control() || "\u{202a}\u{202e}\u{2066}\u{200b}\u{feff}".contains(c)));
-        // Two colons alone are none: addresses have them.
+        // Two colons alone are not a command: addresses contain them.
         for command in ["::error::", "::group::", "::add-mask::", "::stop-commands::", "##[", "##vso["] {
             assert!(!cleaned.starts_with(command), "{cleaned:?}");
         }
-        // A secret at the cut takes the mark of the cut with it.
+        // If the text is cut within a secret, the ellipsis is hidden together with the secret.
         let uncut = |text: &str| text.trim_end_matches('…').to_owned();
         assert_eq!(uncut(&clean(&cleaned)), uncut(&cleaned), "what is clean stays as it is");
         assert!(brief(&text, 80).chars().count() <= 80);

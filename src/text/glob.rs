@@ -1,11 +1,11 @@
 //! Patterns with `*`.
 
-/// Whether `pattern` fits the whole text; `*` stands for any characters, none included. Takes at most as many steps as the lengths
-/// multiplied, whatever the pattern is.
+/// Returns true if `pattern` matches the whole text. `*` matches any number of characters, including none. The number of steps is at most
+/// the product of the two lengths, for any pattern.
 pub(crate) fn fits(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut seen) = (0, 0);
-    // The last `*`, and how much of the text it takes so far.
+    // The position of the last `*`, and the position up to which it matches the text so far.
     let mut star = None;
     while seen < text.len() {
         match pattern.get(at) {

@@ -1,8 +1,8 @@
-//! Characters that steer a display, or that leave nothing visible on it.
+//! Characters that control how text is displayed, or that leave nothing visible.
 
-/// `Default_Ignorable_Code_Point` and the general category `Cf`, both of Unicode 16.0, and characters that look like a blank although
-/// they are not white space: a Braille pattern without dots, the blanks and the mirror of Egyptian hieroglyphs, the filler of the
-/// Khitan script, a note without a head, the place of an object.
+/// `Default_Ignorable_Code_Point` and the general category `Cf`, both of Unicode 16.0, and characters that look like a space but are not
+/// white space: the Braille pattern without dots, the blanks and the mirror of Egyptian hieroglyphs, the filler of the Khitan script, the
+/// null notehead, and the object replacement character.
 ///
 /// Sorted, inclusive, and no two ranges touch. A test compares the table with another implementation of Unicode.
 const RANGES: [(char, char); 28] = [
@@ -36,7 +36,7 @@ const RANGES: [(char, char); 28] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Whether a text with this character looks like the text without it, or is shown in another order.
+/// Returns true if a text with this character looks like the text without it, or is displayed in a different order.
 pub(super) fn is_invisible(c: char) -> bool {
     let after = RANGES.partition_point(|(_, last)| *last < c);
     RANGES.get(after).is_some_and(|(first, _)| *first <= c)
@@ -51,11 +51,11 @@ mod tests {
     use super::*;
     use crate::text::sanitize::clean;
 
-    /// Neither ignorable nor `Cf`.
+    /// Characters of the table that are neither ignorable nor `Cf`.
     const LIKE_A_BLANK: [char; 7] =
         ['\u{2800}', '\u{fffc}', '\u{13440}', '\u{13441}', '\u{13442}', '\u{16fe4}', '\u{1d159}'];
 
-    /// A newer `regex` brings a newer Unicode: the table has to follow.
+    /// A newer `regex` supports a newer version of Unicode, and this test then requires the table to be updated.
     #[test]
     fn the_table_is_the_one_of_unicode() {
         let all: String = ('\0'..=char::MAX).collect();

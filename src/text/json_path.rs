@@ -1,28 +1,29 @@
-//! One path as kubectl writes it, within bounds: whoever writes a policy decides how much work a run does.
+//! A single path in kubectl's notation. Its cost is bounded, because a policy, which may be untrusted, determines how much work a run does.
 //!
-//! It is translated to RFC 9535, which kubectl predates: braces go, and `\.` within a name becomes a name in brackets.
+//! The path is translated to RFC 9535, which is newer than kubectl's notation: braces are removed, and a name with `\.` becomes a name in
+//! brackets.
 
 use jsonpath_rust::parser::model::JpQuery;
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
 use serde_json::Value;
 
-/// Longest path, in characters.
+/// Maximum length of a path, in characters.
 const LONGEST: usize = 512;
-/// Parentheses within parentheses of a filter: the parser is recursive.
+/// Maximum nesting of parentheses in a filter, because the parser is recursive.
 const DEEPEST: usize = 8;
 
-/// A path that leads to one field, or to those of the elements of one list.
+/// A path to one field, or to the same field of each element of one list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JsonPath {
-    /// As it was written: `{.status.phase}`.
+    /// The path as written: `{.status.phase}`.
     shown: String,
-    /// It leads to what the object's controller has written, as far as its first part tells.
+    /// Whether the path begins with `status`, which the object's controller writes.
     is_of_status: bool,
     query: JpQuery,
 }
 
-/// Why a text is no path, and at which character, from 0.
+/// The reason why a text is not a valid path, and the index of the character, from 0.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) at: usize,
@@ -30,10 +31,10 @@ pub(crate) struct Fault {
 }
 
 impl JsonPath {
-    /// Reads a path in braces from the beginning of a text; and what follows it.
+    /// Parses a path in braces from the beginning of a text. Returns the path and the remaining text.
     pub(crate) fn parse(text: &str) -> Result<(Self, &str), Fault> {
         let mut read = Reader { text, at: 0, many: 0, is_of_status: None };
-        // What is quoted for a shell is often copied with its quotes.
+        // Paths quoted for a shell are often copied with their quotes.
         let quote = read.next_if(|it| matches!(it, '\'' | '"'));
         if read.next_if(|it| it == '{').is_none() {
             return Err(read.fault("expected a path in braces: `{.status.phase}`"));
@@ -61,7 +62,7 @@ impl JsonPath {
         self.is_of_status
     }
 
-    /// What the path leads to. `null` is as good as nothing: that is how Go omits a field.
+    /// Returns the values that the path leads to. `null` counts as missing, because Go omits fields in that way.
     pub(crate) fn find<'a>(&self, object: &'a Value) -> Vec<&'a Value> {
         let found = js_path_process(&self.query, object).unwrap_or_default();
         found.into_iter().map(|it| it.val).filter(|value| !value.is_null()).collect()
@@ -70,11 +71,11 @@ impl JsonPath {
 
 struct Reader<'a> {
     text: &'a str,
-    /// In bytes.
+    /// The position in bytes.
     at: usize,
-    /// Wildcards and filters, each of which multiplies the matches.
+    /// The number of wildcards and filters, each of which multiplies the matches.
     many: usize,
-    /// Known once the first part was read: a wildcard may lead anywhere.
+    /// Set once the first part was read. A wildcard may lead to any field.
     is_of_status: Option<bool>,
 }
 
@@ -101,7 +102,7 @@ impl Reader<'_> {
         if self.many > 1 { Err(self.fault("a path may have one wildcard or filter")) } else { Ok(()) }
     }
 
-    /// Up to the closing brace, as RFC 9535 has it.
+    /// Translates the text up to the closing brace to RFC 9535.
     fn segments(&mut self) -> Result<String, Fault> {
         let mut rfc = "$".to_owned();
         self.next_if(|it| it == '$');
@@ -127,7 +128,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `metadata`, or `cert-manager\.io/issuer`.
+    /// Reads a field name such as `metadata` or `cert-manager\.io/issuer`.
     fn name(&mut self) -> Result<String, Fault> {
         let mut name = String::new();
         loop {
@@ -194,8 +195,8 @@ impl Reader<'_> {
         self.is_of_status.get_or_insert(name == "status");
     }
 
-    /// Comparisons of fields with values, `&&`, `||`, `!` and parentheses; nothing that looks further than one element. Ends before
-    /// the closing bracket.
+    /// Reads a filter up to the closing bracket: comparisons of fields with values, `&&`, `||`, `!` and parentheses. Nothing in it may
+    /// refer to more than one element.
     fn filter(&mut self) -> Result<&str, Fault> {
         let begins = self.at;
         let (mut brackets, mut parentheses) = (0, 0);
@@ -299,7 +300,7 @@ mod tests {
             ("{.a[?(match (@.b, 'x'))]}", 13, "functions are not supported"),
             ("{.a[?(@.b[*])]}", 11, "this character is not supported"),
             ("{.a[?(@..b)]}", 9, "`..` is not supported"),
-            // From the root, each element would cost as much as the whole object.
+            // A path from the root would cost as much as the whole object for each element.
             ("{.a[?(@.b==$.c)]}", 12, "this character is not supported"),
             ("{.a[?(((((((((1)))))))))]}", 14, "too many brackets"),
             ("{.a[1:2]}", 5, "expected `]` here"),
@@ -331,7 +332,7 @@ mod tests {
         assert!(is_of_status("{.*.a}") && is_of_status("{[?(@.a==1)].status}") && !is_of_status("{.spec.*}"));
     }
 
-    /// Whatever is accepted is read and followed without harm.
+    /// Every accepted path can be parsed and evaluated safely.
     #[test]
     fn fuzz_json_path() {
         bolero::check!().for_each(|bytes: &[u8]| {

@@ -1,23 +1,23 @@
-//! Whole lines on their way to a log, where CI systems look for commands.
+//! Lines that are written to a log, where CI systems look for commands.
 //!
-//! Each text of others is harmless by itself. Put together they need not be: a machine called `::stop-commands` at `fd00::1` makes the
-//! line `::stop-commands (fd00::1)`, after which GitHub takes no command any more.
+//! Texts that are harmless on their own can form a command once they are joined: a machine named `::stop-commands` at `fd00::1` produces
+//! the line `::stop-commands (fd00::1)`, after which GitHub ignores all further commands.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
 use super::sanitize::without_hash_commands;
 
-/// Passes lines on, without commands. What is flushed in the middle of a line is only its rest.
+/// A writer that removes commands from lines. After a flush in the middle of a line, the rest is not checked as the start of a line.
 pub(crate) struct Lines<W> {
     out: W,
-    /// The line as far as it has come.
+    /// The part of the line received so far.
     line: Vec<u8>,
-    /// Its beginning has been written already.
+    /// Whether the beginning of the line was already written.
     is_begun: bool,
 }
 
-/// A line that is longer is passed on in pieces.
+/// Longer lines are passed on in pieces.
 const LONGEST: usize = 1 << 20;
 
 impl<W: Write> Lines<W> {
@@ -30,7 +30,7 @@ impl<W: Write> Lines<W> {
         let is_begun = std::mem::replace(&mut self.is_begun, !line.ends_with(b"\n"));
         match std::str::from_utf8(&line) {
             Ok(text) => self.out.write_all(harmless(text, !is_begun).as_bytes())?,
-            // Half a character at the end of a piece.
+            // The piece ends in the middle of a character.
             Err(_) => self.out.write_all(&line)?,
         }
         self.line = line;
@@ -58,7 +58,7 @@ impl<W: Write> Write for Lines<W> {
     }
 }
 
-/// GitHub passes over white space at the beginning of a line; so do we, and over colors.
+/// Disables commands in a line. GitHub ignores leading white space, so it is skipped here, and so are colors.
 fn harmless(line: &str, is_start: bool) -> Cow<'_, str> {
     let line = if line.contains("##") { Cow::from(without_hash_commands(line)) } else { Cow::from(line) };
     let mut at = 0;
@@ -105,7 +105,7 @@ mod tests {
             ("no end", "no end"),
         ] {
             assert_eq!(passed(&[line]), harmless);
-            // However it is cut.
+            // The result does not depend on where the line is cut.
             let pieces: Vec<String> = line.chars().map(String::from).collect();
             assert_eq!(passed(&pieces.iter().map(String::as_str).collect::<Vec<_>>()), harmless);
         }

@@ -1,4 +1,4 @@
-//! Text and numbers as people and protocols write them. Knows nothing of clusters.
+//! Formatting and parsing of text and numbers, without any knowledge of clusters.
 
 mod address;
 pub(crate) mod clock;
@@ -26,7 +26,7 @@ pub(crate) use names::{is_label, joined, some};
 pub(crate) use nearest::nearest;
 pub(crate) use wrap::wrapped;
 
-/// An id as etcd's own tools write it.
+/// Formats an id as etcd's own tools do.
 pub(crate) fn hex(id: u64) -> String {
     format!("{id:016x}")
 }

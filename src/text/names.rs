@@ -1,8 +1,8 @@
-//! Names: what is one, and several in one line.
+//! Names: lists of names in one line, and their validation.
 
 use std::fmt::{Display, Write as _};
 
-/// `cp-1, cp-2, cp-3`.
+/// Joins names: `cp-1, cp-2, cp-3`.
 pub(crate) fn joined(names: impl IntoIterator<Item = impl Display>) -> String {
     let mut line = String::new();
     for name in names {
@@ -14,7 +14,8 @@ pub(crate) fn joined(names: impl IntoIterator<Item = impl Display>) -> String {
     line
 }
 
-/// `cp-1, cp-2 and 7 more`: so many names, and of one more its name rather than its number.
+/// Lists up to `most` names and counts the rest: `cp-1, cp-2 and 7 more`. A single additional name is listed instead of
+/// counted.
 pub(crate) fn some(names: impl ExactSizeIterator<Item = impl Display>, most: usize) -> String {
     let more = if names.len() <= most + 1 { 0 } else { names.len() - most };
     let shown = names.len() - more;
@@ -22,7 +23,7 @@ pub(crate) fn some(names: impl ExactSizeIterator<Item = impl Display>, most: usi
     if more == 0 { line } else { format!("{line} and {more} more") }
 }
 
-/// A name as Services and namespaces have one; nothing else is made part of a request.
+/// Returns true for a valid name of a Service or namespace. Other text is not inserted into requests.
 pub(crate) fn is_label(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !name.is_empty() && name.len() <= 63 && name.bytes().all(is_part)

@@ -1,12 +1,12 @@
-//! What somebody may have meant.
+//! Suggestions for misspelled names.
 
 use strsim::damerau_levenshtein;
 
-/// Longer words are no slips of the finger, and comparing them costs.
+/// Longer words are not typing errors, and comparing them is expensive.
 const LONGEST: usize = 256;
 
-/// The name most like `given`: the same in another case, one that contains it, else the one with the fewest typing errors, if
-/// they are few.
+/// Returns the known name most similar to `given`: the same name in a different case, a name that contains it, or the one with the fewest
+/// typing errors, if there are few.
 pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if given.len() > LONGEST {
         return None;

@@ -1,7 +1,7 @@
-//! Text from the cluster is hostile: node names, pod messages and etcd member names are chosen by others, and end up in
-//! terminals, CI logs, XML and JSON.
+//! Text from the cluster is hostile: node names, pod messages and etcd member names are chosen by others, and end up in terminals, CI logs,
+//! XML and JSON.
 //!
-//! Every writer applies [`clean`] to every string that it did not write itself.
+//! Every writer applies [`clean`] to every string from an external source.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,19 +9,19 @@ use std::ops::Range;
 use super::invisible::is_invisible;
 use super::secrets::{self, settled};
 
-/// Longest text that is shown of one answer, in characters.
+/// Maximum number of characters shown of one answer.
 pub(crate) const LIMIT: usize = 1000;
 
-/// One line that is fit for every format: no control, bidi or invisible character, no ANSI sequence, nothing that a CI
-/// system takes for a command, no credentials, at most [`LIMIT`] characters.
+/// Returns one line that is safe in every format: no control, bidi or invisible characters, no ANSI sequences, nothing that a CI system
+/// interprets as a command, no credentials, and at most [`LIMIT`] characters.
 ///
-/// White space of any kind becomes one blank. Characters that cannot be shown become `U+FFFD`: a name with something hidden in it
-/// does not look like the name without.
+/// Any white space becomes one space. Characters that cannot be displayed become `U+FFFD`, so that a name with hidden characters does not
+/// look like the name without them.
 pub(crate) fn clean(text: &str) -> String {
-    // Far more than is shown, and still little work for an endless text.
+    // Far more than is shown, but a limit for the work on an endless text.
     let bounded = text.char_indices().nth(16 * LIMIT).map_or(text, |(end, _)| up_to_word(&text[..end]));
     let plain = visible(bounded, ' ', None);
-    // A word, such as a name, with a sequence in it is not what it looks like.
+    // A word, such as a name, that contains a sequence is not what it appears to be.
     let is_word = plain != bounded && !plain.contains(' ') && secrets::hidden(&plain) == plain;
     let plain = if is_word { visible(bounded, ' ', Some(char::REPLACEMENT_CHARACTER)) } else { plain };
     let shown = |text: &str, is_cut| truncate(&without_commands(&secrets::hidden(text)), LIMIT, is_cut);
@@ -29,17 +29,17 @@ pub(crate) fn clean(text: &str) -> String {
     if first == plain { first } else { settled(first, |text| shown(text, false)) }
 }
 
-/// A text that was cut, without the last word: half a secret is not known for one.
+/// Drops the last word of a text that was cut, because part of a secret is not recognized as a secret.
 fn up_to_word(cut: &str) -> &str {
     cut.rfind(char::is_whitespace).filter(|end| cut.len() - end < LIMIT).map_or(cut, |end| &cut[..end])
 }
 
-/// [`clean`], cut to `limit` characters, for lines that must stay short.
+/// Applies [`clean`] and cuts the text to `limit` characters, for lines that must stay short.
 pub(crate) fn brief(text: &str, limit: usize) -> String {
     truncate(&clean(text), limit.max(1), false)
 }
 
-/// [`clean`], with its beginning and its end: the cause of an error is the last of its chain.
+/// Applies [`clean`] and keeps the beginning and the end of the text, because the cause of an error is at the end of its chain.
 pub(crate) fn ends(text: &str, limit: usize) -> String {
     let text = clean(text);
     let length = text.chars().count();
@@ -52,34 +52,34 @@ pub(crate) fn ends(text: &str, limit: usize) -> String {
     format!("{}…{}", head.trim_end(), tail)
 }
 
-/// Longest line that is shown of a log, in characters.
+/// Maximum number of characters shown of a log line.
 const LOG_LINE: usize = 300;
 
-/// [`clean`] for the lines of a log.
+/// Applies [`clean`] to the lines of a log.
 pub(crate) fn log_lines(lines: &[String]) -> Vec<String> {
-    // An entry may be several lines.
+    // A log entry may have several lines.
     let mut hidden = secrets::hidden_in_lines(lines.iter().flat_map(|line| line.split('\n'))).into_iter();
     let mut entry = |line: &String| hidden.by_ref().take(line.split('\n').count()).collect::<Vec<_>>().join(" ");
     lines.iter().map(|line| brief(&entry(line), LOG_LINE)).collect()
 }
 
-/// The text of a container or a service without its secrets. Such texts are written without regard to readers; every one passes through
-/// here on its way in, before any check uses it.
+/// Removes secrets from the text of a container or a service. Such texts were not written for the readers of a report. Each is filtered
+/// here when it is read, before any check uses it.
 pub(crate) fn without_secrets(text: &str) -> String {
     secrets::hidden_in_lines(text.lines()).join("\n")
 }
 
-/// The last of these lines; those above it tell whether it is a secret.
+/// Returns the last of these lines without secrets. The lines above it show whether it is a secret.
 pub(crate) fn last_without_secrets(lines: &VecDeque<String>) -> String {
     secrets::hidden_in_lines(lines.iter().map(String::as_str)).pop().unwrap_or_default()
 }
 
-/// A secret that is about to be sent: no text shows it from now on, whoever repeats it.
+/// Registers a secret before it is sent. No text shows it from then on, even if a server repeats it.
 pub(crate) fn never_show(secret: &str) {
     secrets::keep(secret);
 }
 
-/// Cuts to `limit` characters, the last of them an ellipsis; `cut` if something is missing already.
+/// Cuts to `limit` characters, the last of which is an ellipsis. `cut` is true if the text was already cut.
 fn truncate(text: &str, limit: usize, cut: bool) -> String {
     let long = text.chars().count() > limit;
     if !long && !cut {
@@ -90,7 +90,7 @@ fn truncate(text: &str, limit: usize, cut: bool) -> String {
     short
 }
 
-/// Only ASCII: for a locale that has nothing else.
+/// Replaces characters that are not ASCII, for locales that support only ASCII.
 pub(crate) fn ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -103,13 +103,13 @@ pub(crate) fn ascii(text: &str) -> String {
     out
 }
 
-/// A line without sequences of a terminal, in which a tab replaces white space that may separate two columns.
+/// Removes terminal sequences from a line. White space that may separate two columns becomes a tab.
 pub(super) fn in_columns(line: &str) -> String {
     visible(line, '\t', None)
 }
 
-/// Without sequences of a terminal, or with one sign for each of them and for outer white space that is not ASCII. Other white space
-/// becomes one blank, or one `column` if it is a tab or more than one blank.
+/// Removes terminal sequences, or replaces each of them and any leading or trailing white space that is not ASCII with `sign`. Other white
+/// space becomes one space, or one `column` if it is a tab or more than one space.
 fn visible(text: &str, column: char, sign: Option<char>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut terminators = Terminators { text, next: 0..0 };
@@ -170,16 +170,16 @@ fn after_csi(rest: &str) -> &str {
     rest.strip_prefix(|c| matches!(c, '\u{40}'..='\u{7e}')).unwrap_or(rest)
 }
 
-/// The ends of titles and of other strings of the terminal: `BEL`, `ST`, `ESC \`. Each part of the text is searched once.
+/// The terminators of titles and other terminal strings: `BEL`, `ST`, `ESC \`. Each part of the text is searched once.
 struct Terminators<'a> {
     text: &'a str,
-    /// The next one that is known.
+    /// The next known terminator.
     next: Range<usize>,
 }
 
 impl Terminators<'_> {
-    /// The place after the string that begins at `start`. Without an end nearby, only the introducer is dropped: a lone byte must not
-    /// hide the rest of a message.
+    /// Returns the position after the string that begins at `start`. Without a terminator nearby, only the introducer is dropped, so that a
+    /// single byte cannot hide the rest of a message.
     fn end_of_string(&mut self, start: usize) -> usize {
         if self.next.start < start {
             let end = |at: usize| match &self.text[at..] {
@@ -196,22 +196,23 @@ impl Terminators<'_> {
     }
 }
 
-/// Characters that steer a display instead of showing something, and noncharacters.
+/// Returns true for noncharacters and for characters that control the display instead of showing something.
 fn is_unfit(c: char) -> bool {
     let is_noncharacter = matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe;
     c.is_control() || is_noncharacter || is_invisible(c)
 }
 
-/// Whether one line of a log can show the text unchanged. For the user's own paths, names and addresses: secrets are not looked for.
+/// Returns true if a log line can show the text unchanged. For the user's own paths, names and addresses: the text is not searched for
+/// secrets.
 pub(crate) fn is_showable(text: &str) -> bool {
     let has_unfit = text.chars().any(|c| is_unfit(c) || c == char::REPLACEMENT_CHARACTER);
     !has_unfit && without_hash_commands(&without_commands(text)) == text
 }
 
-/// Breaks up what CI systems (GitHub, GitLab, Azure and others) read as commands in a log.
+/// Breaks up text that CI systems (GitHub, GitLab, Azure and others) interpret as commands in a log.
 ///
-/// GitHub reads `::name …::` only at the start of a line. Lines begin with our own text, but lists are wrapped, and any part of a text
-/// may be at the start of a line then. An IPv6 address such as `fd00::1` stays whole.
+/// GitHub reads `::name …::` only at the start of a line. Lines begin with our own text, but lists are wrapped, so any part of a text may
+/// end up at the start of a line. An IPv6 address such as `fd00::1` remains unchanged.
 fn without_commands(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -235,7 +236,7 @@ fn without_commands(text: &str) -> String {
     out
 }
 
-/// The same for a line as a whole, of what may have come about where its parts were joined: `##[error]`.
+/// Breaks up commands such as `##[error]` that may have formed where the parts of a line were joined.
 pub(super) fn without_hash_commands(line: &str) -> String {
     let mut out = String::with_capacity(line.len() + 1);
     for (at, c) in line.char_indices() {
@@ -251,21 +252,21 @@ fn has_prefix(text: &str, prefix: &str) -> bool {
     text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// `##[error]`, `##vso[task…]`, `##teamcity[…]`.
+/// Matches `##[error]`, `##vso[task…]`, `##teamcity[…]`.
 fn is_hash_command(text: &str) -> bool {
     text.strip_prefix("##")
         .is_some_and(|rest| rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).starts_with('['))
 }
 
-/// `::error::text`, `::error file=x::text`.
+/// Matches `::error::text`, `::error file=x::text`.
 fn is_colon_command(text: &str) -> bool {
     let Some(rest) = text.strip_prefix("::") else { return false };
     let after = rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     after.len() < rest.len() && (after.starts_with("::") || (after.starts_with(' ') && after.contains("::")))
 }
 
-/// A value as one word of a POSIX shell. `None` if it must not be pasted into a terminal: it has characters that
-/// [`clean`] would not let through, or would be taken for an option.
+/// Quotes a value as one word for a POSIX shell. `None` if the value must not be pasted into a terminal: it contains characters that
+/// [`clean`] would change, or looks like an option.
 pub(crate) fn shell_quote(value: &str) -> Option<String> {
     if value.starts_with('-') {
         return None;
@@ -273,7 +274,7 @@ pub(crate) fn shell_quote(value: &str) -> Option<String> {
     option(value)
 }
 
-/// Like [`shell_quote`], for our own words, which may be options; never for the cluster's.
+/// Like [`shell_quote`], but accepts options. Only for our own words, never for values from the cluster.
 pub(crate) fn option(value: &str) -> Option<String> {
     if clean(value) != value {
         return None;
@@ -413,7 +414,7 @@ mod tests {
             assert!(shown.ends_with('…'));
         }
         assert_eq!(clean(&"x".repeat(LIMIT)).len(), LIMIT);
-        // The first word is hidden, so that the last one would be shown, of which the end is missing.
+        // The first word is hidden, which makes room for the last one, and that one is cut.
         let half = format!("pass={} http://app:hunter2@10.0.0.1/", "x".repeat(16 * LIMIT - 25));
         assert_eq!(clean(&half), "pass=***…");
     }

@@ -1,15 +1,16 @@
-//! Secrets in texts of others, found by their form, their names and their places.
+//! Recognizes secrets in external texts by their form, their names and their position.
 //!
-//! [`hidden`] is for every text: it hides secrets that nothing else looks like. [`hidden_in_lines`] is for texts of services, which print
-//! what they like: it also hides the rest of a line after a name such as `password`, the lines below such a name, and words of 40
-//! characters and more. Both read a text decoded ([`folded`]), too, and hide the part of the original that a secret was decoded from.
+//! [`hidden`] is for every text: it hides secrets that cannot be confused with anything else. [`hidden_in_lines`] is for texts of
+//! services, whose content is arbitrary: it also hides the rest of a line after a name such as `password`, the lines below such a
+//! name, and words of 40 characters or more. Both also read a decoded version of the text ([`folded`]), and hide the part of the
+//! original that a secret was decoded from.
 //!
 //! | file | secrets |
 //! | --- | --- |
-//! | `tokens.rs` | prefixes of issuers, bootstrap tokens, keys in PEM |
+//! | `tokens.rs` | prefixes of issuers, bootstrap tokens, PEM keys |
 //! | `addresses.rs` | users and passwords, webhooks, signed queries |
-//! | `named.rs` | values of names, which are in `names.rs` |
-//! | `options.rs` | schemes, options of one letter, long words |
+//! | `named.rs` | values after the names listed in `names.rs` |
+//! | `options.rs` | schemes, one-letter options, long words |
 //! | `lines.rs` | values on the lines below their names |
 //! | `own.rs` | tokens and passwords that this run has sent itself |
 //!
@@ -19,16 +20,16 @@
 //!
 //! - Secrets without a name, a known form or 40 characters: `vault login hunter2`, a password in a sentence, an API token of 32 letters
 //!   without a prefix.
-//! - Hexadecimal digits and UUIDs without a name or a webhook in front of them: digests, commits, and ids look the same. Hosts that are
-//!   secrets themselves.
+//! - Hexadecimal digits and UUIDs that do not follow a name or a webhook address, because digests, commits, and ids look the same.
+//!   Hosts that are secrets themselves.
 //! - Names in other languages, in letters that only look like Latin ones, or far from their values: tables with names in their first
-//!   row, CSV, `user/password@host` of Oracle, a line that ends with `password` without a colon.
-//! - Texts that are encoded as a whole (base64, hexadecimal, compressed) in words of fewer than 40 characters, and secrets in pieces.
-//! - Blocks of YAML that begin above the first line, or whose lines begin with a time.
+//!   row, CSV, Oracle's `user/password@host`, a line that ends with `password` without a colon.
+//! - Texts that are encoded as a whole (base64, hexadecimal, compressed) in words of fewer than 40 characters, and secrets that are split.
+//! - YAML blocks that begin above the first line, or whose lines begin with a time.
 //! - Values of settings, which are paths, names or numbers: `passwordFile`, `secretName`, `token-ttl`.
 //! - Values that look like the error of a sentence: `the token: invalid …`.
 //!
-//! Not recognized by [`hidden`] alone, because sentences look the same: values after a colon or a blank that a generator did not make
+//! Not recognized by [`hidden`] alone, because sentences look the same: values after a colon or a space that were not generated
 //! (`token: hunter2`), long words without a name, values on the next line, columns, and `-p`.
 
 mod addresses;
@@ -48,19 +49,19 @@ use crate::text::secrets::folded::Folded;
 pub(super) use lines::hidden_in_lines;
 pub(super) use own::keep;
 
-/// In the place of a secret.
+/// The replacement for a secret.
 pub(super) const HIDDEN: &str = "***";
 
-/// The texts that a rule is for.
+/// The kind of text to which a rule applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reach {
     /// All texts: the rule is certain.
     Every,
-    /// Texts of services: a line too little is better than a secret too much.
+    /// Texts of services, where hiding too much is better than showing a secret.
     Service,
 }
 
-/// Parts of a text that are not shown, and whether a part is the rest of a line.
+/// Parts of a text to hide, each with a flag for the rest of a line.
 #[derive(Default)]
 struct Spans(Vec<(Range<usize>, bool)>);
 
@@ -71,18 +72,18 @@ impl Spans {
         }
     }
 
-    /// The rest of a line after a name, from which a blank keeps it apart.
+    /// Hides the rest of a line after a name and a space.
     fn hide_rest(&mut self, span: Range<usize>) {
         self.0.push((span, true));
     }
 }
 
-/// The text without the secrets that are certain; everything else stays.
+/// Hides only certain secrets and leaves the rest of the text unchanged.
 pub(super) fn hidden(text: &str) -> String {
     without(text, Reach::Every)
 }
 
-/// The line of a service without its secrets, and without most words that may be one.
+/// Hides secrets in a line of a service, and most words that may be secrets.
 fn hidden_in_line(line: &str) -> String {
     without(line, Reach::Service)
 }
@@ -105,7 +106,7 @@ fn without(text: &str, reach: Reach) -> String {
     let mut out = String::with_capacity(text.len());
     let mut end = None;
     for (span, is_rest) in all {
-        // Parts that touch are hidden as one.
+        // Adjacent parts are hidden as one.
         if end.is_none_or(|end| span.start > end) {
             out.push_str(&text[end.unwrap_or(0)..span.start]);
             out.push_str(if is_rest { " " } else { "" });
@@ -117,8 +118,8 @@ fn without(text: &str, reach: Reach) -> String {
     out
 }
 
-/// Repeats `step` until it changes nothing: what is around a hidden secret may be part of another one. A text that does not settle was
-/// made for that, and none of it is shown.
+/// Repeats `step` until the text no longer changes, because the text around a hidden secret may be part of another secret. A text that does
+/// not settle was crafted, and is hidden completely.
 pub(super) fn settled(mut text: String, step: impl Fn(&str) -> String) -> String {
     for _ in 0..8 {
         let next = step(&text);
@@ -138,9 +139,9 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n')
 }
 
-/// The places of words.
+/// Returns the positions of words.
 fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
-    // All signs of tokens are ASCII.
+    // All characters of tokens are ASCII.
     let is_of_word = |byte: &u8| is_of_token(char::from(*byte));
     let mut at = 0;
     iter::from_fn(move || {

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use crate::testing::work::{is_square, work};
 use crate::text::sanitize::{clean, log_lines, never_show, without_secrets};
 
-/// Characters of a token, the same for the same seed. Tokens are made here, so that no scanner mistakes this file for a leak.
+/// Generates the characters of a token, always the same for a seed. Tokens are not literals, so that no scanner mistakes this file for a
+/// leak.
 fn random(seed: u64, length: usize, alphabet: &str) -> String {
     let letters: Vec<char> = alphabet.chars().collect();
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (length as u64) << 32;
@@ -30,11 +31,11 @@ fn uuid(seed: u64) -> String {
     [8, 4, 4, 4, 12].map(|length| random(seed + length as u64, length, HEX)).join("-")
 }
 
-/// A secret, and a sentence around it.
+/// A secret in a sentence.
 struct Case {
     secret: String,
     sentence: String,
-    /// The secret is hidden in every text, not only in those of services.
+    /// Whether the secret is hidden in every text, not only in those of services.
     anywhere: bool,
 }
 
@@ -49,7 +50,7 @@ impl Cases {
         self.all.push(Case { secret: secret.to_owned(), sentence, anywhere });
     }
 
-    /// Other characters each time.
+    /// Generates different characters on each call.
     fn random(&mut self, length: usize, alphabet: &str) -> String {
         self.seed += 1;
         random(self.seed, length, alphabet)
@@ -60,13 +61,13 @@ impl Cases {
         uuid(self.seed)
     }
 
-    /// A password as people choose them.
+    /// A password in the style that people choose.
     fn password(&mut self) -> String {
         format!("hunter2-Tr0ub4dor{}", self.random(3, DIGITS))
     }
 }
 
-/// The secret, and sentences around it. The first 160 are tokens that are known by their prefixes.
+/// Returns secrets with sentences that contain them. The first 160 are tokens that are recognized by their prefixes.
 pub(crate) fn secrets() -> Vec<(String, String)> {
     cases(1).into_iter().map(|case| (case.secret, case.sentence)).collect()
 }
@@ -93,10 +94,10 @@ fn cases(seed: u64) -> Vec<Case> {
     cases.all
 }
 
-/// The cases of the first four kinds.
+/// The number of cases of the first four kinds.
 const KNOWN: usize = 201;
 
-/// Tokens by their prefixes.
+/// Tokens with known prefixes.
 fn tokens(cases: &mut Cases) {
     for (prefix, length, alphabet) in [
         ("ghp_", 36, BASE62),
@@ -157,7 +158,7 @@ fn tokens(cases: &mut Cases) {
     cases.add(true, &bootstrap, "trustd: invalid join value {}");
 }
 
-/// Values of names.
+/// Values that follow names.
 fn named(cases: &mut Cases) {
     for sentence in [
         "login failed: pass={}",
@@ -198,7 +199,7 @@ fn addresses(cases: &mut Cases) {
     }
 }
 
-/// Keys that are known by their length, as those of AWS.
+/// Keys that are recognized by their length, such as those of AWS.
 fn by_length(cases: &mut Cases) {
     let aws = cases.random(40, BASE62);
     cases.add(false, &aws, "access denied with {}");
@@ -215,7 +216,7 @@ fn by_length(cases: &mut Cases) {
     cases.add(true, &bearer, "Bearer {} was refused");
 }
 
-/// Addresses that are enough to post to: the key is in the path.
+/// Webhooks, whose address is sufficient to post to them because the key is in the path.
 fn webhooks(cases: &mut Cases) {
     let (team, hook) = (cases.random(10, UPPER), cases.random(10, UPPER));
     let (id, uuids) = (cases.random(18, "123456789"), [cases.uuid(), cases.uuid(), cases.uuid()]);
@@ -265,7 +266,7 @@ fn webhooks(cases: &mut Cases) {
     cases.add(true, &key, &format!("next=https%3A%2F%2Fhooks.slack.com%2Fservices%2FT{team}%2FB{hook}%2F{{}}&x=1"));
 }
 
-/// Keys in the query, or in the place of a user.
+/// Keys in the query or in the user part of an address.
 fn signed_addresses(cases: &mut Cases) {
     for (length, alphabet, address) in [
         (
@@ -399,7 +400,7 @@ fn escaped(cases: &mut Cases) {
     cases.add(false, &password, r#"msg="user\tapp\tpassword\t{}""#);
 }
 
-/// Tokens and headers that have a form of their own.
+/// Tokens and headers with a form of their own.
 fn of_other_forms(cases: &mut Cases) {
     let bootstrap = format!("{}.{}", cases.random(6, LOWER), cases.random(16, LOWER));
     for sentence in
@@ -476,7 +477,7 @@ fn of_other_forms(cases: &mut Cases) {
     }
 }
 
-/// Names that are short, or other than "password", and other signs than `=`.
+/// Names that are short or do not contain "password", and signs other than `=`.
 fn assigned(cases: &mut Cases) {
     for name in [
         "creds",
@@ -548,7 +549,7 @@ fn assigned(cases: &mut Cases) {
     }
 }
 
-/// Blanks alone between the name and the value.
+/// Only spaces between the name and the value.
 fn in_columns(cases: &mut Cases) {
     for sentence in [
         "password\t{}",
@@ -632,7 +633,7 @@ fn over_lines(cases: &mut Cases) {
     }
 }
 
-/// Variables of containers, as the kubelet and the runtime print them.
+/// Container variables, as printed by the kubelet and the container runtime.
 fn of_variables(cases: &mut Cases) {
     for sentence in [
         "start container &Container{Name:app,Env:[]EnvVar{EnvVar{Name:DB_PASSWORD,Value:{},ValueFrom:nil,},}}: CreateContainerError",
@@ -650,7 +651,7 @@ fn of_variables(cases: &mut Cases) {
     }
 }
 
-/// Whether the text contains most of a secret, or twelve characters in a row.
+/// Returns true if the text contains most of a secret, or twelve consecutive characters of it.
 fn shows(text: &str, secret: &str) -> bool {
     let mut parts = (12..=secret.len()).map(|end| &secret[end - 12..end]);
     text.contains(&secret[secret.len() / 3..]) || parts.any(|part| text.contains(part))
@@ -687,7 +688,7 @@ fn secrets_are_of_many_kinds() {
     assert!(!first.iter().zip(&second).any(is_same), "each seed makes others");
 }
 
-/// Errors of libraries, files and servers, which pass no observer.
+/// Covers errors of libraries, files and servers, which are not filtered by an observer.
 #[test]
 fn no_token_with_a_prefix_is_shown_anywhere() {
     let mut shown = Vec::new();
@@ -968,7 +969,7 @@ fn cleaning_twice_is_cleaning_once() {
     }
 }
 
-/// Parts of texts that rules begin or end with.
+/// Parts of texts at which rules begin or end.
 const PARTS: &[&str] = &[
     "password",
     "pass",
@@ -1078,7 +1079,7 @@ proptest! {
     }
 }
 
-/// A rule that read the rest of the text again and again would be a hundred times the work for ten times the text.
+/// A rule that read the rest of the text repeatedly would take a hundred times the work for ten times the text.
 #[test]
 fn ten_times_the_text_is_ten_times_the_work() {
     let takes = |part: &str, length: usize| {
@@ -1086,12 +1087,12 @@ fn ten_times_the_text_is_ten_times_the_work() {
         work(|| without_secrets(&text))
     };
     let is_square = |part: &&&str| is_square(takes(part, 8 << 10), takes(part, 80 << 10));
-    // What shares the processor may make one of them look so.
+    // Other processes on the CPU may make a linear rule look quadratic, so the measurement is repeated.
     let square: Vec<_> = PARTS.iter().filter(is_square).filter(is_square).collect();
     assert!(square.is_empty(), "{square:?}");
 }
 
-/// No rule knows such a password, but the run does.
+/// No rule recognizes such a password, but the run knows it.
 #[test]
 fn what_the_run_has_sent_is_shown_by_no_text() {
     const OWN: &str = "blue \"whale\" under-water";

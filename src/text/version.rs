@@ -1,6 +1,6 @@
-//! Versions as Talos and Kubernetes write them.
+//! Versions in the notation of Talos and Kubernetes.
 
-/// `(1, 9, 6)` of `v1.9.6-beta.0`; `None` for what is no version.
+/// Parses `v1.9.6-beta.0` as `(1, 9, 6)`; returns `None` for other text.
 pub(crate) fn numbers(tag: &str) -> Option<(u32, u32, u32)> {
     let release = tag.trim_start_matches('v').split(['-', '+']).next()?;
     let mut numbers = release.split('.').map(str::parse::<u32>);

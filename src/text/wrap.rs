@@ -1,8 +1,8 @@
-//! Lines that are not too long, in columns of a terminal.
+//! Line wrapping in terminal columns.
 
 use console::measure_text_width;
 
-/// `lead` and the words, on lines of at most `columns` characters unless a word is longer. All but the first begin with `indent`.
+/// Wraps `lead` and the words to lines of at most `columns` columns, unless a word is longer. All lines but the first begin with `indent`.
 pub(crate) fn wrapped<W: AsRef<str>>(
     lead: &str,
     indent: &str,

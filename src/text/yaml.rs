@@ -1,31 +1,31 @@
-//! What a YAML text would cost a parser, before it is given to one.
+//! Estimates the cost of parsing a YAML text before a parser reads it.
 //!
-//! libyaml as it is linked here has no limit of nesting: it looks through all open brackets for each token, and what reads it keeps
-//! every event of the text. So a megabyte of `[` takes ten seconds, and sixteen of `- ` three gigabytes. Nothing here parses: the
-//! counts are never less than what a parser would come to, whatever stands in quotes.
+//! The libyaml version linked here does not limit nesting: it scans all open brackets for each token, and the reader keeps every event of
+//! the text. A megabyte of `[` would therefore take ten seconds, and sixteen of `- ` three gigabytes. Nothing is parsed here, so the counts
+//! include quoted text and are never lower than a parser's.
 
 use std::collections::HashSet;
 
-/// Most brackets that may be open at once, as libyaml has it where it counts.
+/// Maximum number of open brackets. The same limit is built into versions of libyaml that check it.
 const NESTED: usize = 1000;
 
-/// What a text may be.
+/// Limits for a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) bytes: usize,
     /// Scalars, lists, mappings.
     pub(crate) events: usize,
-    /// Of going through open brackets: a million take some three milliseconds.
+    /// Steps of scanning open brackets: a million take about three milliseconds.
     pub(crate) steps: usize,
 }
 
 impl Bounds {
-    /// Whether a parser can be given `text`.
+    /// Returns true if `text` can be parsed within the limits.
     pub(crate) fn hold(self, text: &str) -> bool {
         text.len() <= self.bytes && self.pay(&cost(text))
     }
 
-    /// As [`Bounds::hold`], of a text that is JSON, where quotes are what they seem.
+    /// Like [`Bounds::hold`], but for JSON, where quotes can be recognized.
     pub(crate) fn hold_json(self, text: &str) -> bool {
         text.len() <= self.bytes && self.pay(&Cost { brackets: depth(text), ..cost(text) })
     }
@@ -36,15 +36,15 @@ impl Bounds {
     }
 }
 
-/// Not less than what the parser comes to.
+/// An upper bound of the cost of parsing.
 #[derive(Debug, PartialEq, Eq)]
 struct Cost {
     events: usize,
-    /// As if none were closed: where one is, only a parser knows.
+    /// Counts every opening bracket as unclosed, because only a parser can match them.
     brackets: usize,
 }
 
-/// Each item, and each key with its value, has a sign of its own.
+/// Estimates the cost, based on the fact that each item, and each key with its value, has a sign of its own.
 fn cost(text: &str) -> Cost {
     let bytes = text.as_bytes();
     let ends = |at: usize| bytes.get(at + 1).is_none_or(u8::is_ascii_whitespace);
@@ -53,7 +53,7 @@ fn cost(text: &str) -> Cost {
         match byte {
             b'[' | b'{' => cost = Cost { events: cost.events + 2, brackets: cost.brackets + 1 },
             b':' | b',' => cost.events += 2,
-            // Within words and numbers they mean nothing.
+            // These characters have no meaning within words and numbers.
             b'-' | b'?' if ends(at) => cost.events += 2,
             _ => {}
         }
@@ -61,7 +61,7 @@ fn cost(text: &str) -> Cost {
     cost
 }
 
-/// How deep the brackets of JSON are nested.
+/// Returns the nesting depth of the brackets of JSON.
 fn depth(json: &str) -> usize {
     let (mut depth, mut most, mut bytes) = (0_usize, 0, json.bytes());
     while let Some(byte) = bytes.next() {
@@ -82,7 +82,7 @@ fn depth(json: &str) -> usize {
     most
 }
 
-/// Whether something in it stands for something else in it, so that it unfolds to more than it is.
+/// Returns true if the text refers to an anchor of its own, so that it can expand to more than its length.
 pub(crate) fn may_unfold(text: &str) -> bool {
     let anchors: HashSet<&str> = names(text, '&').collect();
     !anchors.is_empty() && names(text, '*').any(|name| anchors.contains(name))
@@ -109,7 +109,7 @@ mod tests {
             assert!(!BOUNDS.hold(&text), "{bomb}");
         }
         assert!(!BOUNDS.hold(&"a".repeat(BOUNDS.bytes + 1)));
-        // Few brackets, and many values within them.
+        // Few brackets that contain many values.
         let wide = Bounds { bytes: 4 << 20, events: 1 << 20, ..BOUNDS };
         assert!(!wide.hold(&format!("{}{}", "[".repeat(900), "a,".repeat(100_000))));
         assert!(wide.hold(&"a,".repeat(100_000)));

@@ -178,7 +178,7 @@ fn a_run_that_is_ended_leaves_its_trace() {
 fn a_trace_replaces_neither_a_report_nor_what_is_read() {
     let cluster = cluster();
     for (arguments, says) in [
-        (["--trace", "x.json", "--report", "json=x.json"], "the json report and the trace are one file: `x.json`"),
+        (["--trace", "x.json", "--report", "json=x.json"], "the json report and the trace are the same file: `x.json`"),
         (["--trace", ".talos/config", "--report", "json=x.json"], "the trace would overwrite an input file"),
     ] {
         cluster.program().args(arguments).run().is(2, &[says]);

@@ -355,6 +355,6 @@ fn paths_and_names_are_handed_on_as_they_are_or_not_at_all() {
     }
     for name in ["a\tb", "a\u{1b}[2Jb", "a\u{fffd}", "##vso[task.complete]"] {
         let (_, outcome) = run(name);
-        outcome.is(78, &["cannot be handed on as it is"]);
+        outcome.is(78, &["cannot be passed on as it is"]);
     }
 }

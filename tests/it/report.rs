@@ -51,7 +51,7 @@ fn many_clusters_are_one_verdict() {
     let paths: Vec<_> = files.iter().map(|(name, _)| *name).collect();
     let outcome = run.args(["report", "--expect-file", "sites"]).args(&paths).run();
     outcome.is(69, &["1 undetermined, 19 healthy of 20 clusters, exit code 69", "site-20: undetermined", "missing"]);
-    report(&files, &[]).is(0, &["a cluster without a report cannot be noticed"]);
+    report(&files, &[]).is(0, &["a cluster without a report would go unnoticed"]);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn what_is_old_or_there_twice_does_not_count() {
     outcome.is(69, &["one cluster has several names: prod-a, prod-b were verified with the same Talos CA"]);
     let later = healthy.replace("\"finishedAt\": \"2", "\"finishedAt\": \"3");
     assert_ne!(later, healthy);
-    report(&[("a.json", &later)], &[]).is(69, &["it is of the future"]);
+    report(&[("a.json", &later)], &[]).is(69, &["it is from the future"]);
 }
 
 /// The result is neither a success nor a wait, regardless of the path's contents, and the file is named.
@@ -97,7 +97,7 @@ fn what_is_no_report_is_named_and_never_a_success() {
     for (content, why) in [
         (cut, "unreadable: EOF while parsing"),
         ("", "unreadable: EOF while parsing"),
-        ("{\"schemaVersion\": \"2.0\", \"kind\": \"ClusterHealthReport\"}", "version 2.0 of its schema is not known"),
+        ("{\"schemaVersion\": \"2.0\", \"kind\": \"ClusterHealthReport\"}", "its schema version 2.0 is unknown"),
         (&healthy.replace("\"exitCode\": 0", "\"exitCode\": 1"), "contradicts its checks"),
         (&healthy.replace("\"complete\": true", "\"complete\": false"), "contradicts its checks"),
     ] {

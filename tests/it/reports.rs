@@ -227,11 +227,23 @@ fn no_two_outputs_are_one_file() {
                     option => program.args([option, &value]),
                 };
                 let (outcome, home) = program.run_and_keep();
-                outcome.is(2, &["are one file: `", name]);
+                outcome.is(2, &["are the same file: `", name]);
                 let kept = std::fs::read_to_string(home.path().join("x")).unwrap_or_default();
                 assert_eq!(kept, if exists { "earlier" } else { "" }, "{one:?} {other:?} {name}");
             }
         }
+    }
+}
+
+/// Otherwise, a directory named after the URL would be created, with the URL's secrets in its name.
+#[test]
+fn only_reports_are_sent_to_urls() {
+    for option in ["--trace", "--termination-log"] {
+        let program = program().talosconfig(unreachable()).args(HEALTHY).args([option, "https://hooks.example/secret"]);
+        let (outcome, home) = program.run_and_keep();
+        outcome.is(2, &["cannot be sent to a URL; give the path of a file"]);
+        assert!(!outcome.stderr.contains("secret"), "{outcome}");
+        assert!(!home.path().join("https:").exists(), "{option}");
     }
 }
 

@@ -13,7 +13,7 @@ use crate::run::judged;
 const USUAL: usize = 100;
 
 /// Rows with a different result behind Omni, and the reason.
-const OTHERWISE: [(&str, &str); 11] = [
+const OTHERWISE: [(&str, &str); 9] = [
     ("acc-13-clock-behind", "the clock of Omni is its own, and it verifies the certificates of machines"),
     ("acc-8-role-too-low", "Omni decides the role"),
     ("acc-9-proxy-refuses-token", "the balancer is not on the way"),
@@ -22,8 +22,6 @@ const OTHERWISE: [(&str, &str); 11] = [
     ("release-1.5-operator", "Omni decides the role, and a Reader may ask less of this version"),
     ("shape-kubelet-flags", "Omni decides the role, and a Reader does not see these flags"),
     ("shape-translated-addresses", "the talosconfig names no machines, and Omni knows another address"),
-    ("upg-15-own-flag", "the metrics of each API server cannot be read: undetermined"),
-    ("upg-18-kubelet-flags-secret", "the metrics of each API server cannot be read: undetermined"),
     ("upg-24-only-server-that-was-seen", "no API server is asked directly: their leases count"),
 ];
 

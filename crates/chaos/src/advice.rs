@@ -1,8 +1,9 @@
-//! What a command that is proposed to be tried may be: one that reads, and that a shell takes as it is.
+//! Checks the diagnostic commands that a report proposes: they must only read, and a shell must accept them as they
+//! are.
 
 use crate::run::Said;
 
-/// Words after the program's own options that change nothing.
+/// Programs that only read, each with the subcommands that may be used, or none if the program has no subcommands.
 const READS: &[(&str, &[&str])] = &[
     (
         "kubectl",
@@ -59,7 +60,7 @@ const READS: &[(&str, &[&str])] = &[
     ("ping", &[]),
 ];
 
-/// Words of subcommands that change something.
+/// Subcommands and other words that change something.
 const CHANGES: &[&str] = &[
     "delete",
     "restart",
@@ -87,7 +88,7 @@ const CHANGES: &[&str] = &[
     "add",
 ];
 
-/// What is wrong with it.
+/// Returns the reason why a proposed command is not acceptable, if there is one.
 pub(crate) fn fault(command: &str, said: &Said) -> Option<String> {
     let words = match words(command) {
         Ok(words) => words,
@@ -97,7 +98,7 @@ pub(crate) fn fault(command: &str, said: &Said) -> Option<String> {
     let Some((_, reads)) = READS.iter().find(|(name, _)| name == program) else {
         return Some(format!("`{program}` is no program that reads"));
     };
-    // One that reads from nothing has none.
+    // A redirection from `/dev/null` also contains `<`, and is not a placeholder.
     let is_placeholder =
         |word: &String| word.contains(['<', '>']) && !word.ends_with("/dev/null") || word.contains("NODE");
     if words.iter().any(is_placeholder) {
@@ -117,12 +118,12 @@ pub(crate) fn fault(command: &str, said: &Said) -> Option<String> {
     stranger.map(|node| format!("`{node}` is no machine"))
 }
 
-/// Addresses that a shape or a fault has made up.
+/// Whether an address or name was made up by a shape or a fault.
 fn is_planted(node: &str) -> bool {
     node.starts_with("192.0.2.") || node.starts_with("2001:db8:") || ["old-cp", "worker-0", "edge-1"].contains(&node)
 }
 
-/// As a shell splits it.
+/// Splits a command into words like a shell.
 pub(crate) fn words(command: &str) -> Result<Vec<String>, &'static str> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for letter in command.chars() {

@@ -1,6 +1,6 @@
-//! A cluster as a few words: how large, of which release and shape, what breaks in it and when, and how it is asked about.
+//! A cluster described in a few words: its size, release and shape, the faults in it and when they occur, and the options of the run.
 //!
-//! All of it stands in one line, which says everything that is needed to see the same again:
+//! A case fits on one line, which contains everything needed to reproduce it:
 //! `control-planes=3 workers=1 talos=1.13.0 shape=dns-off faults=power-off:cp-2,kubelet-crash:worker-1@2-5 options=strict shuffle=7`
 
 use std::fmt;
@@ -13,25 +13,25 @@ use crate::options::{self, Choice};
 use crate::random::Random;
 use crate::shapes::{self, Shape};
 
-/// A machine, as its case calls it: `cp-1`, `worker-2`.
+/// A machine under the name that its case uses: `cp-1`, `worker-2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Machine {
     pub(crate) controls: bool,
-    /// From 1.
+    /// Number of the machine, counted from 1.
     pub(crate) number: usize,
 }
 
-/// What runs in the cluster.
+/// Software versions of a cluster.
 #[derive(Debug)]
 pub(crate) struct Release {
     pub(crate) talos: &'static str,
     pub(crate) kubernetes: &'static str,
     pub(crate) etcd: &'static str,
-    /// The least role that may read all that the program reads.
+    /// The least privileged role that can read everything the program reads.
     pub(crate) role: &'static str,
 }
 
-/// The first one is the usual one.
+/// Releases to choose from; the first one is the default.
 pub(crate) static RELEASES: &[Release] = &[
     Release { talos: "1.13.0", kubernetes: "1.35.4", etcd: "3.6.9", role: "os:reader" },
     Release { talos: "1.14.0", kubernetes: "1.36.0", etcd: "3.6.9", role: "os:reader" },
@@ -41,17 +41,17 @@ pub(crate) static RELEASES: &[Release] = &[
     Release { talos: "1.5.5", kubernetes: "1.28.3", etcd: "3.5.9", role: "os:operator" },
 ];
 
-/// A fault at its place, and when it is in force: seconds after the start; by default from before it and to the end.
+/// A fault on its machine, and the seconds after the start between which it is in force. By default it is in force the whole time.
 #[derive(Clone)]
 pub(crate) struct Planted {
     pub(crate) fault: &'static Fault,
-    /// `None`: the cluster's.
+    /// `None` for a fault of the whole cluster.
     pub(crate) machine: Option<Machine>,
     pub(crate) from: Option<u64>,
     pub(crate) until: Option<u64>,
 }
 
-/// A cluster, what breaks in it, and how it is asked about.
+/// A cluster, its faults, and the options of the run.
 #[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) control_planes: usize,
@@ -60,7 +60,7 @@ pub(crate) struct Case {
     pub(crate) shapes: Vec<&'static Shape>,
     pub(crate) faults: Vec<Planted>,
     pub(crate) choices: Vec<&'static Choice>,
-    /// Which names the machines have, and in which order they have addresses; 0: `cp-1` …, `worker-1` ….
+    /// Seed for the machines' names and the order of their addresses; with 0, they are `cp-1` …, `worker-1` … in order.
     pub(crate) shuffle: u64,
 }
 
@@ -79,7 +79,7 @@ impl Default for Case {
 }
 
 impl Case {
-    /// One of the worlds of a seed.
+    /// Draws a random case.
     pub(crate) fn random(random: &mut Random) -> Self {
         let control_planes = *random.pick(&[1, 1, 2, 3, 3, 3, 3, 3, 3, 4, 5, 5, 6, 7]).unwrap_or(&3);
         let workers = *random.pick(&[0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 8, 30]).unwrap_or(&1);
@@ -114,7 +114,7 @@ impl Case {
         case
     }
 
-    /// One more fault, where there is a place for it.
+    /// Draws one more fault, if it fits into this case.
     pub(crate) fn random_fault(&self, random: &mut Random) -> Option<Planted> {
         let fault = random.pick(faults::all())?;
         let machines: Vec<_> = self.machines().into_iter().filter(|machine| fault.on.takes(*machine)).collect();
@@ -141,7 +141,7 @@ impl Case {
             && !self.shapes.iter().any(|shape| shape.spoils.contains(&choice.name))
     }
 
-    /// Not twice the same, nothing that this shape has not, and nothing that replaces what another one has changed.
+    /// Rejects a fault that the case already has, one that does not fit its shape, and one that would replace the change of another fault.
     fn takes_fault(&self, planted: &Planted) -> bool {
         let meets = |other: &Planted| {
             let touches = planted.fault.touches;
@@ -155,7 +155,7 @@ impl Case {
             && !self.shapes.iter().any(|shape| shape.spoils.contains(&planted.fault.name))
     }
 
-    /// Whether all of it can be together.
+    /// Whether shapes, faults and options are compatible with each other.
     pub(crate) fn is_sound(&self) -> bool {
         let mut built = Self { shapes: Vec::new(), faults: Vec::new(), choices: Vec::new(), ..self.clone() };
         for shape in &self.shapes {
@@ -180,13 +180,13 @@ impl Case {
         true
     }
 
-    /// `cp-1` …, `worker-1` ….
+    /// Lists all machines: `cp-1` …, then `worker-1` ….
     pub(crate) fn machines(&self) -> Vec<Machine> {
         let of = |controls, last| (1..=last).map(move |number| Machine { controls, number });
         of(true, self.control_planes).chain(of(false, self.workers)).collect()
     }
 
-    /// The machines in the order of their addresses, and their names.
+    /// Lists the machines in the order of their addresses, with their names.
     pub(crate) fn named(&self) -> Vec<(Machine, String)> {
         let mut machines = self.machines();
         if self.shuffle == 0 {
@@ -250,7 +250,7 @@ impl FromStr for Planted {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let (what, when) = text.split_once('@').unwrap_or((text, "-"));
-        // Names may have a colon themselves; machines have none.
+        // Fault names can contain colons; machine names cannot.
         let known = |name: &str| faults::all().iter().find(|fault| fault.name == name);
         let (fault, machine) = match (known(what), what.rsplit_once(':')) {
             (Some(fault), _) => (fault, None),

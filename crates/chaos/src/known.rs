@@ -1,4 +1,4 @@
-//! What is known to be wrong: a file with a reason for each, which has to go as soon as it is right.
+//! Known defects: a file with the reason for each. An entry has to be removed as soon as the defect is fixed.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::case::Case;
 
-/// One that is known.
+/// A known defect.
 pub(crate) struct Known {
     pub(crate) law: String,
     pub(crate) case: Case,
@@ -42,7 +42,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Known>> {
     Ok(known)
 }
 
-/// Whether one case has all that another one has: then it breaks the same law for the same reason.
+/// Whether `case` has everything that `part` has, so that it breaks the same law for the same reason.
 pub(crate) fn has(case: &Case, part: &Case) -> bool {
     let fault = |name: &str| case.faults.iter().any(|planted| planted.fault.name == name);
     part.faults.iter().all(|planted| fault(planted.fault.name))

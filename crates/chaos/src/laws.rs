@@ -14,13 +14,13 @@ use crate::truth::{Truth, Verdict};
 pub(crate) struct Broken {
     /// `broken-but-healthy`, `unnamed:power-off`
     pub(crate) law: String,
-    /// What should have been.
+    /// The expected result.
     pub(crate) why: String,
-    /// What was said.
+    /// The actual report.
     pub(crate) said: String,
 }
 
-/// What is seen of a case by all runs that its laws take.
+/// Judges a case, with as many runs as its laws need.
 pub(crate) fn judge(program: &Program, case: &Case, seed: u64) -> anyhow::Result<Vec<Broken>> {
     let said = program.run(case)?;
     let truth = Truth::of(case, &said);
@@ -39,7 +39,7 @@ fn waits(case: &Case) -> bool {
     case.choices.iter().any(|choice| choice.waits.is_some())
 }
 
-/// The laws of one run.
+/// Checks the laws that need only one run.
 fn alone(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<Broken> {
     let mut broken = Vec::new();
     let mut add = |law: &str, why: String| broken.push(Broken { law: law.to_owned(), why, said: said.shown() });
@@ -99,7 +99,7 @@ fn alone(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<Broken> {
     broken
 }
 
-/// One fault, one story: it is the first cause. Of two faults that have nothing to do with each other, both are causes.
+/// Checks that a single fault is the first cause, and that unrelated faults are all reported as causes.
 fn stories(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<(String, String)> {
     let causes = said.causes();
     let tells = |cause: &Cause, planted: &Planted| {
@@ -109,7 +109,7 @@ fn stories(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<(String, String)>
     let told = |planted: &&&Planted| !planted.fault.said.is_empty() && planted.does() == Does::Breaks;
     let faults: Vec<_> = truth.shown.iter().filter(told).collect();
     let mut broken = Vec::new();
-    // What is demanded and is not so is a fault as well.
+    // An unmet demand counts as a fault as well.
     let is_alone = case.faults.len() == 1 && !case.choices.iter().any(|choice| (choice.demands)(case));
     if let ([planted], true, Verdict::Broken) = (&*faults, is_alone, truth.verdict)
         && let Some(first) = causes.iter().find(|cause| !cause.is_warning)
@@ -118,7 +118,8 @@ fn stories(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<(String, String)>
         let why = format!("{planted} is the first cause, not {:?} of {:?}", first.words, first.about);
         broken.push((format!("first-cause:{}", planted.fault.name), why));
     }
-    // What breaks on one machine can follow from what else is broken there.
+    // Only faults on different machines are compared, because a fault can be a consequence of another one on the same
+    // machine.
     let machines: BTreeSet<_> = faults.iter().map(|planted| planted.machine).collect();
     if faults.len() > 1
         && machines.len() == faults.len()
@@ -135,9 +136,9 @@ fn stories(case: &Case, truth: &Truth<'_>, said: &Said) -> Vec<(String, String)>
     broken
 }
 
-/// Nothing is wrong but what heals, and what has no verdict of its own.
+/// Whether all faults that affect the verdict heal, and no option or shape has a verdict of its own.
 fn heals(case: &Case) -> bool {
-    // On the only worker it is more than a word.
+    // On the only worker, this is more than a warning.
     let matters = |planted: &&Planted| planted.fault.does != Does::Warns || planted.fault.name == "out-of-service";
     let strict = case.choices.iter().any(|choice| choice.strict || (choice.demands)(case));
     let sees = case.shapes.iter().all(|shape| !shape.blinds);
@@ -146,7 +147,7 @@ fn heals(case: &Case) -> bool {
 
 fn is_about(case: &Case, about: &str, planted: &Planted) -> bool {
     let Some(machine) = planted.machine else { return true };
-    // It leads to the only API server, and perhaps nothing else is known of the cluster.
+    // The balancer leads to the only API server, and perhaps nothing else is known about the cluster.
     if machine.controls && case.control_planes == 1 && about.contains("balancer") {
         return true;
     }
@@ -157,7 +158,7 @@ fn is_about(case: &Case, about: &str, planted: &Planted) -> bool {
     })
 }
 
-/// The simulator makes the names of a DaemonSet's pods from those of their machines.
+/// Removes the machine from a DaemonSet pod's name, which the simulator derives from the name of its machine.
 fn without_suffix(mut problem: Problem) -> Problem {
     for set in ["kube-proxy-", "kube-flannel-"] {
         if let Some((_, machine)) = problem.target.strip_prefix(set).and_then(|rest| rest.split_once(' ')) {
@@ -167,10 +168,10 @@ fn without_suffix(mut problem: Problem) -> Problem {
     problem
 }
 
-/// Names, order and addresses of machines mean nothing.
+/// Checks that names, order and addresses of machines do not affect the result.
 fn names(program: &Program, case: &Case, said: &Said) -> anyhow::Result<Option<Broken>> {
     let plain = program.run(&Case { shuffle: 0, ..case.clone() })?;
-    // The replicas of CoreDNS are on the first machines, and so on others here.
+    // The replicas of CoreDNS run on the first machines, which are different ones in this order.
     let is_placed = |problem: &Problem| problem.check == "k8s.dns" && case.machines().len() > 1;
     let problems = |said: &Said| -> BTreeSet<_> {
         said.problems().into_iter().filter(|problem| !is_placed(problem)).map(without_suffix).collect()
@@ -191,7 +192,7 @@ fn names(program: &Program, case: &Case, said: &Said) -> anyhow::Result<Option<B
     Ok(Some(Broken { law: "names-matter".to_owned(), why, said: said.shown() }))
 }
 
-/// One more fault never helps.
+/// Checks that one more fault never turns the result healthy.
 fn more(program: &Program, case: &Case, said: &Said, random: &mut Random) -> anyhow::Result<Option<Broken>> {
     let Some(planted) = case.random_fault(random) else { return Ok(None) };
     let what = planted.to_string();

@@ -1,5 +1,5 @@
-//! `make chaos`: random clusters on the simulator, in random troubles, before the built program. What is true of each is known, so
-//! what was said of it is right or a finding, which is made as small as it gets and written down as a row of the matrix.
+//! `make chaos`: runs the built program against random simulated clusters with random faults. Since the truth about each cluster is known,
+//! every report is either right or a finding. A finding is reduced to its smallest case and written down as a row of the matrix.
 
 #![expect(
     clippy::print_stdout,
@@ -38,38 +38,38 @@ use crate::random::Random;
 use crate::run::Program;
 use crate::tools::Tools;
 
-/// Holds the built program before random clusters whose truth is known.
+/// Tests the built program against random clusters with a known truth
 #[derive(Parser)]
 struct Cli {
-    /// The same seed makes the same clusters
+    /// Seed of the random numbers; the same seed makes the same clusters
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many clusters
+    /// Number of clusters
     #[arg(long, short = 'n', default_value_t = 200)]
     worlds: u64,
-    /// One case, by its line, instead: what is said of it
+    /// Run only the case of this line, and print the report
     #[arg(long, value_name = "LINE")]
     case: Option<String>,
-    /// Each fault alone instead, with what is said of it
+    /// Run each fault alone, and print the reports
     #[arg(long)]
     faults: bool,
-    /// The program that is judged
+    /// The program under test
     #[arg(long, value_name = "PATH")]
     program: PathBuf,
-    /// All addresses are of IPv6, of which loopback has to have enough: `unshare --net`, and one cluster at a time
+    /// Use IPv6 addresses only. Loopback needs enough of them: use `unshare --net`, with one cluster at a time
     #[arg(long)]
     ipv6: bool,
-    /// Where talosctl and kubectl are: commands that read are run against the clusters, of those that change something the
-    /// arguments are parsed; each kind of command once
+    /// Directory with talosctl and kubectl. Proposed commands that only read are run against the clusters; commands that change something
+    /// only have their arguments parsed. Each kind of command is tried once
     #[arg(long, value_name = "DIR")]
     tools: Option<PathBuf>,
-    /// Clusters at a time
+    /// Number of clusters at a time
     #[arg(long, default_value_t = 12)]
     jobs: usize,
-    /// What is known to be wrong
+    /// File of known defects
     #[arg(long, value_name = "PATH", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/known.toml"))]
     known: PathBuf,
-    /// Where findings are written to
+    /// Directory for findings
     #[arg(long, value_name = "DIR", default_value = "target/chaos")]
     out: PathBuf,
 }
@@ -109,15 +109,15 @@ fn chaos(cli: &Cli) -> anyhow::Result<bool> {
     Ok(hunt.conclude())
 }
 
-/// A machine of a cluster takes several sockets.
+/// Raises the limit of open files, because each machine of a cluster needs several sockets.
 fn allow_many_sockets() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // As many as there may be without asking.
+    // The hard limit is as far as an unprivileged process can go.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// What is said of one case.
+/// Runs one case and prints what is true and what was reported.
 fn one(program: &Program, case: &Case) -> anyhow::Result<bool> {
     println!("{}", Plan::of(case).row(&case.to_string(), 1, &[]));
     let said = program.run(case)?;
@@ -130,7 +130,7 @@ fn one(program: &Program, case: &Case) -> anyhow::Result<bool> {
     Ok(broken.is_empty())
 }
 
-/// A search for cases of which something wrong is said.
+/// A search for cases with a wrong report.
 #[derive(Default)]
 struct Hunt {
     program: Program,
@@ -138,11 +138,11 @@ struct Hunt {
     known: Vec<Known>,
     out: PathBuf,
     next: AtomicU64,
-    /// By law and case.
+    /// Findings by law and case.
     found: Mutex<BTreeMap<String, Finding>>,
-    /// Those that did not happen twice.
+    /// Findings that could not be reproduced.
     unsteady: Mutex<Vec<String>>,
-    /// How often each of `known` was met.
+    /// Hits of each entry of `known`, by index.
     met: Mutex<BTreeMap<usize, usize>>,
     errors: Mutex<Vec<String>>,
 }
@@ -174,14 +174,14 @@ impl Hunt {
         });
     }
 
-    /// Holds the program before one case.
+    /// Tests the program with one case.
     fn hold(&self, case: &Case, world: u64) -> anyhow::Result<()> {
         let seed = self.seed.wrapping_add(world);
         for broken in laws::judge(&self.program, case, seed)? {
             if self.is_known(case, &broken.law) || self.is_found(case, &broken.law) {
                 continue;
             }
-            // Not what a busy machine alone makes of it.
+            // Ignores findings that only occur because the computer is busy.
             let again = |case: &Case| self.breaks(case, &broken.law, seed);
             if again(case).is_none() {
                 lock(&self.unsteady).push(format!("{}: {case}\n{}\n{}", broken.law, broken.why, broken.said));
@@ -237,7 +237,7 @@ impl Hunt {
         Ok(path)
     }
 
-    /// Whether nothing was found that is not known, and all that is known is so still.
+    /// Prints a summary. Returns whether there are no new findings and every known one still occurs.
     fn conclude(&self) -> bool {
         let found = lock(&self.found);
         let met = lock(&self.met);

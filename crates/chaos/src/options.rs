@@ -1,29 +1,29 @@
-//! How the program is asked.
+//! Options of the program.
 
 use crate::case::Case;
 use crate::faults::Source;
 use crate::plan::Plan;
 
-/// Arguments, and what they change in what must be said.
+/// Arguments of a run, and their effect on the expected report.
 pub(crate) struct Choice {
     pub(crate) name: &'static str,
     pub(crate) make: fn(&Case, &mut Plan),
     pub(crate) fits: fn(&Case) -> bool,
-    /// Of those of a group there is one.
+    /// A run uses at most one choice of each group.
     pub(crate) group: &'static str,
-    /// Choices that it cannot be together with.
+    /// Choices that cannot be combined with this one.
     pub(crate) excludes: &'static [&'static str],
-    /// What is not asked. `None` of a cluster that does not meet what it demands is healthy by it.
+    /// Sources that are not queried at all: a fault that only they reveal is not judged.
     pub(crate) leaves_out: &'static [Source],
-    /// Sources of which not every fault is judged: what is broken may be called healthy.
+    /// Sources for which not every fault is judged: a broken cluster may be called healthy.
     pub(crate) narrows: &'static [Source],
-    /// It demands what the cluster has not.
+    /// Whether the choice demands something that the cluster does not have.
     pub(crate) demands: fn(&Case) -> bool,
-    /// Warnings fail.
+    /// Whether warnings fail the run.
     pub(crate) strict: bool,
-    /// Choices with which what it demands is not looked at.
+    /// Choices under which the demand of this one cannot be checked.
     pub(crate) beyond: &'static [&'static str],
-    /// For how long it waits: seconds, and of these the last that are not enough for anything new.
+    /// Seconds that the run waits, and how many of the last ones are too few to notice anything new.
     pub(crate) waits: Option<(u64, u64)>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn all() -> &'static [Choice] {
     ALL
 }
 
-/// The end of an excuse: of those that a policy may have, one that no run reaches.
+/// The end date of an excuse: accepted in a policy, and never reached by a run.
 fn until() -> String {
     let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
     now.date().saturating_add(jiff::Span::new().days(10)).to_string()
@@ -70,7 +70,7 @@ static ALL: &[Choice] = &[
             Source::Node,
             Source::Object,
         ],
-        // Leases may be read for it, or not.
+        // Leases may or may not be read at this level.
         narrows: &[Source::Clock],
         ..USUAL
     },
@@ -86,7 +86,7 @@ static ALL: &[Choice] = &[
             Source::Node,
             Source::Object,
         ],
-        // Leases may be read for it, or not.
+        // Leases may or may not be read at this level.
         narrows: &[Source::Clock],
         ..USUAL
     },
@@ -95,7 +95,7 @@ static ALL: &[Choice] = &[
         make: |_, plan| plan.argue(&["--level", "api"]),
         group: "level",
         leaves_out: &[Source::Node, Source::Object],
-        // Leases may be read for it, or not.
+        // Leases may or may not be read at this level.
         narrows: &[Source::Clock],
         ..USUAL
     },
@@ -121,7 +121,7 @@ static ALL: &[Choice] = &[
             Source::StaticPod,
             Source::Clock,
         ],
-        // What Talos alone knows is not known.
+        // Facts that only Talos knows are missing.
         narrows: &[Source::Node, Source::Object],
         ..USUAL
     },
@@ -131,7 +131,7 @@ static ALL: &[Choice] = &[
             let first = plan.control_planes().into_iter().next().unwrap_or_default();
             plan.argue(&["--nodes", &first]);
         },
-        // Whom `--nodes` names is to be ready.
+        // A machine named in `--nodes` has to be ready.
         excludes: &["a-worker-may-be-unready"],
         group: "nodes",
         narrows: &[
@@ -207,7 +207,7 @@ static ALL: &[Choice] = &[
         name: "expected-kubernetes",
         make: |case, plan| plan.argue(&["--expect-kubernetes", case.release.kubernetes]),
         beyond: &["level-talos", "level-etcd"],
-        // Static pods tell of some of it.
+        // Static pods reveal some of the versions.
         excludes: &["no-kubernetes"],
         group: "versions",
         ..USUAL
@@ -224,7 +224,7 @@ static ALL: &[Choice] = &[
         name: "another-kubernetes",
         make: |_, plan| plan.argue(&["--expect-kubernetes", "1.99.0"]),
         beyond: &["level-talos", "level-etcd"],
-        // Static pods tell of some of it.
+        // Static pods reveal some of the versions.
         excludes: &["no-kubernetes"],
         group: "versions",
         demands: |_| true,
@@ -258,7 +258,8 @@ static ALL: &[Choice] = &[
         waits: Some((18, 10)),
         ..USUAL
     },
-    // A policy that names nothing of the cluster turns no red into green, and one that it keeps to no green into red.
+    // A policy that names nothing in the cluster never turns red into green, and one that the cluster complies with
+    // never turns green into red.
     Choice {
         name: "policy-of-right-numbers",
         make: |case, plan| {
@@ -275,7 +276,7 @@ static ALL: &[Choice] = &[
             let thresholds = "{certificates: 20d, etcdSpace: 60%, diskFree: 20%, clockSkew: 200ms}";
             plan.policy = Some(format!("thresholds: {thresholds}"));
         },
-        // They warn, which fails by it.
+        // The thresholds cause warnings, which fail with `strict`.
         excludes: &["strict"],
         group: "policy",
         ..USUAL
@@ -286,7 +287,7 @@ static ALL: &[Choice] = &[
             let entry = "{id: nodes, resource: nodes, for: condition=Ready}";
             plan.policy = Some(format!("require:\n  - {entry}"));
         },
-        // Nobody asks there, or a Node may be otherwise.
+        // These levels do not query Nodes, and the last option accepts an unready Node.
         excludes: &["level-talos", "level-etcd", "level-api", "no-kubernetes", "a-worker-may-be-unready"],
         group: "policy",
         ..USUAL
@@ -300,7 +301,7 @@ static ALL: &[Choice] = &[
                  {{check: k8s.nodes.schedulable, reason: cordoned, target: nobody, {excuse}}}"
             ));
         },
-        // That it excuses nothing is a warning.
+        // An excuse that excuses nothing is a warning.
         excludes: &["strict"],
         group: "policy",
         ..USUAL

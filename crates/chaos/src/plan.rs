@@ -1,5 +1,5 @@
-//! What the simulator and the program are given: a scenario, credentials, arguments; and the same as a file that can become a row of
-//! the matrix.
+//! The input of the simulator and of the program: a scenario, credentials and arguments. All of it can also be written as a file that can
+//! become a row of the matrix.
 
 use std::fmt::Write as _;
 
@@ -7,20 +7,20 @@ use serde_json::{Map, Value, json};
 
 use crate::case::{Case, Machine};
 
-/// A case, worked out.
+/// A case in full detail.
 #[derive(Default)]
 pub(crate) struct Plan {
     pub(crate) machines: Vec<Machine>,
-    /// Of `machines`, in the same order.
+    /// Names of `machines`, in the same order.
     pub(crate) names: Vec<String>,
     cluster: Map<String, Value>,
     pub(crate) changes: Vec<Value>,
     pub(crate) arguments: Vec<String>,
-    /// What the file of `--policy` says beside its version.
+    /// Content of the `--policy` file, without its version.
     pub(crate) policy: Option<String>,
-    /// Role in Talos.
+    /// The user's Talos role.
     pub(crate) role: Option<&'static str>,
-    /// Endpoints of the talosconfig, by name, instead of all control planes.
+    /// Names of the talosconfig's endpoints, instead of all control planes.
     pub(crate) endpoints: Option<Vec<String>>,
 }
 
@@ -87,7 +87,7 @@ impl Plan {
         self.of_role(false)
     }
 
-    /// The last worker, or control plane.
+    /// The last worker, or the last control plane if there are no workers.
     pub(crate) fn last(&self) -> Option<String> {
         self.workers().pop().or_else(|| self.control_planes().pop())
     }
@@ -99,7 +99,7 @@ impl Plan {
         found.into_iter().map(|(_, name)| name.clone()).collect()
     }
 
-    /// Of the cluster as a whole.
+    /// Sets a key of the scenario's `[cluster]` table.
     pub(crate) fn cluster(&mut self, key: &str, value: Value) {
         self.cluster.insert(key.to_owned(), value);
     }
@@ -108,7 +108,7 @@ impl Plan {
         self.changes.push(change);
     }
 
-    /// Merges into a resource of Talos; without a machine: of all.
+    /// Merges into a Talos resource of one machine, or of all machines if `node` is `None`.
     pub(crate) fn resource(&mut self, node: Option<&str>, kind: &str, id: &str, merge: &Value) {
         let mut change = json!({"do": "resource", "type": kind, "id": id, "merge": merge});
         if let Some(node) = node {
@@ -117,7 +117,7 @@ impl Plan {
         self.change(change);
     }
 
-    /// Merges into an object of Kubernetes; without a namespace: `""`.
+    /// Merges into a Kubernetes object; `namespace` is `""` for cluster-scoped objects.
     pub(crate) fn object(&mut self, resource: &str, namespace: &str, name: &str, merge: &Value) {
         let mut change = json!({"do": "object", "resource": resource, "name": name, "merge": merge});
         if !namespace.is_empty() {
@@ -138,7 +138,7 @@ impl Plan {
         self.arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
     }
 
-    /// The simulator's part of the file; `{NAME}` in it is the address of that machine.
+    /// The simulator's part of the file. It contains `{NAME}` in place of that machine's address.
     pub(crate) fn scenario(&self, title: &str) -> String {
         let mut text = format!("title = {}\n\n[cluster]\n", inline(&title.into()));
         table(&mut text, &self.cluster);
@@ -149,7 +149,7 @@ impl Plan {
         text
     }
 
-    /// As a row of the matrix.
+    /// Formats the case as a row of the matrix.
     pub(crate) fn row(&self, title: &str, exit: i32, comments: &[String]) -> String {
         let mut text = String::new();
         for comment in comments.iter().flat_map(|comment| comment.lines()) {
@@ -189,7 +189,7 @@ fn name(key: &str) -> String {
     if key.bytes().all(bare) { key.to_owned() } else { inline(&key.into()) }
 }
 
-/// A value in one line of TOML.
+/// Formats a value as one line of TOML.
 fn inline(value: &Value) -> String {
     let list = |items: Vec<String>| items.join(", ");
     match value {
@@ -201,7 +201,7 @@ fn inline(value: &Value) -> String {
                 list(items.iter().map(|(key, value)| format!("{} = {}", name(key), inline(value))).collect())
             )
         }
-        // JSON's strings, numbers and booleans are TOML's.
+        // JSON's strings, numbers and booleans are valid TOML.
         other => other.to_string(),
     }
 }

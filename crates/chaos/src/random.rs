@@ -1,13 +1,13 @@
-//! Random numbers that are the same for the same seed, on every machine and in every release.
+//! Random numbers that depend only on the seed: they are the same on every machine and in every release.
 
-/// `SplitMix64`: small, and good enough to choose with.
+/// `SplitMix64`, which is small and good enough for choosing.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Those of one of the worlds of a seed.
+    /// Random numbers for one world of a seed.
     pub(crate) fn of(seed: u64, world: u64) -> Self {
         let mut random = Self(seed.wrapping_mul(0xd134_2543_de82_ef95) ^ world);
-        // Neighbors are told apart by a few bits.
+        // Neighboring seeds differ in only a few bits.
         random.next();
         Self(random.next())
     }
@@ -19,13 +19,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `end`, which is not 0.
+    /// A number less than `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         let end = u64::try_from(end).unwrap_or(u64::MAX);
         usize::try_from(self.next() % end).unwrap_or_default()
     }
 
-    /// One time out of so many.
+    /// True once in `times` calls, on average.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
@@ -34,7 +34,7 @@ impl Random {
         if of.is_empty() { None } else { of.get(self.below(of.len())) }
     }
 
-    /// Each order is as likely.
+    /// Shuffles the items; every order is equally likely.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));

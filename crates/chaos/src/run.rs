@@ -15,28 +15,28 @@ use crate::case::{Case, Machine};
 use crate::plan::Plan;
 use crate::tools::Tools;
 
-/// No run takes so long, unless it hangs.
+/// A run that takes longer than this no longer responds.
 const HUNG: Duration = Duration::from_secs(90);
 
-/// The program.
+/// The program under test.
 #[derive(Default)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
-    /// Clusters have addresses of IPv6 alone.
+    /// Whether clusters only have IPv6 addresses.
     pub(crate) ipv6: bool,
-    /// What runs the commands that it proposes.
+    /// Tools that run the commands proposed in reports.
     pub(crate) tools: Option<Tools>,
 }
 
-/// What a run has said.
+/// The result of a run.
 pub(crate) struct Said {
-    /// As a shell sees it.
+    /// The exit code as a shell sees it.
     pub(crate) exit: i32,
     pub(crate) report: Value,
     pub(crate) stderr: String,
-    /// Seconds from when the cluster was there.
+    /// Seconds from the start of the cluster to the end of the run.
     pub(crate) after: f64,
-    /// By name and by address.
+    /// Name, address and machine.
     machines: Vec<(String, String, Machine)>,
     balancer: String,
 }
@@ -94,13 +94,13 @@ impl Program {
     }
 }
 
-/// With the address of a machine in place of its name, as URLs have it where it is part of one.
+/// Replaces the placeholder of a machine by its address, in brackets if it is an IPv6 address in a URL.
 fn filled(text: &str, name: &str, address: &str) -> String {
     let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
     text.replace(&format!("://{{{name}}}"), &format!("://{host}")).replace(&format!("{{{name}}}"), address)
 }
 
-/// Seconds of a clock that never goes back.
+/// Seconds of a monotonic clock.
 #[expect(clippy::disallowed_types, reason = "a real process takes real time")]
 fn simulator_clock() -> f64 {
     use std::sync::LazyLock;
@@ -123,7 +123,7 @@ fn with_endpoints<'a>(talosconfig: &str, endpoints: impl Iterator<Item = &'a str
     Ok(format!("{before}        endpoints:\n{}        nodes:\n{after}", endpoints.concat()))
 }
 
-/// Memory, where there is such a folder.
+/// A folder in memory, where the system has one.
 fn folder() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
@@ -162,7 +162,7 @@ fn finish(mut command: Command) -> anyhow::Result<(i32, String, String)> {
     Ok((status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()), stdout, stderr))
 }
 
-/// A problem, with the machine that it names as its case calls it.
+/// A problem; machines have the names that the case uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Problem {
     pub(crate) check: String,
@@ -170,17 +170,17 @@ pub(crate) struct Problem {
     pub(crate) target: String,
 }
 
-/// A cause that is told.
+/// A cause from the report.
 pub(crate) struct Cause {
-    /// Its id, and the reasons that it explains.
+    /// The cause's id, and the reasons that it explains.
     pub(crate) words: Vec<String>,
-    /// Its targets and its headline.
+    /// The cause's targets and headline.
     pub(crate) about: Vec<String>,
     pub(crate) is_warning: bool,
 }
 
 impl Said {
-    /// Of the checks.
+    /// Problems of all checks.
     pub(crate) fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for check in list(&self.report["checks"]) {
@@ -195,7 +195,7 @@ impl Said {
         problems
     }
 
-    /// What names a fault: reasons and diagnoses, each with what it is about, as its case calls it.
+    /// Reasons and diagnoses that can identify a fault, each with what it is about, in the names that the case uses.
     pub(crate) fn named(&self) -> Vec<(String, String)> {
         let problems = list(&self.report["checks"]).iter().flat_map(|check| list(&check["problems"]));
         let about = |problem: &Value| {
@@ -213,7 +213,7 @@ impl Said {
         named
     }
 
-    /// Its causes as people read them, the first one first: what was recognized, then what no diagnosis explains.
+    /// Causes in the order in which people read them: diagnoses first, then problems that no diagnosis explains.
     pub(crate) fn causes(&self) -> Vec<Cause> {
         let (mut causes, mut told) = (Vec::new(), BTreeSet::new());
         let key = |it: &Value, check: &Value| {
@@ -246,7 +246,7 @@ impl Said {
         causes
     }
 
-    /// What is proposed to be tried: of problems and of diagnoses.
+    /// Commands of kind `try`, from problems and from diagnoses.
     pub(crate) fn tries(&self) -> Vec<String> {
         self.proposed("try")
     }
@@ -268,12 +268,12 @@ impl Said {
         parts.join(" ").trim().to_owned()
     }
 
-    /// With the machines called as their case calls them.
+    /// Replaces names and addresses of machines by the names that the case uses.
     pub(crate) fn translated(&self, text: &str) -> String {
         let mut names: Vec<_> =
             self.machines.iter().flat_map(|(name, address, machine)| [(name, machine), (address, machine)]).collect();
         names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        // In two steps, so that what was put in is not taken for a name.
+        // Two steps prevent inserted text from being taken for a name.
         let marked = names
             .iter()
             .enumerate()
@@ -285,12 +285,12 @@ impl Said {
             .fold(marked, |text, (at, (_, machine))| text.replace(&format!("\u{1}{at}\u{2}"), &machine.to_string()))
     }
 
-    /// Names and addresses of the machines.
+    /// Whether the word is a name or address of a machine, or the balancer.
     pub(crate) fn has(&self, word: &str) -> bool {
         self.machines.iter().any(|(name, address, _)| name == word || address == word) || word == self.balancer
     }
 
-    /// In a few lines.
+    /// Summarizes the report in a few lines.
     pub(crate) fn shown(&self) -> String {
         let mut lines = vec![format!("exit {} after {:.1}s", self.exit, self.after)];
         for check in list(&self.report["checks"]) {

@@ -1,33 +1,33 @@
-//! Shapes that are healthy, however unusual they look.
+//! Shapes of clusters that are healthy, no matter how unusual they look.
 
 use serde_json::json;
 
 use crate::case::Case;
 use crate::plan::Plan;
 
-/// A shape.
+/// A shape of a cluster.
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
     pub(crate) make: fn(&Case, &mut Plan),
     pub(crate) fits: fn(&Case) -> bool,
-    /// It is worth a word.
+    /// Whether the shape deserves a warning.
     pub(crate) warns: bool,
-    /// Who asks may not see what has to be seen.
+    /// Whether the user lacks access to required evidence.
     pub(crate) blinds: bool,
-    /// Shapes that it cannot be together with.
+    /// Shapes that cannot be combined with this one.
     pub(crate) excludes: &'static [&'static str],
-    /// Faults that are none in it, or of which nothing can be known, and choices with which nothing can be known of it.
+    /// Faults that are harmless or undetectable in this shape, and choices that make the shape itself undetectable.
     pub(crate) spoils: &'static [&'static str],
 }
 
 const USUAL: Shape =
     Shape { name: "", make: |_, _| {}, fits: |_| true, warns: false, blinds: false, excludes: &[], spoils: &[] };
 
-/// Of network plugins there is one.
+/// Network plugins, of which a cluster has only one.
 const PLUGINS: &[&str] =
     &["cilium", "calico", "calico-of-its-operator", "cilium-of-its-own-namespace", "kube-proxy-off"];
 
-/// Another one than flannel.
+/// A network plugin other than flannel.
 const PLUGIN: Shape = Shape { excludes: PLUGINS, spoils: &["cni-missing"], ..USUAL };
 
 const MEMBERS: &str = "Members.cluster.talos.dev";
@@ -45,7 +45,7 @@ static ALL: &[Shape] = &[
             let taint = json!({"key": "ToBeDeletedByClusterAutoscaler", "value": "1700000000", "effect": "NoSchedule"});
             plan.object("nodes", "", &worker, &json!({"spec": {"taints": [taint]}}));
         },
-        // Another worker takes workloads.
+        // Another worker accepts workloads.
         fits: |case| case.workers > 1,
         warns: true,
         spoils: &["node-deleted", "cordon"],
@@ -100,7 +100,7 @@ static ALL: &[Shape] = &[
             }
         },
         fits: |case| case.workers < 6,
-        // They were renewed by the clock before it.
+        // The leases were renewed before the clock is changed.
         excludes: &["cluster-is-ahead-of-the-runner"],
         spoils: &["node-lease-stalls"],
         ..USUAL
@@ -118,7 +118,7 @@ static ALL: &[Shape] = &[
         },
         warns: true,
         excludes: &["discovery-off"],
-        // It may be the machine of that name; and whom Kubernetes is not seen not to know is one that is down.
+        // The entry may be a live machine of that name. Unless Kubernetes is seen not to know it, it counts as a machine that is down.
         spoils: &[
             "cache-on-the-way",
             "refused:EtcdMemberList",
@@ -262,7 +262,7 @@ static ALL: &[Shape] = &[
         name: "cluster-is-ahead-of-the-runner",
         make: |_, plan| plan.change(json!({"do": "clock", "ahead": "5m"})),
         excludes: &["cluster-is-behind-the-runner"],
-        // They are dated by the runner's clock.
+        // These faults are dated by the runner's clock.
         spoils: &["pods-cannot-start", "system-deployment-down"],
         ..USUAL
     },
@@ -340,7 +340,7 @@ static ALL: &[Shape] = &[
             let older = json!({"status": {"nodeInfo": {"kubeletVersion": "v1.27.0"}}});
             plan.object("nodes", "", &worker, &older);
         },
-        // Others are too far apart.
+        // The versions of other releases are too far apart.
         fits: |case| case.workers > 0 && case.release.kubernetes == "1.28.3",
         warns: true,
         spoils: &["node-deleted"],
@@ -360,7 +360,7 @@ static ALL: &[Shape] = &[
         name: "scheduler-disabled-on-last",
         make: |case, plan| {
             let Some(last) = plan.control_planes().pop() else { return };
-            // What Talos 1.14 renders from has a name of its own.
+            // Talos 1.14 renders from a separate resource.
             let all: &[&str] = &["kube-scheduler", "final-kube-scheduler"];
             for id in if case.release.talos >= "1.14" { all } else { &all[..1] } {
                 let off = json!({"enabled": false});
@@ -386,7 +386,7 @@ static ALL: &[Shape] = &[
                 }
             }
         },
-        // Lists of this length are written for each machine.
+        // Each machine has an entry for every other one, so larger clusters would take too many changes.
         fits: |case| case.workers < 6,
         excludes: &["dual-stack", "second-network-first"],
         ..USUAL
@@ -530,7 +530,7 @@ static ALL: &[Shape] = &[
     },
 ];
 
-/// A `DaemonSet` that has run for long on all machines of the plan but `missing`.
+/// Adds a long-running `DaemonSet` with pods on all machines of the plan but `missing`.
 pub(crate) fn daemon_set(plan: &mut Plan, namespace: &str, name: &str, missing: usize) {
     let (of, up) = (plan.machines.len(), plan.machines.len() - missing);
     plan.object("daemonsets.apps", namespace, name, &json!({
@@ -541,7 +541,7 @@ pub(crate) fn daemon_set(plan: &mut Plan, namespace: &str, name: &str, missing: 
             "numberMisscheduled": 0, "numberReady": up, "numberAvailable": up, "numberUnavailable": missing}}));
 }
 
-/// A Deployment of which so many pods have long been available.
+/// Adds a Deployment; `available` of its pods have long been available.
 pub(crate) fn deployment(plan: &mut Plan, namespace: &str, name: &str, replicas: usize, available: usize) {
     let is_up = |up: bool| if up { "True" } else { "False" };
     let condition = |kind: &str, status: &str, reason: &str| {
@@ -559,7 +559,7 @@ pub(crate) fn deployment(plan: &mut Plan, namespace: &str, name: &str, replicas:
 
 const LONG_AGO: &str = "2026-01-01T00:00:00Z";
 
-/// Another network plugin in place of flannel, which says of each node that its network is there.
+/// Removes flannel, as a cluster with another network plugin does. The other plugin sets the network condition of each Node.
 fn without_flannel(plan: &mut Plan) {
     each_control_plane(plan, MANIFESTS, &json!({"flannelEnabled": false}));
     plan.remove_object("daemonsets.apps", "kube-system", "kube-flannel");

@@ -1,13 +1,13 @@
-//! The smallest case that breaks the same law.
+//! Finds the smallest case that breaks the same law.
 
 use crate::case::Case;
 
-/// Runs that one finding is worth.
+/// Maximum number of runs for one finding.
 const MOST: usize = 80;
-/// The same of one that waits, each of which takes a quarter of a minute.
+/// Maximum number of runs if the case waits, because each run then takes a quarter of a minute.
 const MOST_WAITS: usize = 16;
 
-/// Leaves out what is not needed, until everything is.
+/// Leaves out everything that the finding does not need.
 pub(crate) fn shrink(case: &Case, still: impl Fn(&Case) -> bool) -> Case {
     let waits = case.choices.iter().any(|choice| choice.waits.is_some());
     let (mut best, mut left) = (case.clone(), if waits { MOST_WAITS } else { MOST });
@@ -30,7 +30,7 @@ pub(crate) fn shrink(case: &Case, still: impl Fn(&Case) -> bool) -> Case {
     }
 }
 
-/// What is a little less, the greatest steps first.
+/// Cases that are a little smaller, the largest reductions first.
 fn smaller(case: &Case) -> Vec<Case> {
     let mut all = Vec::new();
     for at in 0..case.faults.len() {
@@ -77,7 +77,7 @@ fn smaller(case: &Case) -> Vec<Case> {
             (less.faults[at].from, less.faults[at].until) = (None, None);
             all.push(less);
         }
-        // The first of its kind will do.
+        // The first machine of the same role is simpler.
         let first = planted.machine.map(|machine| crate::case::Machine { number: 1, ..machine });
         if first != planted.machine {
             let mut less = case.clone();

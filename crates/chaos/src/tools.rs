@@ -1,4 +1,4 @@
-//! The real talosctl and kubectl: whether they understand the commands that are proposed.
+//! The real talosctl and kubectl, which have to understand the proposed commands.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use anyhow::Context as _;
 use crate::advice::words;
 use crate::run::Said;
 
-/// Long enough for whatever answers; what a machine that is down is asked hangs, and is ended.
+/// Long enough for every answer. Queries to a machine that is down do not end, and are killed.
 const LONG: Duration = Duration::from_secs(4);
 
-/// How talosctl and kubectl say that they do not understand what they were given, or that there is no such thing to ask for.
+/// Messages with which talosctl and kubectl reject a command's syntax, or report that the requested thing does not exist.
 const MISUNDERSTOOD: &[&str] = &[
     "unknown flag",
     "unknown shorthand",
@@ -33,10 +33,10 @@ const MISUNDERSTOOD: &[&str] = &[
     "must specify",
 ];
 
-/// Where they are, and what came of the commands that they were given.
+/// The folder of the tools, and the results of the commands that were tried.
 pub(crate) struct Tools {
     folder: PathBuf,
-    /// By kind.
+    /// Results by kind of command.
     tried: Mutex<HashMap<String, Option<String>>>,
 }
 
@@ -49,8 +49,8 @@ impl Tools {
         self.tried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs what is proposed to be tried, and has the arguments of what changes something parsed. Of commands that differ in nothing
-    /// but the machine, one.
+    /// Runs the proposed commands that only read, and has the arguments of those that change something parsed. Commands that differ only in
+    /// the machine are tried once.
     pub(crate) fn try_all(&self, said: &Said, home: &Path) -> anyhow::Result<()> {
         for (kind, only_parse) in [("try", false), ("remedy", true)] {
             for command in said.proposed(kind) {
@@ -65,7 +65,7 @@ impl Tools {
         Ok(())
     }
 
-    /// Commands that were not understood, each with what was said of it.
+    /// Commands that were not understood, each with the tool's message.
     pub(crate) fn misunderstood(&self) -> Vec<String> {
         self.tried().values().flatten().cloned().collect()
     }
@@ -74,9 +74,9 @@ impl Tools {
         self.tried().len()
     }
 
-    /// What is said of a command that is not understood.
+    /// Returns the error message if the tool does not understand the command.
     fn run(&self, command: &str, only_parse: bool, home: &Path) -> anyhow::Result<Option<String>> {
-        // What more than one plain command needs is for a shell.
+        // Anything more than one plain command needs a shell.
         let Ok(mut words) = words(command) else { return Ok(None) };
         if only_parse {
             words.push("--help".to_owned());

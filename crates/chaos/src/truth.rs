@@ -1,52 +1,52 @@
-//! What is true of a case, and so what may be said of it.
+//! Determines what is true about a case, and thus which reports are right.
 
 use crate::case::{Case, Machine, Planted};
 use crate::faults::{Does, Source, Touches};
 use crate::run::Said;
 
-/// What has just begun or ended need not have been seen: a round takes its time, and so does whoever runs it.
+/// A change that is this recent may not have been noticed, because a round takes time, and so does the computer that runs it.
 const SLACK: f64 = 6.0;
 
-/// Which verdicts are right.
+/// The verdicts that are right for a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing is wrong, and all of it can be seen.
+    /// Nothing is wrong, and everything can be observed.
     Healthy,
-    /// It is broken, and somebody who can be asked shows it.
+    /// The cluster is broken, and a source that answers reveals it.
     Broken,
-    /// It is broken, and it may be that nobody who can be asked shows it.
+    /// The cluster is broken, and possibly no source that answers reveals it.
     BrokenUnseen,
-    /// Nothing is wrong, and what has to be seen is not.
+    /// Nothing is wrong, but required evidence is missing.
     Blind,
-    /// Nothing is wrong, and something is not seen.
+    /// Nothing is wrong, but some evidence is missing.
     NotRed,
-    /// It is asked for something that cannot be looked at.
+    /// The options demand something that cannot be checked.
     Misused,
-    /// What may be said depends on luck.
+    /// The verdict depends on luck.
     Any,
 }
 
-/// What is true of a case at a time.
+/// The truth about a case at a point in time.
 pub(crate) struct Truth<'a> {
     pub(crate) verdict: Verdict,
-    /// Faults that are in force, and that somebody shows who can be asked.
+    /// Faults that are in force, and that a source that answers reveals.
     pub(crate) shown: Vec<&'a Planted>,
-    /// The answers of Kubernetes depend on no luck.
+    /// Whether the answers of Kubernetes do not depend on luck.
     pub(crate) steady: bool,
 }
 
-/// A case at a time.
+/// A case at a point in time.
 struct Now<'a> {
     case: &'a Case,
-    /// In force for long enough.
+    /// Faults that have been in force for long enough.
     faults: Vec<&'a Planted>,
 }
 
 impl<'a> Truth<'a> {
-    /// What was true when the run ended.
+    /// Determines the truth at the end of the run.
     pub(crate) fn of(case: &'a Case, said: &Said) -> Self {
         let at = said.after;
-        // A single round asks nearly everything at its start, however long it then waits for a second sample or a silent machine.
+        // A single round queries nearly everything at its start, no matter how long it then waits for a second sample or a silent machine.
         let slack = if said.report["rounds"] == 1 { at.max(SLACK) } else { SLACK };
         let (mut faults, mut perhaps) = (Vec::new(), false);
         for planted in &case.faults {
@@ -69,7 +69,7 @@ impl<'a> Truth<'a> {
 }
 
 impl Planted {
-    /// `None`: it has begun or ended just now.
+    /// Returns `None` if the fault has just begun or ended.
     fn is_in_force(&self, at: f64, slack: f64) -> Option<bool> {
         #[expect(clippy::cast_precision_loss, reason = "these are few seconds")]
         let (from, until) = (self.from.map(|it| it as f64), self.until.map(|it| it as f64));
@@ -102,7 +102,7 @@ impl<'a> Now<'a> {
         self.faults.iter().any(|planted| planted.does() == does)
     }
 
-    /// Something has begun or ended just now.
+    /// The right verdict while a fault has just begun or ended.
     fn perhaps(&self) -> Verdict {
         let broken = self.faults.iter().any(|planted| planted.does() == Does::Breaks && self.is_judged(planted));
         if broken { Verdict::BrokenUnseen } else { Verdict::Any }
@@ -133,7 +133,7 @@ impl<'a> Now<'a> {
                     Verdict::Broken
                 }
             }
-            // What is narrowed away may be told all the same.
+            // A fault that is narrowed away may be reported nevertheless.
             () if self.faults.iter().any(|planted| breaks(&planted)) => Verdict::Any,
             () if self.nothing_is_schedulable() => match () {
                 () if !self.is_asked(Source::Node, None) || self.case.has_shape("foreign-node") => Verdict::Any,
@@ -144,7 +144,7 @@ impl<'a> Now<'a> {
             () if self.any(Does::Blinds)
                 && self.case.choices.iter().all(|choice| choice.leaves_out.is_empty() && choice.narrows.is_empty()) =>
             {
-                // What is not seen can be worth a word of its own, and words fail.
+                // Missing evidence can cause a warning, and warnings fail.
                 if self.warnings_fail() { Verdict::BrokenUnseen } else { Verdict::Blind }
             }
             () if sightless && self.warnings_fail() => Verdict::Any,
@@ -153,7 +153,7 @@ impl<'a> Now<'a> {
         }
     }
 
-    /// Something is not seen, for whatever reason.
+    /// Whether some evidence is missing, for any reason.
     fn is_sightless(&self) -> bool {
         self.any(Does::Blinds) || self.any(Does::Hides) || self.case.shapes.iter().any(|shape| shape.blinds)
     }
@@ -166,12 +166,12 @@ impl<'a> Now<'a> {
         self.case.choices.iter().any(|choice| choice.strict)
     }
 
-    /// Whether the shape is worth a word.
+    /// Whether the shape of the cluster deserves a warning.
     fn warns(&self) -> bool {
         self.case.shapes.iter().any(|shape| shape.warns) || self.case.control_planes.is_multiple_of(2)
     }
 
-    /// All nodes that take workloads are cordoned.
+    /// Whether all nodes that accept workloads are cordoned.
     fn nothing_is_schedulable(&self) -> bool {
         let takes = |machine: &Machine| self.case.workers == 0 || !machine.controls;
         let cordoned = |machine: &Machine| {
@@ -181,12 +181,12 @@ impl<'a> Now<'a> {
         self.case.machines().iter().filter(|machine| takes(machine)).all(cordoned)
     }
 
-    /// Whether what is asked for covers the fault, if only by chance.
+    /// Whether the options cover the fault, if only by chance.
     fn is_judged(&self, planted: &Planted) -> bool {
         planted.fault.shown.iter().any(|source| self.is_asked(*source, planted.machine))
     }
 
-    /// The user lets it pass: whoever lost a worker may have its Node left.
+    /// Whether the options excuse the fault: they accept an unready worker, and its Node may be left over.
     fn is_excused(&self, planted: &Planted) -> bool {
         let of_worker = planted.machine.map_or(planted.fault.name == "stale-node", |machine| !machine.controls);
         self.case.has_choice("a-worker-may-be-unready") && of_worker
@@ -200,7 +200,7 @@ impl<'a> Now<'a> {
         })
     }
 
-    /// Whether somebody who can be asked, and is, shows it.
+    /// Whether a source that is queried and answers reveals the fault.
     fn is_shown(&self, planted: &Planted) -> bool {
         let covered =
             planted.fault.touches != Touches::Machine && planted.machine.is_some_and(|machine| self.is_lost(machine));
@@ -213,7 +213,7 @@ impl<'a> Now<'a> {
                 .any(|source| self.is_asked(*source, planted.machine) && self.answers(*source, planted))
     }
 
-    /// Whether the machine is not as a machine is at all.
+    /// Whether the machine is unreachable or not a member of the cluster at all.
     fn is_lost(&self, machine: Machine) -> bool {
         self.faults.iter().any(|planted| planted.machine == Some(machine) && planted.fault.touches == Touches::Machine)
     }
@@ -245,7 +245,7 @@ impl<'a> Now<'a> {
         (1..=self.case.control_planes).map(|number| Machine { controls: true, number })
     }
 
-    /// Some endpoint of the talosconfig forwards calls.
+    /// Whether an endpoint of the talosconfig forwards calls.
     fn talos_answers(&self) -> bool {
         let one = self.case.has_shape("one-endpoint");
         self.control_planes().take(if one { 1 } else { usize::MAX }).any(|machine| {
@@ -268,24 +268,24 @@ impl<'a> Now<'a> {
         self.stopped_members() == 0
     }
 
-    /// Surely so: who no longer counts as a voter is counted as one that is down.
+    /// Whether etcd certainly has a quorum: members that no longer count as voters are counted as members that are down.
     fn has_quorum(&self) -> bool {
         let added = self.faults.iter().filter(|planted| planted.fault.touches == Touches::Etcd).count();
         let up = self.case.control_planes - self.stopped_members();
         up * 2 > self.case.control_planes + added && self.is_bootstrapped()
     }
 
-    /// Before it, no static pod runs.
+    /// Static pods only run after the bootstrap.
     fn is_bootstrapped(&self) -> bool {
         !self.faults.iter().any(|planted| planted.fault.name == "not-bootstrapped")
     }
 
-    /// The API servers are known by their machines.
+    /// Whether it is known on which machines the API servers run.
     fn kubernetes_is_found(&self) -> bool {
         self.talos_answers() || self.kubernetes_is_steady()
     }
 
-    /// Kubernetes answers, whichever API server a balancer chooses.
+    /// Whether Kubernetes answers, no matter which API server a balancer chooses.
     fn kubernetes_is_steady(&self) -> bool {
         self.has_quorum() && !self.faults.iter().any(|planted| planted.fault.spoils_endpoint)
     }

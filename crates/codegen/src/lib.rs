@@ -1,4 +1,4 @@
-//! Holds committed code and the `.proto` files that it is made from together. For the tests of the crates that commit it.
+//! Keeps committed code in sync with the `.proto` files that it is generated from. Used by the tests of the crates that commit such code.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -7,14 +7,14 @@ use std::path::Path;
 
 pub use tonic_prost_build::Builder;
 
-/// Generated code, by the name of its file.
+/// Generated code by file name.
 type Files = BTreeMap<String, String>;
 
-/// Compares `src/gen` of a crate with what its `proto` files (paths below `proto/`) say now; with `UPDATE_GEN` in the environment
-/// writes it anew.
+/// Compares `src/gen` of a crate with the code generated from its `proto` files (paths below `proto/`). If `UPDATE_GEN` is set in the
+/// environment, writes the generated code instead.
 ///
 /// # Panics
-/// If they differ, or if the `.proto` files have a mistake.
+/// If they differ, or if the `.proto` files contain an error.
 pub fn check(root: &str, protos: &[&str], configure: impl FnOnce(Builder) -> Builder) {
     let root = Path::new(root);
     let fresh = generate(&root.join("proto"), protos, configure);

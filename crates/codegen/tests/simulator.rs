@@ -1,5 +1,5 @@
-//! Holds the simulator's `src/gen` and `proto` together, from outside of it: it does not compile while they are apart.
-//! `UPDATE_GEN=1 cargo test -p codegen` writes `src/gen` anew.
+//! Keeps the simulator's `src/gen` and `proto` in sync. The test is outside the simulator, which does not compile while
+//! they differ. `UPDATE_GEN=1 cargo test -p codegen` rewrites `src/gen`.
 
 #[test]
 fn the_committed_code_is_what_the_proto_files_say() {

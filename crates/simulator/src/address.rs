@@ -1,50 +1,51 @@
-//! Addresses and ports: of one cluster, of its machines, of their servers.
+//! Addresses and ports of a cluster, its machines and their servers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context as _, bail};
 
-/// Ports of the servers of a machine, as in a real cluster.
+/// Ports of a machine's servers, as in a real cluster.
 pub(crate) const APID: u16 = 50_000;
 pub(crate) const API_SERVER: u16 = 6443;
 pub(crate) const ETCD: u16 = 2379;
 pub(crate) const KUBELET: u16 = 10_250;
 
-/// Omni; its own is below those that anybody may listen on.
+/// Port of Omni. The real one is privileged.
 pub(crate) const OMNI: u16 = 8443;
 
-/// Nobody else's in a cluster.
+/// Port of the control server, which no other server of a cluster uses.
 const CONTROL: u16 = 50_001;
 
-/// 127.N.0.0/16, held by nobody else for as long as this lives: clusters on one machine do not meet, though all use the same
-/// ports. Or, in a network namespace that has them, addresses of IPv6.
+/// A network of the form 127.N.0.0/16 that is reserved for one cluster as long as this value exists. Clusters on the same computer do not
+/// interfere with each other, although they all use the same ports. In a network namespace that has the addresses, the network can be IPv6
+/// instead.
 #[derive(Debug)]
 pub struct Network {
     part: Part,
-    /// Whoever has it has the network; also where a running cluster is controlled.
+    /// Reserves the network, and listens for connections that control the running cluster.
     claim: TcpListener,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// Of 127.0.0.0/8.
+    /// 127.N.0.0/16.
     Loopback(u8),
     /// `fd00::/64`.
     Ipv6,
 }
 
-/// 127.0.x.x and the lower parts are where people and resolvers run things.
+/// Lowest usable network: people and resolvers run things on 127.0.x.x and the next ones.
 const LOWEST: u8 = 16;
 const HIGHEST: u8 = 254;
 
 impl Network {
-    /// Takes a free part.
+    /// Reserves a free network.
     ///
     /// # Errors
-    /// If all are taken.
+    /// If none is free.
     pub fn claim() -> anyhow::Result<Self> {
-        // Tests of one process begin side by side, processes begin anywhere.
+        // Tests of one process start with adjacent networks, and each process starts at a different one.
         static NEXT: AtomicU8 = AtomicU8::new(0);
         let parts = u32::from(HIGHEST - LOWEST) + 1;
         let first = std::process::id().wrapping_mul(7).wrapping_add(u32::from(NEXT.fetch_add(1, Ordering::Relaxed)));
@@ -57,11 +58,11 @@ impl Network {
         bail!("all of 127.{LOWEST}.0.0/16 to 127.{HIGHEST}.0.0/16 are taken");
     }
 
-    /// Addresses of IPv6 alone, each of which this machine has to have: loopback has but one, so it takes a network namespace to
-    /// which they were added.
+    /// Reserves the only IPv6 network. This computer needs all of its addresses. Loopback has only one address, so this requires a network
+    /// namespace to which they were added.
     ///
     /// # Errors
-    /// If there is a cluster already.
+    /// If there already is such a cluster.
     pub fn ipv6() -> anyhow::Result<Self> {
         let claim = TcpListener::bind((Ipv6Addr::LOCALHOST, CONTROL)).context("one cluster has all of IPv6")?;
         Ok(Self { part: Part::Ipv6, claim })
@@ -81,7 +82,7 @@ impl Network {
         }
     }
 
-    /// The Kubernetes endpoint.
+    /// Address of the Kubernetes endpoint.
     #[must_use]
     pub fn balancer(&self) -> IpAddr {
         match self.part {
@@ -90,7 +91,7 @@ impl Network {
         }
     }
 
-    /// Omni, if there is one.
+    /// Address of Omni, if the cluster has one.
     #[must_use]
     pub fn omni(&self) -> IpAddr {
         match self.part {
@@ -99,13 +100,13 @@ impl Network {
         }
     }
 
-    /// Where a running cluster is controlled.
+    /// The listener for connections that control the running cluster.
     pub(crate) fn control(&self) -> &TcpListener {
         &self.claim
     }
 }
 
-/// The machine's own loopback address, of the same family.
+/// The loopback address of the same family.
 pub(crate) fn localhost(like: IpAddr) -> IpAddr {
     match like {
         IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
@@ -113,7 +114,7 @@ pub(crate) fn localhost(like: IpAddr) -> IpAddr {
     }
 }
 
-/// An address as URLs have it, and everything else that a port follows: IPv6 in brackets.
+/// Formats an address for URLs and other texts in which a port follows: IPv6 addresses are in brackets.
 pub(crate) fn host(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => address.to_string(),

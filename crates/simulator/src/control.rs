@@ -1,7 +1,7 @@
 //! Control of a running cluster over plain HTTP.
 //!
-//! It listens on loopback alone and has no secrets: any program of this machine can break a cluster that does not exist. Web
-//! pages in a browser cannot: what they send tells of its origin, or of the name under which they know this address.
+//! The server listens only on loopback and has no authentication: any program on this computer can break a cluster that does not exist. Web
+//! pages in a browser cannot, because their requests contain an origin, or a host name other than this address.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 use crate::timeline::{Timeline, from_text};
 
-/// Bytes of the largest body that is read.
+/// Largest body that is read, in bytes.
 const LARGEST: usize = 1 << 20;
 
 const HELP: &str = "\
@@ -28,10 +28,10 @@ POST   /changes  changes the cluster: a JSON object, a JSON list, or TOML with [
 curl -d '{\"do\": \"power-off\", \"node\": \"worker-1\"}' $SIMULATOR_CONTROL/changes
 ";
 
-/// After an error to accept: the machine gives no more sockets for now, or a client has gone already.
+/// Pause after an error of `accept`: the system has no free sockets at the moment, or the client has disconnected.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves for ever at the address of the listener.
+/// Serves the listener forever.
 pub(crate) async fn serve(timeline: Timeline, listener: TcpListener, at: SocketAddr) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -72,14 +72,14 @@ async fn answer(timeline: &Timeline, at: SocketAddr, request: Request<Incoming>)
     }
 }
 
-/// Whether a web page may have sent it: browsers tell the origin, and the host as the page names it.
+/// Whether a web page may have sent the request: browsers send its origin, and the host name that the page uses.
 fn is_of_a_page<B>(request: &Request<B>, at: SocketAddr) -> bool {
     let host = request.headers().get(header::HOST);
     let ours = host.is_some_and(|host| host.as_bytes() == at.to_string().as_bytes());
     !ours || request.headers().contains_key(header::ORIGIN)
 }
 
-/// All of them or none.
+/// Applies all changes or none.
 async fn change(timeline: &Timeline, request: Request<Incoming>) -> anyhow::Result<()> {
     let body = Limited::new(request.into_body(), LARGEST).collect().await;
     let body = body.map_err(|error| anyhow::anyhow!("cannot read the body: {error}"))?.to_bytes();

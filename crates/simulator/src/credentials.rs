@@ -1,4 +1,4 @@
-//! Files with credentials, as the real tools write them.
+//! Files with credentials in the format of the real tools.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,21 +8,21 @@ use serde_json::Value;
 
 use crate::pki::Leaf;
 
-/// Text as a scalar of one line of YAML: plain where it is read as this text again, else quoted.
+/// Formats a text as a YAML scalar on one line, quoted if necessary.
 fn scalar(text: &str) -> String {
     let plain = serde_yaml::to_string(text).is_ok_and(|yaml| yaml.trim_end_matches('\n') == text);
-    // YAML reads the strings of JSON.
+    // JSON strings are valid YAML.
     if plain { text.to_owned() } else { Value::from(text).to_string() }
 }
 
-/// A talosconfig as `talosctl` writes it.
+/// A talosconfig in the format of `talosctl`.
 pub(crate) fn talosconfig(cluster: &str, ca: &str, leaf: &Leaf, endpoints: &[IpAddr], nodes: &[IpAddr]) -> String {
     let list = |addresses: &[IpAddr]| {
         let items: Vec<_> = addresses.iter().map(|at| format!("            - {at}\n")).collect();
         items.concat()
     };
     let cluster = scalar(cluster);
-    // Talos labels its keys by their algorithm; the body is PKCS#8 all the same.
+    // Talos labels keys with their algorithm, although the content is PKCS#8.
     let key = leaf.key.replace("PRIVATE KEY", "ED25519 PRIVATE KEY");
     format!(
         "context: {cluster}\ncontexts:\n    {cluster}:\n        endpoints:\n{}        nodes:\n{}        ca: {}\n        \
@@ -35,7 +35,7 @@ pub(crate) fn talosconfig(cluster: &str, ca: &str, leaf: &Leaf, endpoints: &[IpA
     )
 }
 
-/// A talosconfig as `omnictl` writes it.
+/// A talosconfig in the format of `omnictl`.
 pub(crate) fn omni_talosconfig(cluster: &str, at: SocketAddr) -> String {
     let cluster = scalar(cluster);
     format!(
@@ -44,7 +44,7 @@ pub(crate) fn omni_talosconfig(cluster: &str, at: SocketAddr) -> String {
     )
 }
 
-/// A kubeconfig of a service account as `omnictl` writes it: no CA, and a token.
+/// A service account's kubeconfig in the format of `omnictl`: no CA, and a token.
 pub(crate) fn omni_kubeconfig(cluster: &str, at: SocketAddr, token: &str) -> String {
     let cluster = scalar(cluster);
     format!(
@@ -54,7 +54,7 @@ pub(crate) fn omni_kubeconfig(cluster: &str, at: SocketAddr, token: &str) -> Str
     )
 }
 
-/// A kubeconfig as Talos writes it.
+/// A kubeconfig in the format of Talos.
 pub(crate) fn kubeconfig(cluster: &str, user: &str, at: SocketAddr, ca: &str, leaf: &Leaf) -> String {
     let context = scalar(&format!("{user}@{cluster}"));
     let cluster = scalar(cluster);

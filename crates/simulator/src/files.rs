@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use simulator::Simulator;
 use simulator::pki::Flaw;
 
-/// Files that are removed when this is dropped, and so is the directory if it was made for them.
+/// Files that are removed when this value is dropped, together with their directory if it was created for them.
 pub(crate) struct Files {
     written: Vec<PathBuf>,
     directory: PathBuf,
@@ -18,7 +18,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Writes them, for their owner alone. Nothing that is there is replaced.
+    /// Writes the files, readable only by their owner. Existing files are not replaced.
     pub(crate) fn write(simulator: &Simulator, directory: Option<&Path>) -> anyhow::Result<Self> {
         let (directory, made) = match directory {
             Some(directory) => {
@@ -57,7 +57,7 @@ impl Files {
         file.write_all(content.as_bytes()).with_context(place)
     }
 
-    /// What tools read to find the cluster; the last says where it is controlled.
+    /// Environment variables with which tools find the cluster; the last one contains the address that controls it.
     pub(crate) fn environment(&self, simulator: &Simulator, control: SocketAddr) -> Vec<(&'static str, String)> {
         let path = |name: &str| self.directory.join(name).display().to_string();
         let mut variables = Vec::new();
@@ -80,7 +80,7 @@ impl Files {
     }
 }
 
-/// A new directory of its owner's alone.
+/// Creates a directory that only its owner can access.
 fn private_directory() -> anyhow::Result<PathBuf> {
     let mut builder = tempfile::Builder::new();
     builder.prefix("simulator-").permissions(Permissions::from_mode(0o700));
@@ -93,7 +93,7 @@ impl Drop for Files {
             let _ = std::fs::remove_file(file);
         }
         if self.made {
-            // Not if somebody else has put something there.
+            // This fails if the directory contains other files, which is intended.
             let _ = std::fs::remove_dir(&self.directory);
         }
     }

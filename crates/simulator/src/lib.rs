@@ -1,9 +1,8 @@
-//! A Talos cluster on loopback that talosctl, kubectl, etcdctl and `cluster-health` take for a real one.
+//! A Talos cluster on loopback that talosctl, kubectl, etcdctl and `cluster-health` cannot distinguish from a real one.
 //!
-//! A [`World`](world::World) is plain data: machines, their services and resources, etcd, Kubernetes objects. A [`Simulator`]
-//! serves it with the real protocols behind mutual TLS, each machine at an address of its own inside 127.0.0.0/8: apid on port
-//! 50000, kube-apiserver on 6443, etcd on 2379, and a balancer before the API servers. Whatever is changed in the world is what
-//! the next answer says.
+//! A [`World`](world::World) is plain data: machines, their services and resources, etcd, Kubernetes objects. A [`Simulator`] serves it
+//! with the real protocols over mutual TLS. Each machine has its own address in 127.0.0.0/8, with apid on port 50000, kube-apiserver on
+//! 6443 and etcd on 2379; a balancer is in front of the API servers. Every change of the world is visible in the next answer.
 //!
 //! ```no_run
 //! use simulator::{Network, Simulator};
@@ -16,18 +15,18 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! | module | what |
+//! | module | content |
 //! | --- | --- |
 //! | `address`, `version`, `cosi` | networks and ports; releases; Talos's resources and their types |
-//! | [`pki`], [`openpgp`], `credentials` | the authorities of the cluster, what they sign, keys for Omni, and the files that carry it |
-//! | [`world`] | what is true of the cluster, how a healthy one looks, and how it breaks |
-//! | `state` | the world of a running cluster, what it was asked, and who follows its changes |
+//! | [`pki`], [`openpgp`], `credentials` | the cluster's authorities and what they sign, keys for Omni, and the files that contain them |
+//! | [`world`] | the facts about the cluster, a healthy cluster, and its faults |
+//! | `state` | the world of a running cluster, the calls that it received, and subscribers to its changes |
 //! | `net` | listeners, TLS, transport faults, delay |
-//! | `talos`, `kubernetes`, `etcd` | answers to questions, each made from the world alone |
-//! | [`timeline`], [`scenario`] | changes that come later, and files that tell of them |
-//! | `control` | the same over HTTP, for whoever tests another program |
+//! | `talos`, `kubernetes`, `etcd` | answers to calls, derived from the world alone |
+//! | [`timeline`], [`scenario`] | later changes, and files that describe them |
+//! | `control` | the same over HTTP, to test other programs |
 //!
-//! They are in the order in which they may use each other, the lower ones first; `tests/floors.rs` holds them to it.
+//! Each module may only use those above it; `tests/floors.rs` checks this.
 
 mod address;
 mod control;

@@ -1,4 +1,4 @@
-//! `simulator`: a Talos cluster on loopback, for as long as this runs.
+//! `simulator`: runs a Talos cluster on loopback until it is interrupted.
 
 mod files;
 mod run;
@@ -16,34 +16,34 @@ use simulator::{Network, Simulator};
 
 use crate::files::Files;
 
-/// Simulates a Talos cluster on loopback: talosctl, kubectl, etcdctl and cluster-health take it for a real one.
+/// Simulates a Talos cluster on loopback that talosctl, kubectl, etcdctl and cluster-health cannot distinguish from a real one.
 ///
-/// Without a command it runs until it is interrupted, and removes its credentials then. With one it runs that against the
-/// cluster and ends with its exit code.
+/// Without a command, the cluster runs until it is interrupted; its credentials are then removed. With a command, it runs the command
+/// against the cluster and exits with the command's exit code.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
-    /// What the cluster is like and what happens to it; a healthy one if not given
+    /// Scenario file that describes the cluster and its changes; a healthy cluster if not given
     scenario: Option<PathBuf>,
-    /// Control planes, whatever the scenario says
+    /// Number of control planes; overrides the scenario
     #[arg(long, value_name = "N")]
     control_planes: Option<usize>,
-    /// Workers, whatever the scenario says
+    /// Number of workers; overrides the scenario
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
-    /// Version of Talos, whatever the scenario says
+    /// Talos version; overrides the scenario
     #[arg(long, value_name = "VERSION")]
     talos: Option<TalosVersion>,
-    /// Version of Kubernetes, whatever the scenario says
+    /// Kubernetes version; overrides the scenario
     #[arg(long, value_name = "VERSION", value_parser = plain_version)]
     kubernetes: Option<String>,
-    /// How long every round trip to the cluster takes
+    /// Delay of every round trip to the cluster
     #[arg(long, value_name = "DURATION", default_value = "0s")]
     delay: Span,
-    /// Where the credentials are written to; a temporary directory if not given
+    /// Directory for the credentials; a temporary directory if not given
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// What is run against the cluster
+    /// Command to run against the cluster
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -80,7 +80,7 @@ fn simulate(cli: &Cli) -> anyhow::Result<ExitCode> {
     let description = describe(&title, &world);
     world.delay = cli.delay.0;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // Before anything is written: a signal removes it again.
+    // Signals are handled before anything is written, so that they always remove the files.
     let mut signals = runtime.block_on(async { run::Signals::listen() })?;
     let simulator = Simulator::start(network, world)?;
     let files = Files::write(&simulator, cli.dir.as_deref())?;
@@ -107,7 +107,7 @@ impl Cli {
     }
 }
 
-/// What the cluster is, as comments of a shell.
+/// Describes the cluster in shell comments.
 fn describe(title: &str, world: &World) -> String {
     let control_planes = world.control_planes().count();
     let number = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
@@ -119,7 +119,7 @@ fn describe(title: &str, world: &World) -> String {
     )
 }
 
-/// What the cluster is, and where, as commands of a shell.
+/// Prints the description, and the cluster's environment as shell commands.
 fn announce(description: &str, environment: &[(&str, String)]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     write!(out, "{description}")?;

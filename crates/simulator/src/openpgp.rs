@@ -1,5 +1,5 @@
-//! Keys of Omni's service accounts as omnictl makes them, and the verification of what they sign, after RFC 4880. The program that is
-//! tested has its own.
+//! Keys of Omni's service accounts in omnictl's format, and the verification of their signatures according to RFC 4880. The program under
+//! test has its own implementation.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
-/// `EdDSA`, with SHA-256.
+/// `EdDSA` with SHA-256.
 const ALGORITHMS: [u8; 2] = [22, 8];
 const CURVE: [u8; 10] = [9, 0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
 
-/// An Ed25519 key, and what its owner says of it.
+/// An Ed25519 key with its metadata.
 pub struct PrivateKey {
     pair: Ed25519KeyPair,
     seed: [u8; 32],
@@ -23,21 +23,21 @@ pub struct PrivateKey {
     lasts: Option<u32>,
 }
 
-/// What is needed to verify.
+/// The public key, for verification.
 #[derive(Clone, Debug)]
 pub struct PublicKey {
     point: Vec<u8>,
     /// 40 digits.
     pub fingerprint: String,
-    /// Unix seconds.
+    /// Time of expiry in Unix seconds.
     ends: Option<i64>,
 }
 
 impl PrivateKey {
-    /// Makes a new key. `created`: Unix seconds; `lasts`: for how many of them it counts.
+    /// Creates a new key. `created` is in Unix seconds, and `lasts` is the lifetime in seconds.
     ///
     /// # Errors
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     pub fn new(user: &str, created: u32, lasts: Option<u32>) -> anyhow::Result<Self> {
         let mut seed = [0; 32];
         SystemRandom::new().fill(&mut seed).ok().context("no randomness")?;
@@ -45,7 +45,7 @@ impl PrivateKey {
         Ok(Self { pair, seed, user: user.to_owned(), created, lasts })
     }
 
-    /// The part that others know.
+    /// The public part of the key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         let hash = self.fingerprint();
@@ -57,13 +57,13 @@ impl PrivateKey {
         PublicKey { point: self.pair.public_key().as_ref().to_vec(), fingerprint, ends }
     }
 
-    /// Its packets, armored.
+    /// The packets of the private key, armored.
     #[must_use]
     pub fn armored(&self) -> String {
         armor("PRIVATE", &self.packets())
     }
 
-    /// The same without the secret.
+    /// The packets of the public key, armored.
     #[must_use]
     pub fn armored_public(&self) -> String {
         armor("PUBLIC", &[packet(6, &self.body()), self.user_packets()].concat())
@@ -81,7 +81,7 @@ impl PrivateKey {
     fn user_packets(&self) -> Vec<u8> {
         let user = self.user.as_bytes();
         let about = [&[0xb4][..], &four(user.len()), user].concat();
-        // It may certify and sign.
+        // The key is allowed to certify and sign.
         let mut said = vec![subpacket(27, &[3]), subpacket(25, &[1])];
         for kind in [3, 9] {
             said.extend(self.lasts.map(|lasts| subpacket(kind, &lasts.to_be_bytes())));
@@ -91,7 +91,7 @@ impl PrivateKey {
         [packet(13, user), signature].concat()
     }
 
-    /// What is public of the key: version, time, algorithm, curve, point.
+    /// The public part of a key packet: version, time, algorithm, curve, point.
     fn body(&self) -> Vec<u8> {
         let point = [&[0x40][..], self.pair.public_key().as_ref()].concat();
         [&[4][..], &self.created.to_be_bytes(), &ALGORITHMS[..1], &CURVE, &number(&point)].concat()
@@ -114,16 +114,16 @@ impl PrivateKey {
 }
 
 impl PublicKey {
-    /// Whether it counts at this time, in Unix seconds.
+    /// Whether the key is valid at this time, in Unix seconds.
     #[must_use]
     pub fn counts(&self, now: i64) -> bool {
         self.ends.is_none_or(|end| now < end)
     }
 
-    /// A detached, binary signature of version 4 about a document.
+    /// Verifies a detached binary signature of version 4 over a document.
     ///
     /// # Errors
-    /// If it is anything else, or not right.
+    /// If the signature has another format, or is wrong.
     pub fn verify(&self, document: &[u8], signature: &[u8]) -> anyhow::Result<()> {
         let (head, rest) = signature.split_first().context("empty")?;
         ensure!(*head == 0xc2, "no signature of the new format");
@@ -167,7 +167,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     [&[0x99][..], &two(body.len()), body].concat()
 }
 
-/// Of the new format.
+/// Encodes a packet in the new format.
 fn packet(tag: u8, body: &[u8]) -> Vec<u8> {
     let length = match u8::try_from(body.len()) {
         Ok(short @ ..192) => vec![short],
@@ -186,7 +186,7 @@ fn number(bytes: &[u8]) -> Vec<u8> {
     [&two(bits)[..], digits].concat()
 }
 
-/// A length. None here is longer.
+/// Encodes a length in two bytes, which suffices for everything here.
 fn two(length: usize) -> [u8; 2] {
     u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes()
 }

@@ -1,4 +1,4 @@
-//! The authorities of a cluster, and what they sign.
+//! The authorities of a cluster, and the certificates that they sign.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 
-/// What one cluster trusts. Every cluster makes its own.
+/// The authorities of one cluster. Every cluster creates its own.
 pub struct Pki {
-    /// Ed25519, as Talos makes it.
+    /// Ed25519, like Talos's own.
     pub talos: Authority,
-    /// ECDSA P-256, as Talos makes it.
+    /// ECDSA P-256, like Talos's own.
     pub kubernetes: Authority,
     pub etcd: Authority,
-    /// Trusted by nobody; has the subject of Talos's, as another Talos cluster's has.
+    /// An untrusted authority with the subject of Talos's, like that of another Talos cluster.
     pub foreign: Authority,
-    /// Of machines without configuration, which have no other.
+    /// Authority of machines without configuration, which have no other.
     pub maintenance: Authority,
-    /// As systems have them among their roots: of Omni.
+    /// Authority among the roots of operating systems, which signs Omni's certificate.
     pub public: Authority,
 }
 
@@ -42,32 +42,32 @@ pub struct Leaf {
     pub key: String,
 }
 
-/// What is wrong with a certificate.
+/// A defect of a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flaw {
     #[default]
     None,
     Expired,
-    /// In three days, after a year.
+    /// Expires in three days, after a year.
     ExpiresSoon,
     NotYetValid,
-    /// For an hour, of which half is left.
+    /// Valid for an hour, of which half is left.
     ShortLived,
-    /// Of a client: no extended key usage clientAuth.
+    /// A client certificate without the extended key usage clientAuth.
     WithoutClientAuth,
 }
 
-/// What is left of a certificate that expires soon.
+/// Remaining validity of a certificate that expires soon.
 const SOON: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
-/// For which Talos issues client certificates.
+/// Lifetime of Talos's client certificates.
 const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Pki {
-    /// Makes new authorities.
+    /// Creates new authorities.
     ///
     /// # Errors
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     pub fn new() -> anyhow::Result<Self> {
         Ok(Self {
             talos: Authority::new(&PKCS_ED25519, &[(DnType::OrganizationName, "talos")])?,
@@ -80,7 +80,7 @@ impl Pki {
     }
 }
 
-/// Since the beginning of 1970.
+/// Time since the beginning of 1970.
 fn now() -> anyhow::Result<Duration> {
     Ok(Duration::from_secs(Timestamp::now().as_second().try_into()?))
 }
@@ -96,18 +96,18 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params.clone(), key), algorithm, certificate, params })
     }
 
-    /// A certificate of it that ends in three days, after ten years.
+    /// Returns a certificate of this authority that expires in three days, after ten years.
     ///
     /// # Errors
-    /// If the certificate cannot be made.
+    /// If the certificate cannot be created.
     pub fn ending_soon(&self) -> anyhow::Result<String> {
         self.ending(now()? + SOON)
     }
 
-    /// The same, which ended three days ago.
+    /// Returns a certificate of this authority that expired three days ago.
     ///
     /// # Errors
-    /// If the certificate cannot be made.
+    /// If the certificate cannot be created.
     pub fn ended(&self) -> anyhow::Result<String> {
         self.ending(now()?.saturating_sub(SOON))
     }
@@ -119,16 +119,16 @@ impl Authority {
         Ok(params.self_signed(self.issuer.key())?.pem())
     }
 
-    /// Its certificate.
+    /// The certificate of this authority.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.certificate
     }
 
-    /// A client: `organizations` are Talos's roles and Kubernetes' groups.
+    /// Issues a client certificate. `organizations` are Talos roles or Kubernetes groups.
     ///
     /// # Errors
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     pub fn client(&self, common_name: &str, organizations: &[&str], flaw: Flaw) -> anyhow::Result<Leaf> {
         let mut params = CertificateParams::default();
         let organizations = organizations.iter().map(|name| (DnType::OrganizationName, *name));
@@ -150,10 +150,10 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// A server.
+    /// Issues a server certificate.
     ///
     /// # Errors
-    /// If a name cannot stand in a certificate.
+    /// If a certificate cannot contain one of the names.
     pub(crate) fn server(
         &self,
         names: Vec<String>,
@@ -195,7 +195,7 @@ impl Leaf {
     }
 }
 
-/// The cryptography of all TLS here.
+/// The cryptography for all TLS connections here.
 pub(crate) fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

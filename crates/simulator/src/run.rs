@@ -1,4 +1,4 @@
-//! A command beside the cluster, and signals.
+//! A command that runs against the cluster, and signals.
 
 use std::io::{self, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,14 +9,14 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, ki
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind, signal};
 
-/// A machine takes a socket for each of its servers, and every client several more.
+/// Raises the limit of open files: a machine needs a socket for each of its servers, and every client needs several more.
 pub(crate) fn allow_many_sockets() {
     let limit = getrlimit(Resource::Nofile);
-    // As many as there may be without asking; if not, a large cluster says so itself.
+    // The hard limit is as far as an unprivileged process can go. If it does not suffice, a large cluster reports an error itself.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// SIGINT, SIGTERM, SIGHUP.
+/// SIGINT, SIGTERM and SIGHUP.
 pub(crate) struct Signals {
     interrupt: unix::Signal,
     terminate: unix::Signal,
@@ -24,7 +24,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Listens from its creation on, so no signal is lost.
+    /// Starts listening immediately, so that no signal is lost.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -42,7 +42,7 @@ impl Signals {
     }
 }
 
-/// Runs a command with more in its environment, passes signals on to it, and ends as it does. The second signal kills it.
+/// Runs a command with additional environment variables, forwards signals, and returns its exit code. The second signal kills it.
 pub(crate) async fn command(
     command: &[String],
     environment: &[(&str, String)],
@@ -51,7 +51,7 @@ pub(crate) async fn command(
     let [program, arguments @ ..] = command else { anyhow::bail!("no command") };
     let mut child = Command::new(program);
     child.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
-    // On a terminal it stays in the foreground's group, so that it can read what is typed.
+    // On a terminal, the command stays in the foreground process group, so that it can read input.
     let alone = !io::stdin().is_terminal();
     if alone {
         child.process_group(0);
@@ -62,7 +62,7 @@ pub(crate) async fn command(
         tokio::select! {
             status = child.wait() => break status?,
             received = signals.next() => {
-                // Ctrl-C on a terminal has reached it already.
+                // On a terminal, Ctrl-C has already reached the command.
                 if asked_to_end {
                     send(&child, Signal::KILL, alone);
                 } else if alone || received != Signal::INT {
@@ -75,13 +75,13 @@ pub(crate) async fn command(
     Ok(exit_code(status))
 }
 
-/// A child that is not waited for yet keeps its id.
+/// Sends a signal to the child, whose process id stays valid until it is waited for.
 fn send(child: &Child, signal: Signal, group: bool) {
     let Some(id) = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) else { return };
     let _ = if group { kill_process_group(id, signal) } else { kill_process(id, signal) };
 }
 
-/// As a shell tells it.
+/// The exit code that a shell would report.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))

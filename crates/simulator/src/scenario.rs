@@ -1,4 +1,4 @@
-//! Scenario files: a cluster, and what happens to it.
+//! Scenario files: a cluster and its changes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use crate::timeline::{Step, When, from_toml};
 use crate::version::plain_version;
 use crate::world::{Omni, Role, Shape, World};
 
-/// Most machines of a cluster: beyond it, starting takes minutes.
+/// Maximum number of machines; with more, starting takes minutes.
 const MOST: usize = 20_000;
 
-/// A cluster, and what happens to it.
+/// A cluster and its changes.
 #[derive(Clone, Debug, Default)]
 pub struct Scenario {
-    /// One line.
+    /// One line of text.
     pub title: String,
     pub shape: Shape,
-    /// The recording of a real cluster that it begins with, instead of a healthy cluster of this shape.
+    /// Recording of a real cluster with which the scenario begins, instead of a healthy cluster of this shape.
     pub recording: Option<PathBuf>,
-    /// Its machines are reached through Omni, too.
+    /// Whether the machines can also be reached through Omni.
     pub omni: bool,
     pub steps: Vec<Step>,
 }
@@ -37,29 +37,29 @@ struct File {
     change: Vec<toml::Spanned<toml::Table>>,
 }
 
-/// What is not given is as in [`Shape::default`].
+/// The `[cluster]` table. Missing keys are as in [`Shape::default`].
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Cluster {
     name: Option<String>,
     control_planes: Option<usize>,
     workers: Option<usize>,
-    /// Instead of these two.
+    /// Replaces the two numbers.
     machines: Option<Vec<Named>>,
     talos: Option<String>,
     kubernetes: Option<String>,
     etcd: Option<String>,
-    /// Of each API server.
+    /// Port of each API server.
     api_port: Option<u16>,
-    /// Pods of applications, on each worker.
+    /// Number of application pods on each worker.
     pods: Option<usize>,
-    /// Relative to the scenario. The recording says everything else, but for `omni`.
+    /// Path relative to the scenario. The recording determines everything else except `omni`.
     recording: Option<PathBuf>,
     #[serde(default)]
     omni: bool,
 }
 
-/// A machine that is called so.
+/// A machine with a given name.
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
@@ -71,7 +71,7 @@ impl Scenario {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be read, or something in it cannot be; with file, line and key.
+    /// If the file cannot be read, or is invalid; the error contains file, line and key.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let mut scenario = Self::parse(&text).with_context(|| path.display().to_string())?;
@@ -82,20 +82,20 @@ impl Scenario {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// If something in it cannot be; with line and key.
+    /// If the text is invalid; the error contains line and key.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
         let (recording, omni) = (file.cluster.recording.clone(), file.cluster.omni);
-        // It is shown as one comment of a shell.
+        // The title is printed as one shell comment.
         ensure!(!file.title.contains(char::is_control), "`title` is one line of text");
         let shape = file.cluster.shape().context("`[cluster]`")?;
         Ok(Self { title: file.title, shape, recording, omni, steps: from_toml(text, &file.change)? })
     }
 
-    /// The world that it begins with, and the steps that come later.
+    /// Returns the initial world, and the steps that come later.
     ///
     /// # Errors
-    /// If it has no control plane or too many machines; if a step names what this cluster has not.
+    /// If there is no control plane, or there are too many machines, or a step names something that this cluster does not have.
     pub fn begin(self, network: &Network) -> anyhow::Result<(World, Vec<Step>)> {
         let mut world = if let Some(recording) = &self.recording {
             World::recorded(network, recording)?
@@ -165,13 +165,14 @@ impl Cluster {
     }
 }
 
-/// `[A-Za-z0-9][A-Za-z0-9._-]*`, at most 63: names of clusters stand in files and on command lines.
+/// Whether the text is a cluster name: `[A-Za-z0-9][A-Za-z0-9._-]*`, at most 63 characters. Cluster names occur in files and on command
+/// lines.
 fn is_name(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     text.len() <= 63 && text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.bytes().all(inner)
 }
 
-/// As Kubernetes calls nodes: `[a-z0-9]([a-z0-9.-]*[a-z0-9])?`, at most 253.
+/// Whether the text is a Kubernetes node name: `[a-z0-9]([a-z0-9.-]*[a-z0-9])?`, at most 253 characters.
 fn is_node_name(text: &str) -> bool {
     let outer = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let inner = text.bytes().all(|byte| outer(&byte) || b".-".contains(&byte));

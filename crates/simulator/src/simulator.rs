@@ -1,4 +1,4 @@
-//! A cluster that runs.
+//! A running cluster.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -24,16 +24,16 @@ use crate::timeline::{Step, Timeline};
 use crate::world::{Process, Role, Server, User, World};
 use crate::{control, etcd};
 
-/// A running cluster. It ends when this is dropped.
+/// A running cluster, which ends when this value is dropped.
 pub struct Simulator {
     timeline: Timeline,
     ports: Ports,
     network: Network,
-    /// Taken when it is dropped.
+    /// Taken when the simulator is dropped.
     runtime: Option<Runtime>,
 }
 
-/// What `etcdctl` takes as `--cacert`, `--cert` and `--key`.
+/// Credentials for the options `--cacert`, `--cert` and `--key` of `etcdctl`.
 #[derive(Clone)]
 pub struct EtcdCredentials {
     /// PEM.
@@ -42,7 +42,7 @@ pub struct EtcdCredentials {
 }
 
 impl Simulator {
-    /// Starts all servers of a world. When this returns, they take connections.
+    /// Starts all servers of a world. They accept connections when this returns.
     ///
     /// # Errors
     /// If an address cannot be bound.
@@ -51,7 +51,7 @@ impl Simulator {
         let ports = Ports::default();
         let following = ports.clone();
         let pki = Pki::new()?;
-        // Like its authorities, another one each time.
+        // The cluster's UID is new on each start, like its authorities.
         world.kubernetes.identify(pki.kubernetes.pem());
         let state = ClusterState::new(world, pki, network.balancer());
         let timeline = Timeline::new(state.on_change(move |world| following.follow(world)));
@@ -61,24 +61,24 @@ impl Simulator {
         Ok(Self { timeline, ports, network, runtime: Some(runtime) })
     }
 
-    /// Changes the world; the next answer says so.
+    /// Changes the world, which affects the next answer.
     pub fn change<T>(&self, edit: impl FnOnce(&mut World) -> T) -> T {
         self.timeline.state.change(edit)
     }
 
-    /// Changes the world now, at a time, or when it is asked something.
+    /// Changes the world immediately, at a time, or when a call arrives.
     ///
     /// # Errors
-    /// If the world has not what a step names; then none is made.
+    /// If a step names something that the world does not have; then none is made.
     pub fn play(&self, steps: Vec<Step>) -> anyhow::Result<()> {
         let _entered = self.runtime.as_ref().map(Runtime::enter);
         self.timeline.play(steps)
     }
 
-    /// Lets the cluster be controlled over plain HTTP at the address that is returned.
+    /// Allows the cluster to be controlled over plain HTTP, and returns the address.
     ///
     /// # Errors
-    /// If the machine gives no more sockets.
+    /// If the system provides no more sockets.
     pub fn control(&self) -> anyhow::Result<SocketAddr> {
         let _entered = self.runtime.as_ref().map(Runtime::enter);
         let listener = self.network.control().try_clone()?;
@@ -88,13 +88,13 @@ impl Simulator {
         Ok(at)
     }
 
-    /// What has been asked so far.
+    /// The calls that were received so far.
     #[must_use]
     pub fn calls(&self) -> &Calls {
         &self.timeline.state.calls
     }
 
-    /// The authorities, for credentials that [`talosconfig`](Self::talosconfig) and [`kubeconfig`](Self::kubeconfig) do not make.
+    /// The authorities, for credentials that [`talosconfig`](Self::talosconfig) and [`kubeconfig`](Self::kubeconfig) do not create.
     #[must_use]
     pub fn pki(&self) -> &Pki {
         &self.timeline.state.pki
@@ -106,10 +106,10 @@ impl Simulator {
         &self.network
     }
 
-    /// A talosconfig for a role (`os:reader`), with all control planes as endpoints and all machines as nodes.
+    /// Creates a talosconfig for a role (`os:reader`), with all control planes as endpoints and all machines as nodes.
     ///
     /// # Errors
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     pub fn talosconfig(&self, role: &str, flaw: Flaw) -> anyhow::Result<String> {
         let leaf = self.timeline.state.pki.talos.client(role, &[role], flaw)?;
         let world = self.timeline.state.world();
@@ -118,28 +118,28 @@ impl Simulator {
         Ok(talosconfig(&world.cluster, self.timeline.state.pki.talos.pem(), &leaf, &endpoints, &nodes))
     }
 
-    /// Where Omni is asked.
+    /// The address of Omni.
     #[must_use]
     pub fn omni(&self) -> SocketAddr {
         SocketAddr::new(self.network.omni(), OMNI)
     }
 
-    /// Whether there is one.
+    /// Whether the cluster has Omni.
     #[must_use]
     pub fn has_omni(&self) -> bool {
         self.timeline.state.world().omni.is_some()
     }
 
-    /// A talosconfig that leads to Omni.
+    /// Creates a talosconfig for Omni.
     #[must_use]
     pub fn omni_talosconfig(&self) -> String {
         omni_talosconfig(&self.timeline.state.world().cluster, self.omni())
     }
 
-    /// A kubeconfig that leads to Omni: for somebody with the reader's rights, and a token.
+    /// Creates a kubeconfig for Omni: a user with the reader's rights, and a token.
     ///
     /// # Errors
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     pub fn omni_kubeconfig(&self) -> anyhow::Result<String> {
         let token = PrivateKey::new("token", 0, None)?.public().fingerprint;
         let user = User { name: "reader".to_owned(), groups: Vec::new() };
@@ -147,10 +147,10 @@ impl Simulator {
         Ok(omni_kubeconfig(&self.timeline.state.world().cluster, self.omni(), &token))
     }
 
-    /// A service account that Omni knows, as `omnictl serviceaccount create` prints it.
+    /// Creates a service account and registers it with Omni. Returns it in the format of `omnictl serviceaccount create`.
     ///
     /// # Errors
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     pub fn service_account(&self, name: &str, flaw: Flaw) -> anyhow::Result<String> {
         const DAY: i64 = 24 * 60 * 60;
         let now = Timestamp::now().as_second();
@@ -170,26 +170,26 @@ impl Simulator {
         Ok(service_account(name, &key))
     }
 
-    /// Where etcd's members are asked: `https://127.16.0.2:2379`.
+    /// The client addresses of the etcd members: `https://127.16.0.2:2379`.
     #[must_use]
     pub fn etcd_endpoints(&self) -> Vec<String> {
         self.timeline.state.world().control_planes().map(|at| format!("https://{}:{ETCD}", host(at))).collect()
     }
 
-    /// What etcd's members ask a client for.
+    /// Creates the credentials that etcd members require from a client.
     ///
     /// # Errors
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     pub fn etcd_credentials(&self, flaw: Flaw) -> anyhow::Result<EtcdCredentials> {
         let etcd = &self.timeline.state.pki.etcd;
         Ok(EtcdCredentials { ca: etcd.pem().to_owned(), client: etcd.client("root", &[], flaw)? })
     }
 
-    /// A kubeconfig through the balancer, or as the world has it: for `admin` (group `system:masters`), or for anybody else with
-    /// the reader's rights.
+    /// Creates a kubeconfig for the balancer, or for the server that the world specifies. `admin` is in the group `system:masters`; every
+    /// other user has the reader's rights.
     ///
     /// # Errors
-    /// If the machine has no randomness.
+    /// If the system provides no randomness.
     pub fn kubeconfig(&self, user: &str, flaw: Flaw) -> anyhow::Result<String> {
         self.timeline.state.kubeconfig(user, flaw)
     }
@@ -198,14 +198,14 @@ impl Simulator {
 impl Drop for Simulator {
     fn drop(&mut self) {
         self.ports.close();
-        // In the background: a test may drop it inside of another runtime.
+        // The runtime ends in the background, because a test may drop the simulator inside another runtime.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// Who comes without credentials is told nothing.
+/// A handler that answers 401 without content, because requests without credentials get nothing.
 fn nothing() -> Handler {
     Arc::new(|_| empty(StatusCode::UNAUTHORIZED))
 }
@@ -216,13 +216,13 @@ fn empty(status: StatusCode) -> Answer {
     Box::pin(async { answer })
 }
 
-/// What `omnictl` prints of a service account, for [`SIDERO_SERVICE_ACCOUNT_KEY`](Simulator::service_account).
+/// Formats a service account like `omnictl`, for the environment variable [`SIDERO_SERVICE_ACCOUNT_KEY`](Simulator::service_account).
 #[must_use]
 pub fn service_account(name: &str, key: &PrivateKey) -> String {
     STANDARD.encode(serde_json::json!({ "name": name, "pgp_key": key.armored() }).to_string())
 }
 
-/// One endpoint for both: what is asked by gRPC is for Talos, and everything else for the API servers, of which it takes one in turn.
+/// One endpoint for both APIs: gRPC calls are for Talos, and everything else goes to the API servers in turn.
 fn omni(state: &Arc<ClusterState>, talos: Handler, servers: BTreeMap<IpAddr, Handler>) -> Handler {
     let (state, turn) = (Arc::clone(state), AtomicUsize::new(0));
     Arc::new(move |request| {
@@ -235,7 +235,7 @@ fn omni(state: &Arc<ClusterState>, talos: Handler, servers: BTreeMap<IpAddr, Han
         let machine = server.and_then(|at| world.machines.get(&at)?.api_server.as_ref());
         match (server.and_then(|at| servers.get(&at)), machine) {
             (Some(handler), Some(machine)) if machine.process == Process::Running => handler(request),
-            // It takes connections, and says nothing.
+            // The server accepts connections and never answers.
             (Some(_), _) => Box::pin(std::future::pending()),
             (None, _) => empty(nobody),
         }
@@ -261,7 +261,7 @@ fn services(state: &Arc<ClusterState>, network: &Network) -> Vec<Service> {
             services.push(Service::new(Server::Etcd(at), host, SocketAddr::new(at, ETCD), etcd));
         }
     }
-    // Bytes go where the virtual IP is; what becomes of its machine becomes of it.
+    // Connections to the virtual IP reach the machine that holds it, and share the faults of that machine.
     let world = state.world();
     if let Some((&at, machine)) = world.virtual_ip.and_then(|at| world.machines.get_key_value(&at)) {
         let apid = SocketAddr::new(network.balancer(), APID);

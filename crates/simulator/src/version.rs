@@ -1,4 +1,4 @@
-//! Versions of Talos, which decide what a node knows.
+//! Versions of Talos, which determine the types and methods that a node knows.
 
 use std::fmt;
 use std::str::FromStr;
@@ -49,10 +49,10 @@ impl TryFrom<String> for TalosVersion {
     }
 }
 
-/// A version with three numbers, without the `v` that it may have before it.
+/// Parses a version with three numbers, and removes the `v` in front of it.
 ///
 /// # Errors
-/// If it is none.
+/// If the text is not a version.
 pub fn plain_version(text: &str) -> anyhow::Result<String> {
     let version = text.strip_prefix('v').unwrap_or(text);
     let number = |part: &str| !part.is_empty() && part.len() <= 9 && part.bytes().all(|byte| byte.is_ascii_digit());

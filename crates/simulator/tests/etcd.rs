@@ -1,4 +1,4 @@
-//! etcd's own API, asked over TLS by somebody else's client.
+//! Tests etcd's own API over TLS with an independent client.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -13,7 +13,7 @@ use simulator::{Network, Simulator};
 use tokio::time::timeout;
 use tonic::Code;
 
-/// For what never comes.
+/// Time to wait for events that never happen.
 const NEVER: Duration = Duration::from_millis(300);
 
 fn cluster(edit: impl FnOnce(&mut World)) -> Simulator {
@@ -24,7 +24,7 @@ fn cluster(edit: impl FnOnce(&mut World)) -> Simulator {
 }
 
 fn options(simulator: &Simulator) -> ConnectOptions {
-    // Fails if another test was first.
+    // This fails if another test has already installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let credentials = simulator.etcd_credentials(Flaw::None).unwrap();
     let identity = Identity::from_pem(credentials.client.certificate, credentials.client.key);
@@ -37,7 +37,7 @@ async fn client(simulator: &Simulator, member: usize) -> Client {
     Client::connect([&simulator.etcd_endpoints()[member]], Some(options(simulator))).await.unwrap()
 }
 
-/// Code and text of a refusal.
+/// Code and text of an error.
 fn refusal<T>(answer: Result<T, Error>) -> (Code, String) {
     match answer {
         Ok(_) => panic!("it was answered"),

@@ -1,4 +1,4 @@
-//! Which top-level module may use which: from the ground up, so that no two reach each other.
+//! Allowed dependencies between top-level modules: they are layered, so that no two modules depend on each other.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The program, as its users start it.
+//! Tests the program in the way in which users start it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -67,7 +67,7 @@ fn it_ends_as_its_command_does() {
 
 #[test]
 fn the_second_signal_kills_a_command_that_ignores_the_first() {
-    // It says when it has ignored one.
+    // The script prints a line for each signal that it ignores.
     let script = "trap 'echo ignored' TERM; echo ready; while :; do wait; done";
     let mut child = simulator(&["--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -80,14 +80,14 @@ fn the_second_signal_kills_a_command_that_ignores_the_first() {
 
 #[test]
 fn signals_reach_the_command_and_what_it_started() {
-    // Ready once the inner shell runs: until then it would have the outer one's trap.
+    // The script is ready when the inner shell runs, which would have the outer shell's trap before that.
     let script = "trap 'exit 9' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
     let mut child = simulator(&["--", "sh", "-c", script]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
     send(&child, Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(9));
-    // The pipe ends when nobody holds it any more: not the `sleep` either.
+    // The pipe is closed when all of its writers have ended, including `sleep`.
     lines.for_each(drop);
 }
 

@@ -1,4 +1,4 @@
-//! Bytes in JSON: a string of base64 (RFC 4648, with padding) instead of a list of numbers.
+//! Bytes in JSON: a base64 string (RFC 4648, with padding) instead of a list of numbers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,7 @@
-//! Protobuf as [`tonic_prost`] has it, of which no answer becomes much more than it was.
+//! A protobuf codec like that of [`tonic_prost`] that limits the memory of decoded answers.
 //!
-//! An element of a list takes two bytes on the wire and, decoded, a hundred and more: a limit of bytes is none of memory. So the
-//! fields of a message are counted before it is decoded.
+//! An element of a list needs two bytes on the wire, and a hundred or more when decoded, so a limit of bytes does not limit memory.
+//! Therefore the fields of a message are counted before it is decoded.
 
 use std::marker::PhantomData;
 
@@ -11,11 +11,11 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
 use tonic_prost::ProstCodec;
 
-/// Fields of a message, those of its parts included, whatever its length.
+/// Number of fields that any message may have, including those of nested messages, regardless of its length.
 const FEW: usize = 4096;
-/// Bytes of each further field, on average. Real answers have twice as many, whose text looks like fields, too.
+/// Average number of bytes required for each further field. Real answers have twice as many, even though text can look like fields, too.
 const FIELD: usize = 4;
-/// How deep parts of parts are counted. Services have events, and those have times.
+/// Depth to which nested messages are counted. Services have events, which have times.
 const DEEP: usize = 5;
 
 /// Encodes `T`, decodes `U`.
@@ -46,7 +46,7 @@ where
     }
 }
 
-/// Decodes what has been counted.
+/// Decodes messages whose fields have been counted.
 pub struct Counted<D>(D);
 
 impl<D: Decoder<Error = Status>> Decoder for Counted<D> {
@@ -54,12 +54,12 @@ impl<D: Decoder<Error = Status>> Decoder for Counted<D> {
     type Error = Status;
 
     fn decode(&mut self, buf: &mut DecodeBuf<'_>) -> Result<Option<Self::Item>, Status> {
-        // tonic has the whole message in one piece.
+        // tonic provides the whole message in one piece.
         if buf.chunk().len() < buf.remaining() {
             return Err(Status::internal("a message in pieces"));
         }
         if is_large(buf.chunk()) {
-            // As tonic says it of too many bytes.
+            // Same wording as tonic's error about too many bytes.
             return Err(Status::out_of_range("Error, decoded message length too large: too many fields"));
         }
         self.0.decode(buf)
@@ -75,8 +75,8 @@ fn is_large(message: &[u8]) -> bool {
     count(message, DEEP, &mut left).is_none()
 }
 
-/// Takes each field from `left`; `None`: there are more. What is no message ends where it stops to look like one, as it does for who
-/// decodes it: up to there, it has been decoded.
+/// Subtracts the fields of a message from `left`. Returns `None` if there are more. Bytes that are not a message are counted up to the
+/// point where they stop looking like one, because a decoder also decodes them up to there.
 fn count(mut message: &[u8], deep: usize, left: &mut usize) -> Option<()> {
     while let Some(key) = varint(&mut message) {
         *left = left.checked_sub(1)?;
@@ -85,7 +85,7 @@ fn count(mut message: &[u8], deep: usize, left: &mut usize) -> Option<()> {
             1 => Some(8),
             2 => varint(&mut message).and_then(|length| usize::try_from(length).ok()),
             5 => Some(4),
-            // A group is fields between two of these.
+            // A group consists of the fields between two of these.
             3 | 4 => Some(0),
             _ => None,
         };
@@ -131,7 +131,7 @@ mod tests {
         });
     }
 
-    /// `content` as field `number`.
+    /// Encodes `content` as field `number`.
     fn part(number: u8, content: &[u8]) -> Vec<u8> {
         let mut message = vec![number << 3 | 2];
         prost::encoding::encode_varint(content.len() as u64, &mut message);
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn tiny_fields_are_not_decoded() {
         let empty = [0x0a, 0].repeat(100_000);
-        // Versions of nobody; services, mounts; events of one service, however they end.
+        // Empty versions; services or mounts; events of one service, with a valid and an invalid end.
         let events = |events: &[u8]| part(1, &part(2, &part(3, events)));
         for message in [
             empty.clone(),

@@ -1,8 +1,8 @@
 //! The part of the Talos API that a health check reads, and that the simulator serves to talosctl.
 //!
-//! The `.proto` files in `proto/` are our own: only messages and fields that one of the two needs, with the package names and
-//! field numbers of the wire. The code in `src/gen/` is made from them by `UPDATE_GEN=1 cargo test -p talos-api` and committed, so
-//! that a build needs no protobuf compiler; the test `codegen` holds both together.
+//! The `.proto` files in `proto/` are our own: they only contain messages and fields that one of the two needs, with the package names and
+//! field numbers of the wire format. The code in `src/gen/` is generated from them by `UPDATE_GEN=1 cargo test -p talos-api` and committed,
+//! so that a build needs no protobuf compiler. The test `codegen` keeps them in sync.
 //!
 //! - `common`, `machine`, `cluster`: Talos, `api/{common/common,machine/machine,cluster/cluster}.proto` of releases 1.0 to 1.14.
 //! - `talos.resource.definitions.block`: Talos, `api/resource/definitions/block/block.proto` of releases 1.8 to 1.14.
@@ -25,7 +25,7 @@ pub mod codec;
 
 pub use prost::Message;
 
-/// Who a part of an answer is from, and byte streams.
+/// Sources of the parts of an answer, and byte streams.
 pub mod common {
     include!("gen/common.rs");
 }

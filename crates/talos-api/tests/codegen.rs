@@ -1,4 +1,4 @@
-//! Holds `src/gen` and `proto` together. `UPDATE_GEN=1 cargo test -p talos-api` writes `src/gen` anew.
+//! Keeps `src/gen` and `proto` in sync. `UPDATE_GEN=1 cargo test -p talos-api` rewrites `src/gen`.
 
 #[test]
 fn the_committed_code_is_what_the_proto_files_say() {
@@ -10,7 +10,7 @@ fn the_committed_code_is_what_the_proto_files_say() {
             .server_mod_attribute(".", "#[cfg(feature = \"server\")]")
             .type_attribute(".", "#[cfg_attr(feature = \"serde\", derive(serde::Serialize))]")
             .field_attribute("Spec.proto_spec", "#[cfg_attr(feature = \"serde\", serde(with = \"crate::base64\"))]")
-            // The same message has the same JSON each time.
+            // Sorted maps make the JSON of equal messages equal.
             .btree_map(".")
     });
 }

@@ -1,4 +1,5 @@
-//! Has etcd raised an alarm? Nothing else shows one: with it, Talos and `/readyz` say that all is well.
+//! Checks whether etcd has raised an alarm. Nothing else shows one: Talos and `/readyz` report a healthy etcd despite
+//! an alarm.
 
 use std::collections::BTreeSet;
 
@@ -14,12 +15,11 @@ pub(in crate::checks) const ALARMS: Check = Check {
     id: CheckId::EtcdAlarms,
     stage: Stage::Etcd,
     summary: "etcd has raised no alarm",
-    explain: "Queries every member for the alarms of the cluster, and reads those in each member's status, which also works \
-without a quorum. An alarm is shown once, with the member that raised it.\n\n\
+    explain: "Queries every member for the cluster's alarms, and also reads the alarms in each member's status, which works without a quorum. An alarm is shown once, with the member that raised it.\n\n\
 NOSPACE: a member's database has reached its quota. etcd then refuses every write and Kubernetes accepts no changes, while \
 Talos and the API server's `/readyz` still report healthy. If less is in use than the size of the file, defragment the members \
-one at a time with `talosctl etcd defrag`. If the data itself is that large, delete what fills it or raise \
-`quota-backend-bytes`. Only then disarm the alarm.\n\n\
+one at a time with `talosctl etcd defrag`. If the data itself is that large, delete objects or raise `quota-backend-bytes`. \
+Only then disarm the alarm.\n\n\
 CORRUPT: a member's data differs from that of the others. Do not disarm this alarm: remove that member, wipe its data and let \
 it rejoin.",
     severity: Severity::Fail,
@@ -42,7 +42,7 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
         for error in view.status.iter().flat_map(|status| &status.errors) {
             match parse_alarm(error) {
                 Some(alarm) => raised.extend([alarm]),
-                // The leader and the quorum have checks of their own.
+                // The leader and the quorum have their own checks.
                 None if error.contains("no leader") => {}
                 None => odd.push(error.as_str()),
             }
@@ -62,7 +62,8 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
     let frees_space = |view: &View<'_>| view.status.as_ref().is_ok_and(|status| defrag::frees_space(status));
     let full = raised.iter().filter(|it| it.kind == AlarmKind::NoSpace).filter_map(of);
     let full: Vec<&View<'_>> = full.filter(|view| !has_room(view) && frees_space(view)).collect();
-    // To disarm is the last step, when every member has room again, and it disarms CORRUPT, too: `explain` says when.
+    // Disarming is the last step, once every member has room again. It also disarms CORRUPT; `explain` describes when
+    // that is safe.
     let may_disarm = raised.iter().all(|it| it.kind == AlarmKind::NoSpace) && views.iter().all(has_room);
     let disarms = raised.iter().find_map(of).and_then(|view| view.node).filter(|_| may_disarm);
     for alarm in &raised {
@@ -86,7 +87,7 @@ fn has_room(view: &View<'_>) -> bool {
 
 const FULL: &str = "the database has reached its quota; Kubernetes cannot write";
 
-/// An alarm whose cause is gone; one machine disarms those of all.
+/// Adds hints for an alarm whose cause is gone. Disarming on one machine affects all alarms.
 fn left(problem: Problem, disarms: Option<&Node>) -> Problem {
     let problem = problem
         .hint(Hint::likely("the database has room again, but Kubernetes cannot write until the alarm is disarmed"));

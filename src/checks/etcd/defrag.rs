@@ -1,4 +1,4 @@
-//! When a member may be defragmented, and which.
+//! Decides when a member can be defragmented, and which one is next.
 
 use crate::assess::etcd::{Quorum, View};
 use crate::model::{Hint, Problem};
@@ -7,19 +7,20 @@ use crate::snapshot::EtcdStatus;
 /// Percentage of the file in use at which defragmentation is not worth it: the file shrinks only to the size of the data in use.
 const FULL: u128 = 95;
 
-/// Whether enough becomes free for it to be worth the pause. A member that does not tell what is in use promises nothing.
+/// Returns true if defragmentation frees enough space to be worth the pause. A member that does not report its size in use does not
+/// qualify.
 pub(super) fn frees_space(status: &EtcdStatus) -> bool {
     let (size, used) = (u128::from(status.db_size), u128::from(status.db_size_in_use));
     used > 0 && used * 100 < size * FULL
 }
 
-/// Proposes it for one of these members, the leader last. A member that is being defragmented answers nobody, so no other may be
-/// missing meanwhile; where none can be spared even if all are up, it is said what happens.
+/// Proposes to defragment one of these members, the leader last. A member does not respond while it is being defragmented, so no other
+/// voter may be missing at that time. If the cluster cannot spare a member even with all voters up, the hint describes the outage.
 pub(super) fn proposed(problem: Problem, view: &View<'_>, candidates: &[&View<'_>], quorum: &Quorum) -> Problem {
     let Some(node) = view.node else { return problem };
     let missing = quorum.voters.saturating_sub(quorum.following);
     if !quorum.proven || (missing > 0 && quorum.tolerates(quorum.following) == 0) {
-        let wait = "do not defragment it before all voters are up: it does not respond while it is defragmented, and no other voter can be spared";
+        let wait = "do not defragment it until all voters are up: it does not respond while it is defragmented, and no other voter can be spared";
         return problem.hint(Hint::likely(wait));
     }
     let is_leader = |view: &&&View<'_>| view.status.as_ref().is_ok_and(|status| status.leader == status.member_id);
@@ -30,9 +31,9 @@ pub(super) fn proposed(problem: Problem, view: &View<'_>, candidates: &[&View<'_
         return problem.hint(Hint::likely(after));
     }
     let what = if quorum.tolerates(quorum.voters) == 0 {
-        "etcd, and Kubernetes with it, is unavailable for the seconds that this takes: no member can be spared"
+        "etcd, and Kubernetes with it, is unavailable for the seconds this takes: no member can be spared"
     } else {
-        "the member does not respond for the seconds that this takes: one member at a time, the leader last"
+        "the member does not respond for the seconds this takes: one member at a time, the leader last"
     };
     problem.hint(Hint::likely(what)).hint(Hint::remedy("{talosctl} -n {} etcd defrag", [node.address.as_str()]))
 }

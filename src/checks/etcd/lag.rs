@@ -1,4 +1,4 @@
-//! Does each member apply what was agreed on, and answer in time?
+//! Checks whether each member applies committed entries and responds in time.
 
 use std::time::Duration;
 
@@ -41,18 +41,18 @@ that is short of CPU.",
     judge: lag,
 };
 
-/// Entries that a member may be behind without being looked at again.
+/// Number of entries by which a member may be behind before it is sampled again.
 const MUCH: u64 = 1000;
-/// How much longer than Talos a member may take.
+/// Time by which a member may answer more slowly than Talos itself.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Whether it takes a second sample to tell.
+/// Returns true if only a second sample can settle the result.
 fn is_in_doubt(status: &EtcdStatus) -> bool {
     let is_far_behind = behind(status.progress()) >= MUCH;
     is_far_behind || (status.earlier.is_none() && is_slow(status))
 }
 
-/// A member without a leader has another trouble, and takes its time to say so.
+/// Returns true if the member responds slowly. A member without a leader is excluded: its problem is a different one, and it responds late.
 fn is_slow(status: &EtcdStatus) -> bool {
     status.slower > SLOW && status.has_leader()
 }
@@ -63,7 +63,7 @@ fn lag(cluster: &Assessment<'_>) -> Verdict {
         Err(verdict) => return verdict,
     };
     if !quorum.proven {
-        // Without a quorum nothing is agreed on, so that nobody falls behind.
+        // Without a quorum, no entries are committed, so no member can fall behind.
         return awaits_quorum();
     }
     let mut verdict = Verdict::default();
@@ -98,7 +98,7 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
     if behind(now) < MUCH {
         return if status.earlier.is_some() && is_slow(status) { slow(view, status) } else { Outcome::Pass(None) };
     }
-    let expected = format!("less than {MUCH} entries to apply, or keeping pace");
+    let expected = format!("fewer than {MUCH} entries to apply, or keeping pace");
     let problem = match status.earlier {
         None => Problem::error(
             Reason::Lagging,
@@ -120,7 +120,7 @@ fn member(view: &View<'_>, status: &EtcdStatus) -> Outcome {
 
 fn slow(view: &View<'_>, status: &EtcdStatus) -> Outcome {
     let observed = format!("{} longer in both samples", human(status.slower));
-    let problem = Problem::warn(Reason::EtcdSlow, "an answer at most 1s later than that of Talos", observed);
+    let problem = Problem::warn(Reason::EtcdSlow, "an answer at most 1s later than Talos's", observed);
     let problem = problem.hint(Hint::likely("a disk that is too slow, or a machine that is short of CPU"));
     Outcome::problem(problem.hint(show(view)))
 }
@@ -129,7 +129,7 @@ fn show(view: &View<'_>) -> Hint {
     look(view.node, "{talosctl} -n {} logs etcd", "{etcdctl} endpoint status")
 }
 
-/// Whether a member is applying entries, and has reached the log index of the first sample or at least not fallen further behind.
+/// Returns true if a member is applying entries, and has reached the log index of the first sample or at least not fallen further behind.
 fn keeps_pace(before: RaftProgress, now: RaftProgress) -> bool {
     now.applied > before.applied && (now.applied >= before.index || behind(now) <= behind(before))
 }

@@ -1,4 +1,4 @@
-//! Who belongs to etcd: do all agree on it, is every member a control plane, and is every one a voter?
+//! Checks etcd's membership: whether all members agree on it, every member is a control plane, and every member is a voter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -20,9 +20,10 @@ pub(in crate::checks) const MEMBERS_CONSISTENT: Check = Check {
     summary: "all control planes report the same etcd members",
     explain: "Queries the etcd of each control plane for its member list, and compares IDs and votes. Names are ignored: etcd \
 may report an empty name for a while after a restart.\n\n\
-`split-cluster` means that two lists have no member in common, or that a member runs which is in no list: two independent \
-clusters, usually because `talosctl bootstrap` was run on more than one control plane. Neither knows of the other, and the one \
-without a quorum may be the one with the data. Keep that one, and reset the control planes of the other so that they join it. `members-differ` is usually a change in progress, so the members \
+`split-cluster` means that two lists have no member in common, or that a running member is in no list: two independent \
+clusters, usually because `talosctl bootstrap` was run on more than one control plane. Neither knows of the other, and the \
+one without a quorum may be the one with your data. Keep the one with the data, and reset the control planes of the other so \
+that they join it. `members-differ` is usually a change in progress, so the members \
 are sampled again one second later before it counts.",
     severity: Severity::Fail,
     finds: &[Reason::SplitCluster, Reason::MembersDiffer],
@@ -42,8 +43,8 @@ used only where a control plane cannot be queried.\n\n\
 voter that is permanently down, so the cluster survives fewer failures. Remove it with `talosctl etcd remove-member ID`. \
 `not-a-member`: a control plane with no member in the list, because it was removed or could not join. While the others have a \
 quorum, wipe its EPHEMERAL partition to let it rejoin.\n\n\
-`peer-address`: no peer URL of a member is an address of its machine. Connections that exist still work, but after all control \
-planes have restarted the members do not find each other. It is a warning.\n\n\
+`peer-address`: no peer URL of a member is an address of its machine. Existing connections still work, but once all control \
+planes have restarted, the members cannot find each other. This is a warning.\n\n\
 A member without a name was added and has not started yet. That is normal for a few minutes while a control plane joins.",
     severity: Severity::Fail,
     finds: &[Reason::ForeignEtcd, Reason::StaleMember, Reason::NotAMember, Reason::MemberJoining, Reason::PeerAddress],
@@ -60,7 +61,8 @@ pub(in crate::checks) const LEARNERS: Check = Check {
     explain: "A new member joins as a learner: it receives data and has no vote until it has caught up. That takes seconds to \
 a few minutes. One that stays a learner adds nothing to the cluster's tolerance, and keeps the next control plane from \
 joining, since etcd allows one learner at a time.\n\n\
-It warns while the member's etcd started less than five minutes ago, and fails later. Usually the members cannot reach each \
+This is a warning in the first five minutes after the member's etcd started, and a failure after that. Usually the members \
+cannot reach each \
 other on port 2380 in both directions. If it does not recover: `talosctl etcd remove-member ID`, then wipe that machine's \
 EPHEMERAL partition.",
     severity: Severity::Fail,
@@ -71,7 +73,7 @@ EPHEMERAL partition.",
     judge: learners,
 };
 
-/// Longest time that a member can take to join.
+/// Maximum time that a member may take to join.
 const JOINING: SignedDuration = SignedDuration::from_mins(5);
 
 fn consistent(cluster: &Assessment<'_>) -> Verdict {
@@ -180,7 +182,7 @@ fn nodes(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// The endpoints may be of another etcd, of which nobody knows.
+/// Reports that the cluster ID is unknown, so that the endpoints may belong to a different etcd.
 fn nameless(node: &Node) -> Verdict {
     let mut verdict = Verdict::default();
     let observed = "Talos runs etcd but does not report its cluster ID";
@@ -209,7 +211,7 @@ fn no_list(cluster: &Assessment<'_>, views: &[View<'_>], quorum: &Quorum) -> Ver
     verdict
 }
 
-/// Is this control plane a member? Its own answer about that counts as much as the list.
+/// Determines whether this control plane is a member. Its own answer counts as much as the list.
 fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Outcome {
     if let Err(outcome) = contact(cluster, node) {
         return outcome;
@@ -230,7 +232,7 @@ fn owner(cluster: &Assessment<'_>, view: &View<'_>, node: &Node, listed: &[EtcdM
     }
 }
 
-/// The member of this machine tells its peers to look for it at other addresses. Of names, nothing is known here.
+/// Reports a member whose peer URLs point only to addresses that its machine does not have. Host names cannot be checked here.
 fn elsewhere(view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Option<Problem> {
     let links = node.talos.link_addresses.as_ref().ok()?;
     let member = listed.iter().find(|member| Some(member.id) == view.id)?;
@@ -241,7 +243,7 @@ fn elsewhere(view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Option<Prob
     };
     let hosts = member.hosts();
     (!hosts.is_empty() && hosts.iter().all(is_elsewhere)).then_some(())?;
-    let observed = format!("its peer URL is at {}, where its machine is not", hosts.join(", "));
+    let observed = format!("its peer URL is at {}, which is not an address of its machine", hosts.join(", "));
     let problem = Problem::warn(Reason::PeerAddress, "a peer URL at an address of the machine", observed)
         .hint(Hint::likely("etcd has taken an address of the network plugin, or the machine's address has changed"))
         .hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))
@@ -249,8 +251,8 @@ fn elsewhere(view: &View<'_>, node: &Node, listed: &[EtcdMember]) -> Option<Prob
     Some(problem)
 }
 
-/// How long the node's etcd has been running or starting, by the runner's clock; `None` if the node's clock is so far ahead
-/// that the difference says nothing.
+/// Returns how long the node's etcd has been running or starting, by the runner's clock; `None` if the node's clock is too far ahead for
+/// the difference to be meaningful.
 fn etcd_age(cluster: &Assessment<'_>, node: &Node) -> Option<SignedDuration> {
     let service = talos_service(cluster, node, "etcd").ok().flatten()?;
     let started = service.running_since.or_else(|| service.last_event.as_ref()?.at)?;
@@ -285,9 +287,9 @@ fn stale(cluster: &Assessment<'_>, member: &EtcdMember) -> Problem {
     }
 }
 
-/// Only then may it be removed, which cannot be taken back: discovery and Kubernetes were read and know no machine of its name or
-/// address, and nobody has named one. A machine that is merely switched off is known to one of them, but may have another name there:
-/// while any control plane is silent, it could be that one.
+/// Returns true if the member's machine is known to be gone. Only then may the member be removed, which cannot be undone: discovery and
+/// Kubernetes were read and have no machine with its name or address, and the user has not named one. A machine that is merely powered off
+/// is still listed, but possibly under a different name, so while any control plane does not respond, it could be that one.
 fn is_gone(cluster: &Assessment<'_>, member: &EtcdMember) -> bool {
     let hosts = member.hosts();
     let is_it = |name: &str, addresses: &[String]| {
@@ -299,7 +301,7 @@ fn is_gone(cluster: &Assessment<'_>, member: &EtcdMember) -> bool {
     let control_planes = || cluster.nodes().iter().filter(|node| node.role == Role::ControlPlane);
     let is_silent = control_planes().any(|node| is_named_beyond_etcd(node) && node.talos.contact.is_err())
         || endpoints().any(|endpoint| !endpoint.vip && endpoint.version.is_err());
-    // Another cluster's Kubernetes knows none of our machines, and neither does a discovery that is off.
+    // Neither another cluster's Kubernetes nor disabled discovery lists any of our machines.
     cluster.identity == Identity::Same
         && cluster.discovery_is_on()
         && !is_silent
@@ -337,14 +339,10 @@ fn learners(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Young learners are on their way. Of unknown age, one that is seen once cannot be told from one that is stuck.
+/// Judges a learner: one that started a moment ago only warns. An unknown age does not count as young.
 fn learner(cluster: &Assessment<'_>, node: Option<&Node>) -> Problem {
     let expected = "a voter";
-    let young = match node.and_then(|node| etcd_age(cluster, node)) {
-        Some(age) => age < JOINING,
-        None => !cluster.asked.one_pass && cluster.memory.elapsed < JOINING.unsigned_abs(),
-    };
-    if young {
+    if node.and_then(|node| etcd_age(cluster, node)).is_some_and(|age| age < JOINING) {
         return Problem::warn(Reason::Learner, expected, "a learner; it started less than 5 minutes ago");
     }
     let problem = Problem::fail(Reason::Learner, expected, "a learner")

@@ -1,4 +1,4 @@
-//! Stage 3: etcd, seen from each of its members. What the members' answers amount to is assessed; here it is judged.
+//! Stage 3: etcd, from the point of view of each member. `assess` interprets the members' answers; the judges are here.
 
 mod alarms;
 mod defrag;
@@ -28,10 +28,10 @@ use crate::assess::{Assessment, service, talos_version};
 use crate::model::{Hint, Outcome, Problem, Reason, Severity, Verdict};
 use crate::snapshot::{AlarmKind, Contact, EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Node, Service};
 
-/// Long enough for an election, a heartbeat or a change of membership to reach every member.
+/// Long enough for an election, a heartbeat or a membership change to reach every member.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// What most judges of etcd begin with, or what there is to say without.
+/// Returns the overview that most judges of etcd start with, or the verdict if there is none.
 pub(in crate::checks) fn overview<'b, 'a>(cluster: &'b Assessment<'a>) -> Result<&'b Overview<'a>, Verdict> {
     cluster.etcd.overview.as_ref().map_err(|why| match why {
         Unseen::LeftOut => Verdict::skipped("etcd is not queried (`--no-talos` without `--etcd-endpoints`)"),
@@ -56,7 +56,7 @@ fn alarms<'a>(cluster: &Assessment<'_>, view: &View<'a>) -> Result<&'a [EtcdAlar
     view.alarms.map_err(|why| untold(cluster, view, why, ["EtcdAlarmList", "etcd's alarms"]))
 }
 
-/// Why a member tells nothing, asked through Talos or by its own API.
+/// Explains why a member's answer is missing, either from Talos or from its own API.
 fn untold(cluster: &Assessment<'_>, view: &View<'_>, why: NoStatus<'_>, [call, answer]: [&str; 2]) -> Outcome {
     let expected = if view.node.is_some() { call } else { answer };
     let gap = match why {
@@ -75,7 +75,7 @@ fn untold(cluster: &Assessment<'_>, view: &View<'_>, why: NoStatus<'_>, [call, a
     })
 }
 
-/// What a control plane itself answers. One that is off on purpose is not missed.
+/// Returns the contact of the control plane itself. A machine that is declared off is not reported.
 fn contact<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Result<&'a Contact, Outcome> {
     declared_off(cluster, node).map_or_else(|| talos_contact(cluster, node), Err)
 }
@@ -93,7 +93,7 @@ fn through_talos(node: &Node, gap: &Gap, expected: &str) -> Problem {
     if gap.kind == GapKind::Forbidden { refused(node, gap, expected) } else { gaps::talos(gap, expected) }
 }
 
-/// Talos before 1.9.6, and 1.10.0, ask for os:operator where later versions are content with os:reader.
+/// Talos before 1.9.6, and 1.10.0, require os:operator for calls for which later versions accept os:reader.
 fn refused(node: &Node, gap: &Gap, expected: &str) -> Problem {
     let asks_for_more = expected != "EtcdMemberList"
         && talos_version(node).is_some_and(|version| version < (1, 9, 6) || version == (1, 10, 0));
@@ -101,7 +101,7 @@ fn refused(node: &Node, gap: &Gap, expected: &str) -> Problem {
     if asks_for_more { Problem { reason: Reason::RoleTooLowForThisVersion, ..problem } } else { problem }
 }
 
-/// What depends on a quorum has nothing to judge without one.
+/// Verdict of a check that requires a quorum while none is proven.
 fn awaits_quorum() -> Verdict {
     Verdict::whole(no_quorum())
 }
@@ -110,7 +110,7 @@ fn no_quorum() -> Outcome {
     unseen(Reason::QuorumUnproven, "a quorum", "no quorum is proven")
 }
 
-/// A call that needs a quorum and has no answer while there is none only repeats that.
+/// Marks a call that needs a quorum as unobserved while there is no quorum, because its failure only repeats that.
 fn without_quorum(quorum: &Quorum, outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Problem(problem) if !quorum.proven && problem.waiting_helps => Outcome::problem(problem.unseen()),
@@ -118,7 +118,7 @@ fn without_quorum(quorum: &Quorum, outcome: Outcome) -> Outcome {
     }
 }
 
-/// A member's status, for the judges that come after `etcd.leader`: why it is not known is said there, once.
+/// Returns a member's status for judges that run after `etcd.leader`, which already reports why a status is missing.
 pub(in crate::checks) fn status_after_leader<'a>(
     cluster: &Assessment<'_>,
     view: &View<'a>,
@@ -126,18 +126,18 @@ pub(in crate::checks) fn status_after_leader<'a>(
     status(cluster, view).map_err(as_unseen)
 }
 
-/// Is there evidence of this control plane beyond an etcd member list that names it?
+/// Returns true if there is evidence of this control plane other than an etcd member list.
 fn is_named_beyond_etcd(node: &Node) -> bool {
     let sources = node.sources;
     node.talos.contact.is_ok() || sources.discovery || sources.kubernetes || sources.flags || sources.talosconfig
 }
 
-/// [`Hint::of_member`], of a member that a machine may run.
+/// Calls [`Hint::of_member`] for a member that may have a machine.
 fn look(node: Option<&Node>, of_machine: &'static str, of_etcd: &'static str) -> Hint {
     Hint::of_member(node.map(|node| node.address.as_str()), of_machine, of_etcd)
 }
 
-/// `memberID:7395922438722461683 alarm:NOSPACE `, the id in decimal.
+/// Parses `memberID:7395922438722461683 alarm:NOSPACE `, with the id in decimal.
 fn parse_alarm(error: &str) -> Option<EtcdAlarm> {
     let (member, alarm) = error.trim().strip_prefix("memberID:")?.split_once(" alarm:")?;
     let kind = match alarm.trim() {
@@ -148,7 +148,7 @@ fn parse_alarm(error: &str) -> Option<EtcdAlarm> {
     Some(EtcdAlarm { member_id: member.trim().parse().ok()?, kind })
 }
 
-/// `2.0 GiB`: to one place, rounded to nearest, and whole below a KiB.
+/// Formats a size with one decimal place, rounded to nearest, as in `2.0 GiB`; sizes below a KiB are whole bytes.
 fn human(bytes: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let Some((unit, size)) = units.into_iter().find(|(_, size)| bytes >= *size) else {

@@ -1,4 +1,4 @@
-//! Does etcd have a quorum, one leader, and a member to spare?
+//! Checks whether etcd has a quorum, exactly one leader, and a member to spare.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(in crate::checks) const QUORUM: Check = Check {
     stage: Stage::Etcd,
     summary: "etcd has a leader, and a read that needs a quorum succeeded",
     explain: "Queries every member for its status, which it answers from its own state, and for the member list, which it can \
-answer only with a majority. There is a quorum if a voter sees a leader and such a list was returned in the same round.\n\n\
+answer only with a majority. There is a quorum if a voter reports a leader and a member list was returned in the same round.\n\n\
 `quorum-lost` means that a member answered that it has no leader, and no other member shows otherwise. Kubernetes then cannot \
 write, and soon cannot read. Bring the missing members back; disaster recovery is needed only if the data of a majority is \
 lost. `quorum-unproven` means that there was no answer either way.\n\n\
@@ -67,7 +67,8 @@ pub(in crate::checks) const TOLERANCE: Check = Check {
     explain: "Counts the voters and how many of them are up. A cluster of n voters needs n/2+1 of them; those beyond that \
 number may fail. Three voters with one down still work but tolerate nothing: the next reboot, for example during an upgrade, \
 takes the cluster down. So this check fails while there is still a quorum.\n\n\
-An even number of voters tolerates no more than one fewer, and two are worse than one, since either loss stops the cluster. A \
+An even number of voters tolerates no more failures than one voter fewer, and two are worse than one: losing either one \
+stops the cluster. A \
 single voter tolerates nothing by design, and passes. `--require-quorum-margin N` requires more.\n\n\
 A voter that could not be queried may be up, so it is unknown how many may fail: `no-answer`. The same applies to a machine \
 that does not answer Talos while its API server answers at its own address: machined hangs there, but etcd may still work. It \
@@ -95,7 +96,7 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
     }
     if quorum.is_lost() {
         let mut verdict = Verdict::whole(Outcome::problem(quorum_lost(views, quorum)));
-        // All are there and none leads: an election, which a second look settles.
+        // Enough voters are up but none leads: possibly an election, which a second sample settles.
         verdict.resample_after = (quorum.up >= quorum.needed()).then_some(SETTLE);
         return verdict;
     }
@@ -117,7 +118,7 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
         VoterSource::Assumed => " (voters assumed: one on each control plane)",
     };
     let (up, voters) = (quorum.up, quorum.voters);
-    // So many would have a leader, if they were all that etcd counts.
+    // This number of voters would have elected a leader if etcd counted only them.
     let would_suffice = up >= quorum.needed() && quorum.source == VoterSource::Assumed;
     let observed = if would_suffice {
         format!("no leader, though {up} of {voters} voters are up{source}; etcd may still count removed machines")
@@ -142,7 +143,7 @@ fn quorum_lost(views: &[View<'_>], quorum: &Quorum) -> Problem {
     problem.hint(look(node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status"))
 }
 
-/// Outcome if nothing proves a quorum. It lists the obstacles; if none of them ever goes away, waiting is pointless.
+/// Outcome if nothing proves a quorum. It lists the obstacles; if all of them are permanent, waiting is pointless.
 fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
     let obstacles: Vec<Problem> = views
         .iter()
@@ -184,7 +185,7 @@ fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
     Outcome::problem(if is_unseen { problem.unseen() } else { problem })
 }
 
-/// Lists are read from etcd with a quorum, so one that came back proves it. It counts no members.
+/// Infers a quorum from a list of Kubernetes objects, which the API server reads from etcd with a quorum. The members are not counted.
 fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
     let Some(kubernetes) = cluster.any_kubernetes() else {
         return Verdict::skipped("none of Talos, etcd and Kubernetes is queried");
@@ -193,7 +194,7 @@ fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
     match &kubernetes.nodes {
         Ok(nodes) if !nodes.is_empty() => {
             let mut verdict = Verdict::default();
-            let line = "The storage of the API answers consistent reads (its members are not seen)";
+            let line = "The API's storage answers consistent reads (its members are not visible)";
             verdict.pass(Target::cluster(), line);
             verdict
         }
@@ -217,7 +218,7 @@ fn leader(cluster: &Assessment<'_>) -> Verdict {
     let mut answers = Vec::new();
     for view in views {
         match status(cluster, view) {
-            // A member that has ever had a leader is in a term.
+            // A member that has ever had a leader has a term.
             Ok(status) if status.leader != 0 && status.raft_term == 0 => {
                 verdict.push(view.target.clone(), says_nothing("the member's term", "a status without one"));
             }
@@ -267,11 +268,11 @@ fn leader(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// An election counts for so long: the rounds of a wait are shorter.
+/// Time during which a change of leader counts. Rounds of a wait are shorter.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// Voters that are down, each with the place where it was asked. One that could not be queried may be up; one that nobody is any more
-/// is not.
+/// Returns the voters that are down, each with the target that was queried. A voter that could not be queried may be up; a voter without
+/// any machine is down.
 fn voters_down<'v>(
     views: &'v [View<'_>],
     members: Option<&'v [EtcdMember]>,
@@ -283,7 +284,7 @@ fn voters_down<'v>(
         let view = by_id.or_else(by_name);
         let is_down = match view {
             Some(view) => view.is_down || (view.status.is_ok() && !view.sees_leader()),
-            // Behind `--etcd-endpoints` there can be voters that nobody named.
+            // The cluster behind `--etcd-endpoints` can have voters that the option does not name.
             None => member.has_never_started() || views.iter().any(|view| view.node.is_some()),
         };
         is_down.then_some((member, view.map(|view| &view.target)))
@@ -291,9 +292,9 @@ fn voters_down<'v>(
     members.into_iter().flatten().filter(|member| !member.is_learner).filter_map(down).collect()
 }
 
-/// Behind `--etcd-endpoints`, voters that none of these is, by name.
+/// Returns the names of voters that `--etcd-endpoints` does not cover.
 fn voters_not_given(views: &[View<'_>], members: Option<&[EtcdMember]>) -> Vec<String> {
-    // One that does not tell its id may be any of them.
+    // An endpoint with an unknown id may be any of them.
     if views.iter().any(|view| view.node.is_some() || view.id.is_none()) {
         return Vec::new();
     }
@@ -304,7 +305,7 @@ fn voters_not_given(views: &[View<'_>], members: Option<&[EtcdMember]>) -> Vec<S
 
 const ODD: &str = "an odd number of voters";
 
-/// Control planes without a member in the list.
+/// Returns control planes whose member is not in the list.
 fn outside<'v>(views: &'v [View<'_>], members: Option<&'v [EtcdMember]>) -> impl Iterator<Item = &'v str> {
     views.iter().filter_map(move |view| {
         let node = view.node?;
@@ -316,7 +317,7 @@ fn name(member: &EtcdMember) -> String {
     if member.name.is_empty() { hex(member.id) } else { member.name.clone() }
 }
 
-/// `2 of 3 voters up (cp-3 is not), tolerates 0, 1 required`.
+/// Formats `2 of 3 voters up (cp-3 is not), tolerates 0, 1 required`.
 fn margin(quorum: &Quorum, down: &[String], required: usize) -> String {
     let (up, voters) = (quorum.following, quorum.voters);
     let missing = match down {
@@ -331,7 +332,7 @@ fn margin(quorum: &Quorum, down: &[String], required: usize) -> String {
 fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     let Overview { views, members, quorum, .. } = match overview(cluster) {
         Ok(overview) => overview,
-        // What was demanded has to be seen.
+        // A margin that the user requires has to be observed.
         Err(verdict) if verdict.status() == Status::Skip && cluster.asked.require_quorum_margin.is_some() => {
             let problem = Problem::error(Reason::NoAnswer, "the required margin", "etcd is not queried");
             let hint = Hint::likely("pass `--etcd-endpoints`, or omit `--require-quorum-margin`");
@@ -344,7 +345,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     }
     let voters = quorum.voters;
     let worst = quorum.tolerates(quorum.following);
-    // Members of which it cannot be told may be up. Only if that makes no difference is it a failure.
+    // Members in unknown state may be up. The check fails only if that makes no difference.
     let best = quorum.tolerates(quorum.following + quorum.untold);
     let voters_down = voters_down(views, *members);
     let down: BTreeSet<String> = voters_down.iter().map(|(member, _)| name(member)).collect();
@@ -355,7 +356,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     let reason = if voters > 2 && best == 0 { Reason::NoTolerance } else { Reason::MarginUnmet };
     let expected = format!("tolerates {needed} or more");
     let outside: Vec<&str> = outside(views, *members).collect();
-    // With all of these the number would be odd.
+    // If all of these were members, the number of voters would be odd.
     let missing = outside.iter().copied().filter(|_| (voters + outside.len()) % 2 == 1);
     let outcome = if best < needed {
         let mut problem = Problem::fail(reason, expected, margin);
@@ -387,7 +388,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
             Err(Outcome::Problem(problem)) if !problem.waiting_helps && !problem.unseen => Some(problem.reason),
             _ => None,
         });
-        // Of several the first of the table, so that the order of the nodes means nothing.
+        // The first reason in table order, so that the order of the nodes does not matter.
         Outcome::problem(match refusals.min() {
             Some(reason) => Problem { reason, ..problem.permanent() },
             None => problem,
@@ -399,7 +400,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     } else if voters == 1 {
         Outcome::Pass(Some("etcd has a single voter: tolerates 0".to_owned()))
     } else if voters == 2 {
-        let observed = "2 voters, and either loss stops the cluster";
+        let observed = "2 voters; losing either one stops the cluster";
         Outcome::problem(Problem::warn(Reason::TwoMembers, ODD, observed).on(missing))
     } else if voters % 2 == 0 {
         let spare = voters / 2 - 1;

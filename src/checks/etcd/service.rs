@@ -1,4 +1,4 @@
-//! Is etcd running and healthy on every control plane?
+//! Checks whether etcd is running and healthy on every control plane.
 
 use super::contact;
 use crate::assess::Assessment;
@@ -14,8 +14,8 @@ pub(in crate::checks) const SERVICE: Check = Check {
     stage: Stage::Etcd,
     summary: "etcd is running and healthy on every control plane",
     explain: "Reads the service `etcd` of every control plane. Its health is a read that needs a quorum, repeated every 20 \
-seconds and cached in between. After the loss of a quorum it still reports healthy for about 25 seconds, and it never sees an \
-alarm. So this check alone is not enough; the other checks of this stage query etcd itself.\n\n\
+seconds and cached in between. After the loss of a quorum it still reports healthy for about 25 seconds, and it never \
+reports an alarm. So this check alone is not enough; the other checks of this stage query etcd itself.\n\n\
 Before `talosctl bootstrap` every control plane waits in state Preparing. This is reported as `never-bootstrapped` only if all \
 of them wait, no data directory holds a member, and no Kubernetes API answers. Bootstrapping a cluster that has data would \
 create a second cluster. In any other case it is `etcd-starting`: a slow image pull looks the same from outside.\n\n\
@@ -69,13 +69,14 @@ fn service(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// The service's health lags 25 s; where the member itself says that it has no leader, the line would be a lie.
+/// Passes a healthy service. The line is omitted if the member itself reports that it has no leader, because the service's health lags by
+/// 25 s.
 fn healthy(node: &Node, target: &Target) -> Outcome {
     let contradicted = node.talos.etcd_status.as_ref().is_ok_and(|status| !status.has_leader());
     Outcome::Pass((!contradicted).then(|| format!("Node {target}: etcd member healthy")))
 }
 
-/// All control planes wait, none holds data, and no API server answers.
+/// Returns true if all control planes are waiting, none has data, and no API server answers.
 fn is_never_bootstrapped(cluster: &Assessment<'_>) -> bool {
     let waits = |node: &Node| {
         let state = talos_service(cluster, node, "etcd").ok().flatten().map(|service| service.state.as_str());
@@ -88,8 +89,9 @@ fn is_never_bootstrapped(cluster: &Assessment<'_>) -> bool {
     nodes.peek().is_some() && nodes.all(waits) && !kubernetes_answers
 }
 
-/// A second bootstrap makes a second cluster. So Talos's word is not enough: the machines themselves refuse connections to an API
-/// server, and a second source has it that there are no other control planes, of which one may hold the data.
+/// Returns true if it is safe to propose a bootstrap, because a second one would create a second cluster. Talos' report is not sufficient:
+/// the machines themselves must refuse connections to the API server, and a second source must confirm that there are no other control
+/// planes, which could hold the data.
 fn may_be_bootstrapped(cluster: &Assessment<'_>) -> bool {
     use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute};
     let Some(kubernetes) = cluster.any_kubernetes() else { return false };
@@ -101,7 +103,7 @@ fn may_be_bootstrapped(cluster: &Assessment<'_>) -> bool {
         && are_all(cluster)
 }
 
-/// The user says that these are all control planes, or discovery and the talosconfig agree on each.
+/// Returns true if the user confirms that these are all control planes, or discovery and the talosconfig agree on each of them.
 fn are_all(cluster: &Assessment<'_>) -> bool {
     let endpoints = || cluster.talos().into_iter().flat_map(|talos| &talos.endpoints).map(|it| host(&it.address));
     let is_named = |node: &Node| {
@@ -118,7 +120,7 @@ fn never_bootstrapped(node: &Node, to_be_bootstrapped: bool) -> Problem {
     let observed = "etcd waits on every control plane, and none has data";
     let problem = Problem::fail(Reason::NeverBootstrapped, "etcd running", observed)
         .hint(Hint::likely("`talosctl bootstrap` was never run, or etcd's image is still being pulled"));
-    // Exactly one control plane is to be bootstrapped: more make as many clusters.
+    // Exactly one control plane is to be bootstrapped: each further one would create another cluster.
     if to_be_bootstrapped {
         problem.hint(Hint::remedy("{talosctl} -n {} bootstrap", [node.address.as_str()]))
     } else {

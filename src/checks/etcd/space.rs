@@ -1,4 +1,4 @@
-//! How full is each member's database?
+//! Checks how full each member's database is.
 
 use super::{defrag, human, look, not_running, overview, status_after_leader, through_talos};
 use crate::assess::etcd::{Overview, View};
@@ -15,8 +15,8 @@ pub(in crate::checks) const SPACE: Check = Check {
     explain: "Compares the size of each member's database with its quota. At 80 % this warns, at 95 % it fails: at 100 % etcd \
 raises the alarm NOSPACE and refuses every write, and Kubernetes accepts no changes.\n\n\
 The quota is the argument `quota-backend-bytes` in the machine configuration, 2 GiB unless it is set. It is read from \
-EtcdSpecs or, with `--etcd-endpoints`, from the member's status (etcd 3.6 and later). What counts is the size of the file, not \
-how much of it is in use.\n\n\
+EtcdSpecs or, with `--etcd-endpoints`, from the member's status (etcd 3.6 and later). The size of the file counts, not how \
+much of it is in use.\n\n\
 A file of more than 100 MB of which less than half is in use is fragmented, and `talosctl etcd defrag` frees the rest. The \
 member does not respond while it is defragmented: defragment one member at a time, the leader last.",
     severity: Severity::Fail,
@@ -35,14 +35,14 @@ member does not respond while it is defragmented: defragment one member at a tim
     judge: space,
 };
 
-/// What etcd takes if it is given no quota, in bytes.
+/// etcd's default quota, in bytes.
 const DEFAULT_QUOTA: u64 = 2 << 30;
-/// Smaller files are not worth the pause of a defragmentation. In bytes.
+/// Minimum file size that is worth the pause of a defragmentation, in bytes.
 const WORTH_DEFRAGMENTING: u64 = 100_000_000;
 
-/// Percent of the quota.
+/// Percentage of the quota at which the check fails.
 const FAIL_AT: u8 = 95;
-/// Below this, nobody needs to defragment before the alarm is disarmed.
+/// Percentage of the quota below which defragmentation is not needed before the alarm is disarmed.
 const ROOMY: u8 = 80;
 
 enum Quota {
@@ -104,13 +104,14 @@ fn quota(view: &View<'_>, status: &EtcdStatus) -> Result<Quota, Outcome> {
     };
     let expected = "etcd's quota (EtcdSpecs)";
     Err(match &node.talos.etcd_spec {
-        Ok(_) => says_nothing(expected, "etcd runs, and Talos has no EtcdSpecs"),
+        Ok(_) => says_nothing(expected, "etcd runs, but Talos has no EtcdSpecs"),
         Err(gap) if gap.kind != GapKind::Forbidden && !tells_healthy(node, "etcd") => not_running(node),
         Err(gap) => Outcome::problem(through_talos(node, gap, expected)),
     })
 }
 
-/// Talos tells how it starts its members; others tell it themselves.
+/// Returns the quota: from the arguments with which Talos starts the member, or from the member's own status without
+/// Talos.
 fn known_quota(view: &View<'_>, status: &EtcdStatus) -> Option<Quota> {
     let Some(node) = view.node else { return status.quota.map(Quota::Bytes) };
     let spec = node.talos.etcd_spec.as_ref().ok()?.as_ref()?;
@@ -120,7 +121,7 @@ fn known_quota(view: &View<'_>, status: &EtcdStatus) -> Option<Quota> {
     })
 }
 
-/// Whether the database is known to be far from its quota.
+/// Returns true if the database is known to be far from its quota.
 pub(super) fn has_room(view: &View<'_>, status: &EtcdStatus) -> bool {
     match known_quota(view, status) {
         Some(Quota::Bytes(quota)) => status.db_size > 0 && !has_reached(ROOMY, status, quota),
@@ -132,7 +133,7 @@ fn has_reached(percent: u8, status: &EtcdStatus, quota: u64) -> bool {
     u128::from(status.db_size) * 100 >= u128::from(quota) * u128::from(percent)
 }
 
-/// How full the database is, as far as it is known: `2.0 GiB of 2.0 GiB, 1.9 GiB in use`.
+/// Describes how full the database is, as far as known: `2.0 GiB of 2.0 GiB, 1.9 GiB in use`.
 pub(super) fn fill(view: &View<'_>, status: &EtcdStatus) -> String {
     let of = match known_quota(view, status) {
         Some(Quota::Bytes(quota)) => format!(" of {}", human(quota)),
@@ -156,7 +157,8 @@ fn filled(cluster: &Assessment<'_>, view: &View<'_>, status: &EtcdStatus, quota:
     Outcome::problem(problem.hint(look(view.node, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status")))
 }
 
-/// A member that does not tell what is in use (etcd before 3.4) is not known to be fragmented.
+/// Returns true if a large file is mostly unused. A member that does not report its size in use (etcd before 3.4) is
+/// not known to be fragmented.
 fn is_sparse(status: &EtcdStatus) -> bool {
     let (size, used) = (status.db_size, status.db_size_in_use);
     used > 0 && size > WORTH_DEFRAGMENTING && used < size.div_ceil(2)

@@ -1,4 +1,4 @@
-//! Do all members run the same etcd?
+//! Checks whether all members run the same version of etcd.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// `etcd 3.5.9 on cp-3; 3.6.0 on cp-1, cp-2`.
+/// Formats `etcd 3.5.9 on cp-3; 3.6.0 on cp-1, cp-2`.
 fn listed(what: &str, of: &BTreeMap<&str, Vec<String>>) -> String {
     let each = of.iter().map(|(version, names)| {
         let mut names: Vec<_> = names.iter().map(String::as_str).collect();

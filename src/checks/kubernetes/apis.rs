@@ -17,7 +17,7 @@ because nodes and control plane do not depend on it.\n\n\
 The reason and the message of the condition name the cause. MissingEndpoints and ServiceNotFound point to the Service and its \
 pods. FailedDiscoveryCheck means that the API server cannot connect to the Service, usually because of the pod network or a \
 certificate.\n\n\
-Where the credentials may not list apiservices, the check is skipped.",
+The check is skipped if the credentials cannot list apiservices.",
     severity: Severity::Warn,
     finds: &[Reason::ApiserviceUnavailable],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -29,11 +29,11 @@ Where the credentials may not list apiservices, the check is skipped.",
 fn apiservices(cluster: &Assessment<'_>) -> Verdict {
     let expected = "the list of APIServices";
     let services = match listed(cluster, |kubernetes| &kubernetes.api_services, expected) {
-        // The API server registers its own ones.
+        // The API server registers its own APIs, so the list is never empty.
         Ok(services) if services.is_empty() => return Verdict::whole(says_nothing(expected, "an empty list")),
         Ok(services) => services,
         Err(outcome) if is_refused(cluster, &outcome, |kubernetes| &kubernetes.api_services) => {
-            return Verdict::skipped("the credentials may not list apiservices");
+            return Verdict::skipped("the credentials cannot list apiservices");
         }
         Err(outcome) => return Verdict::whole(outcome),
     };

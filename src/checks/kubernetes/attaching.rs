@@ -1,4 +1,4 @@
-//! Volumes that do not reach a node: where several pods wait for theirs, it is the node's matter.
+//! Volumes that do not reach a node. If several pods wait for their volumes, the node is at fault.
 
 use crate::assess::{Assessment, Life};
 use crate::model::{Hint, Problem, Reason};
@@ -6,33 +6,33 @@ use crate::snapshot::{AttachedVolume, CsiNode, KubeNode, PodEvent, StartingPod, 
 use crate::text::duration::human;
 use crate::text::some;
 
-/// Most pods that are named.
+/// Maximum number of pods that are named.
 const NAMED: usize = 3;
 
-/// Fewer pods than these are their own matter.
+/// Minimum number of waiting pods for which the node is at fault.
 const SEVERAL: usize = 2;
 
 const EXPECTED: &str = "volumes are attached and mounted within 5m00s";
 
-/// Events of the kubelet and of the controller that attaches volumes.
+/// Returns true for events of the kubelet and of the controller that attaches volumes.
 pub(super) fn is_about_volumes(reason: &str) -> bool {
     matches!(reason, "FailedMount" | "FailedAttachVolume" | "FailedMapVolume")
 }
 
-/// What an event about a volume shows.
+/// The fault that an event about a volume shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fault {
-    /// The volume itself is the matter, or an object of the API that it is made from.
+    /// The volume itself is at fault, or an API object from which it is created.
     OfVolume,
-    /// Only that time has run out.
+    /// The event shows only a timeout.
     Untold,
-    /// The driver does not attach or mount it here.
+    /// The driver does not attach or mount the volume here.
     OfDriver,
-    /// The driver has not registered with the kubelet of this node.
+    /// The driver has not registered with this node's kubelet.
     NoDriver,
 }
 
-/// Reads the words of Kubernetes' volume manager, of its attach controller, and of drivers.
+/// Classifies messages from Kubernetes' volume manager, its attach controller, and drivers.
 fn fault(event: &PodEvent) -> Fault {
     let has = |words: &[&str]| words.iter().any(|words| event.message.contains(words));
     let is_attach = event.reason == "FailedAttachVolume";
@@ -53,7 +53,7 @@ fn fault(event: &PodEvent) -> Fault {
     }
 }
 
-/// A pod that has waited for too long, and the event that says most.
+/// A pod that has been waiting for too long, and its most informative event.
 struct Waiting<'a> {
     pod: &'a StartingPod,
     event: &'a PodEvent,
@@ -61,7 +61,7 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    /// `events`: those of the pod that are about volumes. The newest that says more than that time has run out decides.
+    /// `events` are the pod's events about volumes. The newest one that shows more than a timeout decides.
     fn of(pod: &'a StartingPod, events: &[&'a PodEvent]) -> Option<Self> {
         let has_waited = pod.waiting_for.is_some_and(|waiting| waiting >= WAITED);
         let event = events.iter().max_by_key(|it| (fault(it) != Fault::Untold, it.at, &it.reason, &it.message))?;
@@ -69,7 +69,7 @@ impl<'a> Waiting<'a> {
         (has_waited && pod.mounts_storage && fault > Fault::OfVolume).then_some(Self { pod, event, fault })
     }
 
-    /// The name of the `PersistentVolume`, if the event has it.
+    /// Returns the name of the `PersistentVolume`, if the event has it.
     fn volume(&self) -> Option<&'a str> {
         let (_, rest) = self.event.message.split_once("for volume \"")?;
         Some(rest.split_once('"')?.0)
@@ -81,9 +81,9 @@ impl<'a> Waiting<'a> {
     }
 }
 
-/// The node's matter, if several of these pods wait for volumes that a driver does not attach here: because it has not registered, or
-/// although it attaches others elsewhere, or for pods that have nothing else in common. `events`: the events of a pod about volumes,
-/// if those are what it waits for.
+/// Reports the node if several of these pods wait for volumes that a driver does not attach here: because it has not registered, because it
+/// attaches others elsewhere, or because the pods have nothing else in common. `events` returns a pod's events about volumes, if the pod is
+/// waiting for those.
 pub(super) fn cannot_attach<'a>(
     cluster: &Assessment<'_>,
     object: &KubeNode,
@@ -112,7 +112,7 @@ pub(super) fn cannot_attach<'a>(
     )
 }
 
-/// Why this is the node's matter, and the pod that shows it. `here`: the drivers of this node, if they are known.
+/// Explains why the node is at fault, and returns the pod that shows it. `here` is the node's CSINode object, if known.
 fn evidence<'w, 'a>(
     cluster: &Assessment<'_>,
     object: &KubeNode,
@@ -121,7 +121,7 @@ fn evidence<'w, 'a>(
     here: Option<&CsiNode>,
 ) -> Option<(&'w Waiting<'a>, String)> {
     let is_here = |driver: &str| here.is_some_and(|here| here.drivers.iter().any(|it| it == driver));
-    // The controller looks into CSINode, which may have changed since; the kubelet knows for itself.
+    // The controller reads CSINode, which may have changed since; the kubelet's own information is current.
     let is_over = |it: &Waiting<'_>| {
         let named = it.event.message.rsplit_once("does not contain driver ").map(|(_, driver)| driver.trim());
         named.is_some_and(is_here)

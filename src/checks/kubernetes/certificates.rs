@@ -1,4 +1,4 @@
-//! Certificates of servers: those that the API servers show, and those that kubelets still wait for.
+//! Server certificates: those that API servers present, and those that kubelets are waiting for.
 
 use std::collections::HashSet;
 
@@ -36,13 +36,13 @@ pub(in crate::checks) const REQUESTS: Check = Check {
     stage: Stage::Nodes,
     summary: "every certificate request of a kubelet is approved and issued",
     explain: "Lists the certificate signing requests (CSRs) of kubelets, for their client certificate (on joining) and their \
-serving certificate (with `rotate-server-certificates`). Warns of those that are neither approved nor denied, \
-of those that are denied if no other request of that kubelet is issued, and of those that are approved but have no certificate: \
-kube-controller-manager does not sign them.\n\n\
+serving certificate (with `rotate-server-certificates`). Warns about requests that are pending, that are denied with no \
+other request of the same kubelet issued, or that are approved but have no certificate: kube-controller-manager does not \
+sign them.\n\n\
 A kubelet without its serving certificate runs pods but accepts no connections: no logs, no exec, no metrics, and Talos cannot \
 refresh the statuses of the static pods. Talos approves the requests of joining nodes only; for serving certificates, install \
 an approver or approve each by hand.\n\n\
-Where the credentials may not list the requests, the check is skipped. `kubectl get csr` shows them.",
+The check is skipped if the credentials cannot list the requests. `kubectl get csr` shows them.",
     severity: Severity::Warn,
     finds: &[Reason::CsrPending, Reason::CsrDenied, Reason::CsrNotIssued],
     requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
@@ -59,7 +59,7 @@ fn serving(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let target = Target::new(Kind::Endpoint, cluster.endpoint_address(kubernetes));
     verdict.push(target, shown(cluster, &kubernetes.endpoint).unwrap_or_else(no_handshake));
-    // Another cluster's servers are judged by whoever asks after that cluster.
+    // Servers of another cluster are not judged here.
     if cluster.is_other_cluster() {
         verdict
             .push(Target::cluster(), unseen(Reason::WrongCluster, "API servers of this cluster", "another cluster's"));
@@ -81,7 +81,7 @@ fn of_server(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> 
         return outcome;
     }
     match cluster.server(node) {
-        // It was seen to live without being connected to.
+        // The server was found to be alive without a connection to it.
         Server::AliveBy(..) => {
             Outcome::Skip("not reachable from this runner, so it presents no certificate".to_owned())
         }
@@ -93,7 +93,7 @@ fn no_handshake() -> Outcome {
     unseen(Reason::NoAnswer, "the certificate that it presents", "no connection to it")
 }
 
-/// What a handshake has shown; `None` if there was none.
+/// Judges the certificate from a handshake; `None` if there was none.
 fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>) -> Option<Outcome> {
     let readyz = match server {
         Ok(readyz) => readyz,
@@ -108,7 +108,7 @@ fn shown(cluster: &Assessment<'_>, server: &Observed<Readyz>) -> Option<Outcome>
         return Some(Outcome::problem(problem));
     };
     let observed = format!("expires at {}", certificate.not_after);
-    // It was valid a moment ago, or there would be no answer.
+    // The certificate was valid at the time of the request, because the handshake succeeded.
     Some(if ends_soon(cluster, certificate.not_before, certificate.not_after) {
         let likely = "Talos did not renew it after half of its lifetime, or it belongs to a load balancer";
         let problem = Problem::warn(Reason::CertificateExpiresSoon, enough(cluster), observed);
@@ -123,14 +123,14 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
     let requests = match listed(cluster, |kubernetes| &kubernetes.signing_requests, expected) {
         Ok(requests) => requests,
         Err(outcome) if is_refused(cluster, &outcome, |kubernetes| &kubernetes.signing_requests) => {
-            return Verdict::skipped("the credentials may not list certificatesigningrequests");
+            return Verdict::skipped("the credentials cannot list certificatesigningrequests");
         }
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
     let is_settled = |request: &&SigningRequest| request.state == RequestState::Settled;
     let settled: HashSet<_> = requests.iter().filter(is_settled).map(|it| (&it.user, &it.signer)).collect();
-    // Kubelets ask again, so one that was issued is enough. Whom nobody knows may have been denied for that.
+    // Kubelets repeat their requests, so one issued certificate is enough. A denial for an unknown machine may be intentional.
     let is_missed = |request: &SigningRequest| !settled.contains(&(&request.user, &request.signer));
     let is_open = |request: &&SigningRequest| match request.state {
         RequestState::Settled => false,
@@ -150,7 +150,7 @@ fn requests(cluster: &Assessment<'_>) -> Verdict {
                 None => node.target(),
             },
             (None, Some(name)) => Target::new(Kind::Node, name),
-            // A machine that is about to join has no name yet.
+            // A machine that is about to join does not have a name yet.
             (None, None) => Target::cluster(),
         };
         verdict.problem(target, waiting(theirs, node.is_some()));
@@ -165,12 +165,12 @@ fn node_of<'a>(cluster: &'a Assessment<'_>, request: &SigningRequest) -> Option<
     cluster.machine_of(request.node_name()?)
 }
 
-/// Whether the request is a kubelet's. Requests to other signers are for other people to approve; one that names no signer counts.
+/// Returns true if the request is a kubelet's. Requests to other signers are approved by others; a request without a signer counts.
 fn is_of_a_kubelet(request: &SigningRequest) -> bool {
     matches!(&*request.signer, "kubernetes.io/kubelet-serving" | "kubernetes.io/kube-apiserver-client-kubelet" | "")
 }
 
-/// All requests of one kubelet: it asks again every few minutes.
+/// Describes all requests of one kubelet, which repeats its request every few minutes.
 fn waiting(requests: &[&SigningRequest], is_known: bool) -> Problem {
     let names: Vec<&str> = requests.iter().map(|request| request.name.as_str()).collect();
     let (count, user, all) = (names.len(), &requests[0].user, names.join(", "));
@@ -193,7 +193,8 @@ fn waiting(requests: &[&SigningRequest], is_known: bool) -> Problem {
     }
     let observed = format!("{all} of {user} {are} pending");
     let problem = Problem::warn(Reason::CsrPending, "approved or denied", observed).hint(describe);
-    // Which of several the kubelet still waits for is not told; and who a new machine is, somebody has to know.
+    // If there are several requests, it is unknown which one the kubelet is waiting for; and the identity of a new machine needs a person
+    // to confirm it.
     match requests {
         [only] if is_known && only.signer == "kubernetes.io/kubelet-serving" => {
             problem.hint(Hint::remedy("{kubectl} certificate approve {}", [names[0]]))

@@ -1,4 +1,4 @@
-//! The control plane's own components, as the kubelets of the control planes tell them.
+//! The control plane's own components, as reported by the control planes' kubelets.
 
 use super::{failed, miss_mirrors, push_or_look_again, restarted, silent};
 use crate::assess::Assessment;
@@ -41,8 +41,9 @@ pub(in crate::checks) const CONTROLLER_MANAGER: Check = Check {
     stage: Stage::ControlPlane,
     summary: "kube-controller-manager runs on every control plane where it is enabled",
     explain: "Every control plane runs kube-controller-manager, except where its machine configuration disables it \
-(`ControllerManagerConfigs.enabled`); there the check is skipped. With --no-talos it is unknown where it is disabled. Missing \
-on some control planes while another instance leads is then a warning. If it runs on no control plane, the check passes only \
+(`ControllerManagerConfigs.enabled`); there the check is skipped. With --no-talos it is unknown where it is disabled; if it \
+is missing on some control planes while another instance leads, this is a warning. If it runs on no control plane, the check \
+passes only \
 while some instance holds the lease; if it is not wanted, use `--skip`. A crash on one node goes unnoticed as long as another \
 instance leads, and becomes an outage when that one is upgraded.\n\n\
 It exits when it loses its lease, which happens whenever its API server or etcd is slow. A few restarts right after a \
@@ -79,8 +80,8 @@ containers --kubernetes` lists the containers, `talosctl -n NODE logs --kubernet
     ..CONTROLLER_MANAGER
 };
 
-/// Why no pod is judged where no API server is a static pod.
-const PROCESS: &str = "no static pod is seen; its lease (k8s.controlplane.leases) and the API servers (k8s.api.servers) are checked instead";
+/// The reason to skip pods on clusters without static API server pods.
+const PROCESS: &str = "no static pod was found; its lease (k8s.controlplane.leases) and the API servers (k8s.api.servers) are checked instead";
 
 fn judge(cluster: &Assessment<'_>, component: Component) -> Verdict {
     let nodes = match control_planes(cluster) {

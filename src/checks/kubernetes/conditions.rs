@@ -1,4 +1,4 @@
-//! Node conditions that others than Kubernetes set.
+//! Node conditions that are not set by Kubernetes itself.
 
 use super::nodes::each_object;
 use super::pressure::PRESSURES;
@@ -12,15 +12,15 @@ pub(in crate::checks) const CONDITIONS: Check = Check {
     id: CheckId::K8sNodesConditions,
     stage: Stage::Nodes,
     summary: "no node condition set by others reports a problem",
-    explain: "Warns of node conditions that are True and that Kubernetes itself does not set, such as KernelDeadlock and \
+    explain: "Warns about node conditions that are True and that Kubernetes itself does not set, such as KernelDeadlock and \
 ReadonlyFilesystem of node-problem-detector, or KubeletProblem and VMEventScheduled of cloud providers. By Kubernetes' \
 convention a node condition is True when something is wrong.\n\n\
 Ready is checked by k8s.nodes.ready; MemoryPressure, DiskPressure, PIDPressure and NetworkUnavailable by k8s.nodes.pressure. \
 Some types are True when the node is healthy, and report a problem when they are False: those that end in `Ready` (KernelReady, \
 NetworkingReady and StorageReady of the EKS node monitoring agent), and EtcdIsVoter of k3s and RKE2. A condition that is Unknown is \
 ignored.\n\n\
---fail-on node-condition=TYPE turns conditions of that type from warnings into failures. It warns if no node reports the type \
-at all: nothing sets it, or the type is misspelled.\n\n\
+--fail-on node-condition=TYPE turns conditions of that type from warnings into failures. The check then warns if no node \
+reports the type at all: nothing sets it, or the type is misspelled.\n\n\
 `kubectl describe node NODE` shows all conditions with their reasons and times.",
     severity: Severity::Fail,
     finds: &[Reason::NodeCondition],
@@ -60,7 +60,8 @@ fn reported(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
     Outcome::problem(Problem { severity, ..problem })
 }
 
-/// Whether the condition reports a problem. Types that end in Ready do so when they are False; `Ready` itself has a check of its own.
+/// Returns true if the condition reports a problem. Types that end in Ready do so when they are False; `Ready` itself has a check of its
+/// own.
 fn is_bad(condition: &Condition) -> bool {
     let kind = condition.kind.as_str();
     let is_good = kind == "EtcdIsVoter" || (kind.ends_with("Ready") && !kind.ends_with("NotReady"));

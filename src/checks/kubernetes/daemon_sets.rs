@@ -1,4 +1,4 @@
-//! kube-proxy and flannel, which Talos installs on every node unless its configuration says otherwise.
+//! kube-proxy and flannel, which Talos installs on every node unless its configuration disables them.
 
 use super::system::uncovered;
 use super::workloads::{
@@ -16,9 +16,9 @@ pub(in crate::checks) const KUBE_PROXY: Check = Check {
     stage: Stage::Nodes,
     summary: "kube-proxy runs on every node where it should",
     explain: "Reads the DaemonSet kube-proxy: its current generation is observed, and all desired pods are available. Without \
-kube-proxy a node cannot reach Services, including DNS. The pods themselves count as well: each Talos machine needs one that is \
-ready, also if the DaemonSet does not want one there or has not noticed for 30 seconds that it is not ready. During a rollout, as \
-many as its `maxUnavailable` may be starting for up to 5 minutes: a warning.\n\n\
+kube-proxy a node cannot reach Services, including DNS. The pods themselves count as well: each Talos machine needs one that \
+is ready, even if the DaemonSet does not want one there or has not noticed for 30 seconds that it is not ready. During a \
+rollout, up to `maxUnavailable` pods may be starting for up to 5 minutes; this is a warning.\n\n\
 Skipped where the cluster's configuration disables it, for example because the network plugin replaces it. A DaemonSet with 0 \
 desired pods because its controller has not counted the nodes yet does not pass.\n\n\
 The report lists the nodes without a ready pod; look at the pods there (`kubectl -n kube-system get pods -l k8s-app=kube-proxy \
@@ -57,10 +57,10 @@ struct Installed {
     /// Label `k8s-app` of the DaemonSet and of its pods.
     app: &'static str,
     enabled: fn(&BootstrapManifests) -> bool,
-    /// Why nothing is judged where the configuration does not ask for it.
+    /// The reason to skip the DaemonSet if the configuration disables it.
     disabled: &'static str,
-    /// Whether wanting no pods can be deliberate, whatever the configuration says. Calico's documentation disables kube-proxy
-    /// this way for its eBPF mode.
+    /// Whether wanting no pods can be deliberate, regardless of the configuration. Calico's documentation disables kube-proxy this way for
+    /// its eBPF mode.
     may_want_none: bool,
     pods: Hint,
 }
@@ -96,14 +96,14 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     let target = Target::new(Kind::Workload, format!("kube-system/{}", its.name));
     let missing = format!("DaemonSet {}", its.name);
     let mut verdict = Verdict::default();
-    // One of another name that wants no pod, as for nodes of Windows, is not what is missing here.
+    // A DaemonSet with another name that wants no pods, such as one for Windows nodes, is not the missing one.
     let installed = installed(sets, its.name, its.app).filter(|set| set.name == its.name || set.desired > 0);
     match (wanted(cluster, its.enabled), installed) {
         (Wanted::No, _) => verdict.skip(target, its.disabled),
         (Wanted::NoTalos, None) => verdict.skip(target, "not found; another component may replace it"),
         (wanted, Some(set)) => {
             coverage(cluster, its, set, &target, &mut verdict);
-            // Only of Talos machines is it known that each needs one.
+            // Only Talos machines are known to need a pod each.
             if wanted == Wanted::NoTalos
                 && let Some(problem) = uncovered(cluster, set)
             {
@@ -124,14 +124,14 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     verdict
 }
 
-/// Whether a DaemonSet that the configuration wants is not there.
+/// Returns true if a DaemonSet that the configuration requires is missing.
 pub(super) fn some_is_missing(cluster: &Assessment<'_>) -> Result<bool, Outcome> {
     let sets = listed(cluster, |kubernetes| &kubernetes.daemon_sets, SETS)?;
     let is_there = |its: &Installed| installed(sets, its.name, its.app).is_some();
     Ok([PROXY, FLANNEL].iter().any(|its| wanted(cluster, its.enabled) == Wanted::Yes && !is_there(its)))
 }
 
-/// Talos installs flannel, or it is there: it routes pods by the podCIDRs of their nodes.
+/// Returns true if Talos installs flannel or it exists. flannel routes pods by the podCIDRs of their nodes.
 pub(super) fn flannel_is_wanted(cluster: &Assessment<'_>) -> bool {
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
     let is_there = || {
@@ -142,7 +142,7 @@ pub(super) fn flannel_is_wanted(cluster: &Assessment<'_>) -> bool {
     wanted(cluster, FLANNEL.enabled) == Wanted::Yes || is_there()
 }
 
-/// DaemonSets that these checks judge.
+/// Returns the DaemonSets that these checks judge.
 pub(super) fn judged<'a>(cluster: &'a Assessment<'_>) -> impl Iterator<Item = &'a Workload> {
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
     let wanted = [PROXY, FLANNEL].into_iter().filter(|its| wanted(cluster, its.enabled) != Wanted::No);
@@ -193,7 +193,7 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
         verdict.problem(place.node.target(), problem);
     }
     if shortfall.unplaced > 0 {
-        // Guests may be all that lack one.
+        // The missing pods may all be on guests.
         let guests = cluster.nodes().iter().filter(|node| cluster.is_guest(node)).count();
         if guests >= short
             && let Err(outcome) = system_pods(cluster)
@@ -206,17 +206,18 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     }
 }
 
-/// Each Talos machine needs a pod, whatever the DaemonSet wants. A node that is not ready is told as such.
+/// Finds missing pods. Each Talos machine needs a pod, regardless of the DaemonSet's node selection. A node that is not ready is reported
+/// as such.
 fn shortfall<'a, 'p>(cluster: &Assessment<'a>, set: &Workload, pods: &[&'p Pod]) -> Shortfall<'a, 'p> {
     let short = set.missing();
-    // The numbers follow the pods in a moment.
+    // The numbers in the status lag slightly behind the pods.
     let is_new = |pod: &Pod| short == 0 && pod.unready_for.is_some_and(|since| since < UNNOTICED);
     let works = |pod: &Pod| is_well(&pod.state) || is_new(pod);
     let is_ready = |node: &Node| cluster.life_of(node).may_serve();
     cluster.shortfall(set, pods, works, |node| needs_pod(node) && (short > 0 || is_ready(node)))
 }
 
-/// What is wrong where a pod is missing.
+/// Describes the problem in a place where a pod is missing.
 fn describe(cluster: &Assessment<'_>, place: &Place<'_, '_>, unscheduled: Option<&Pod>) -> String {
     let words = |pod: &Pod| describe_unready(&pod.state, cluster.server_time()).map(|trouble| trouble.words);
     place.pods.last().and_then(|pod| words(pod)).unwrap_or_else(|| match unscheduled {
@@ -225,13 +226,14 @@ fn describe(cluster: &Assessment<'_>, place: &Place<'_, '_>, unscheduled: Option
     })
 }
 
-/// Progress of a rollout that explains what is missing: at most `maxUnavailable` pods, for no longer than pods take to start.
+/// Describes the progress of a rollout that explains the missing pods: at most `maxUnavailable` pods, for no longer than pods take to
+/// start.
 fn rollout(cluster: &Assessment<'_>, set: &Workload, shortfall: &Shortfall<'_, '_>) -> Option<String> {
     let is_starting = |pod: &&Pod| {
         let trouble = describe_unready(&pod.state, cluster.server_time());
         pod.unready_for.is_some_and(|since| since < STUCK) && trouble.is_none_or(|trouble| !trouble.crash_looping)
     };
-    // Its controller has deleted the old pod, and creates the new one.
+    // The controller has deleted the old pod and is creating the new one.
     let is_between = || set.unchanged_for.is_some_and(|since| since < UNNOTICED);
     let is_its = |place: &Place<'_, '_>| {
         let mut staying = place.pods.iter().filter(|pod| !pod.deleting).copied().peekable();
@@ -239,21 +241,21 @@ fn rollout(cluster: &Assessment<'_>, set: &Workload, shortfall: &Shortfall<'_, '
     };
     let is_within =
         set.available > 0 && shortfall.unplaced == 0 && shortfall.unexcused().count() <= set.spread.max_unavailable;
-    // A new pod counts as updated as soon as it exists, so at the last step the numbers are complete.
+    // A new pod counts as updated as soon as it exists, so the numbers are complete at the last step.
     let is_new = |place: &Place<'_, '_>| place.pods.iter().any(|pod| !pod.deleting && is_being_created(pod));
     let is_last_step = || set.generation > 1 && set.updated == Some(set.desired) && shortfall.unexcused().all(is_new);
     let words = set.rollout(0).or_else(|| is_last_step().then(|| "its last pods are starting".to_owned()))?;
     (is_within && shortfall.unexcused().all(is_its)).then_some(words)
 }
 
-/// Whether the pod is on its way to its first start.
+/// Returns true if the pod is about to start for the first time.
 fn is_being_created(pod: &Pod) -> bool {
     let waits = |reason: &str| matches!(reason, "ContainerCreating" | "PodInitializing");
     let mut containers = pod.state.containers.iter();
     pod.state.phase == "Pending" && containers.all(|it| it.waiting_reason.as_deref().is_some_and(waits))
 }
 
-/// The pods of a DaemonSet, by their label or their controller.
+/// Returns the pods of a DaemonSet, by their label or their controller.
 fn placed<'a>(cluster: &'a Assessment<'_>, its: &Installed, set: &Workload) -> Result<Vec<&'a Pod>, Outcome> {
     let is_its = |pod: &&Pod| is_labeled(pod, its.app) || WorkloadKind::DaemonSet.owns(set, pod);
     Ok(system_pods(cluster)?.iter().filter(is_its).collect())

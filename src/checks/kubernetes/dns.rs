@@ -1,4 +1,4 @@
-//! Cluster DNS, which Talos installs unless its configuration says otherwise.
+//! Cluster DNS, which Talos installs unless its configuration disables it.
 
 use super::leases::leases;
 use super::serving::{is_on_lost_node, unread_pods};
@@ -26,8 +26,9 @@ crash because of a forwarding loop, or the Deployment was scaled to zero.\n\n\
 With fewer endpoints than replicas of the Deployment `coredns`, the check warns. It fails if a missing pod has not become \
 ready for 5 minutes, or if the rollout has exceeded its deadline. DNS then has no redundancy, and the node of that pod often \
 has no working pod network.\n\n\
-Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos that is unknown: whatever has \
-a label of cluster DNS counts, in other namespaces only if kube-system has no DNS. If there is none at all, the check warns: DNS may \
+Skipped where the cluster's configuration disables DNS and nothing serves it. With --no-talos this is unknown: anything \
+labeled as cluster DNS counts, in other namespaces only if kube-system has no DNS. If there is none at all, the check warns: \
+DNS may \
 run outside of Kubernetes, or it was deleted. Otherwise look at `kubectl -n kube-system describe pods -l k8s-app=kube-dns`.",
     severity: Severity::Fail,
     finds: &[
@@ -51,9 +52,9 @@ run outside of Kubernetes, or it was deleted. Otherwise look at `kubectl -n kube
     judge: dns,
 };
 
-/// Label `k8s-app` of whatever serves DNS: as Talos and most others install it, by the chart of `CoreDNS`, and in virtual clusters.
+/// Values of the label `k8s-app` on DNS workloads: of Talos and most other distributions, of the `CoreDNS` chart, and of virtual clusters.
 const DNS_APPS: [&str; 3] = ["kube-dns", "coredns", "vcluster-kube-dns"];
-/// Label of the pods of the DNS operator of `OpenShift`.
+/// Label on pods of `OpenShift`'s DNS operator.
 const DNS_OPERATOR: &str = "dns.operator.openshift.io/daemonset-dns";
 
 fn dns(cluster: &Assessment<'_>) -> Verdict {
@@ -78,7 +79,7 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     }
     let wanted = wanted(cluster, |manifests| manifests.dns_enabled);
     let deployment = deployment(cluster);
-    // Another one may have a Service of its own.
+    // A different DNS workload may have its own Service.
     let serves_elsewhere = |deployment: &Workload| {
         endpoints.is_empty() && deployment.is_observed() && deployment.available >= deployment.desired
     };
@@ -88,13 +89,13 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     }
     let problem = without_dns(cluster, endpoints, wanted, &instances.hosts());
     if problem.severity == Severity::Warn {
-        verdict.leave_out("cluster DNS: nothing that serves it is seen here");
+        verdict.leave_out("cluster DNS: nothing was found that serves it");
     }
     verdict.problem(target, problem);
     verdict
 }
 
-/// The Service that Talos and most others have, or the workload of the pods that serve in another namespace.
+/// Returns the usual Service, or the workload whose pods serve DNS in another namespace.
 fn target(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Target {
     let is_here = |namespace: &str| namespace == "kube-system";
     let is_usual = endpoints.iter().any(|endpoint| is_here(&endpoint.namespace));
@@ -105,8 +106,8 @@ fn target(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Target {
     Target::new(Kind::Workload, name)
 }
 
-/// The endpoints of the cluster's own DNS. If kube-system has any part of it, those in other namespaces belong to somebody else, such as
-/// a virtual cluster.
+/// Returns the endpoints of the cluster's own DNS. If kube-system has any part of it, endpoints in other namespaces are not the cluster's
+/// own but, for example, a virtual cluster's.
 pub(in crate::checks) fn own(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<ServiceEndpoint> {
     let is_here = |namespace: &str| namespace == "kube-system";
     let has_own = endpoints.iter().any(|endpoint| is_here(&endpoint.namespace))
@@ -126,7 +127,7 @@ pub(in crate::checks) fn dns_serving(cluster: &Assessment<'_>, endpoint: &Servic
     cluster.serving(PodLists::System, endpoint, RESOLVERS_USE)
 }
 
-/// Where the pods that serve DNS run.
+/// Suggests a command that shows on which nodes the DNS pods run.
 pub(in crate::checks) fn show_dns_pods(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Hint {
     let pods = dns_pods(cluster);
     let label = pods.first().and_then(|pod| Some((pod.namespace.as_str(), pod.labels.get("k8s-app")?.as_str())));
@@ -137,7 +138,8 @@ pub(in crate::checks) fn show_dns_pods(cluster: &Assessment<'_>, endpoints: &[Se
     }
 }
 
-/// The pods that serve DNS, or are to. Talos and most others have them in kube-system, under one label.
+/// Suggests a command about the pods that serve DNS or should. Talos and most other distributions run them in kube-system, with the same
+/// label.
 fn look_at_pods(pods: &[&Pod], endpoints: &[ServiceEndpoint]) -> Hint {
     let is_usual = |pod: &&&Pod| pod.namespace == "kube-system" && is_labeled(pod, "kube-dns");
     let elsewhere = endpoints.iter().find(|endpoint| pods.is_empty() && endpoint.namespace != "kube-system");
@@ -148,7 +150,7 @@ fn look_at_pods(pods: &[&Pod], endpoints: &[ServiceEndpoint]) -> Hint {
     }
 }
 
-/// The one that these endpoints are to be pods of.
+/// Returns the Deployment whose pods should be behind these endpoints.
 pub(in crate::checks) fn deployment<'a>(cluster: &'a Assessment<'_>) -> Option<&'a Workload> {
     coredns(cluster.list(|kubernetes| &kubernetes.deployments)?)
 }
@@ -170,7 +172,7 @@ fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> 
     };
     let mut pods = dns_pods(cluster);
     pods.retain(|pod| !has_ended(&pod.state.phase));
-    // Without a Deployment, somebody else has set up these pods, and each is to serve.
+    // Pods without a Deployment were set up in another way, and each of them should serve.
     let desired = deployment.map_or(instances.enough().max(pods.len()), Workload::replicas);
     let want = Want::Replicas(desired);
     pods.retain(|pod| !is_well(&pod.state));
@@ -191,7 +193,8 @@ fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> 
             return Outcome::problem(problem.hint(describe));
         }
         let plural = if ready == 1 { "" } else { "s" };
-        let elsewhere = if moving == 0 { String::new() } else { format!(", {moving} on nodes that are going or gone") };
+        let elsewhere =
+            if moving == 0 { String::new() } else { format!(", {moving} on nodes that are being removed or gone") };
         return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}{elsewhere}")));
     }
     if let Err(outcome) = system_pods(cluster) {
@@ -199,7 +202,7 @@ fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> 
     }
     let (gone, missing): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| is_on_lost_node(cluster, pod));
     instances.lose(gone);
-    // Where there is no such pod, only the Deployment tells for how long.
+    // If there is no such pod, only the Deployment shows for how long.
     let ages: Vec<_> = if missing.is_empty() {
         vec![deployment.and_then(|it| it.unchanged_for)]
     } else {
@@ -228,12 +231,12 @@ fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> 
     })
 }
 
-/// `hosts`: nodes with endpoints that are lost, being removed or gone.
+/// Describes why no endpoint serves DNS. `hosts` are nodes with endpoints that are lost, being removed or gone.
 fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: Wanted, hosts: &[&str]) -> Problem {
     let expected = "a ready endpoint of kube-system/kube-dns";
     let deployment = cluster.list(|kubernetes| &kubernetes.deployments).map(|deployments| coredns(deployments));
     let pods = dns_pods(cluster);
-    // Whether there is one that wants some, nobody tells.
+    // The existence of a Deployment with replicas is unknown.
     let is_unread = deployment.is_none() && wanted != Wanted::Yes;
     match deployment {
         Some(Some(deployment)) if deployment.desired == 0 => {
@@ -253,7 +256,7 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
             };
             return match wanted {
                 Wanted::NoTalos if is_unread => untold("without Talos it is unknown"),
-                // Some clusters have it outside of Kubernetes, on each node or with the provider.
+                // Some clusters run DNS outside of Kubernetes, on each node or at the provider.
                 Wanted::NoTalos => Problem::warn(Reason::DnsMissing, expected, nothing)
                     .hint(Hint::likely("pods get DNS from their nodes or from the provider, or it was deleted")),
                 Wanted::Unknown => untold("no control plane reported"),
@@ -266,14 +269,14 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
         endpoints.iter().any(|endpoint| endpoint.ready && !dns_serving(cluster, endpoint).but_for_its_node());
     let none = match (is_claimed, hosts.is_empty()) {
         (true, _) => "the endpoints do not match any ready pod",
-        (false, false) => "those that are ready are on nodes that are not ready",
+        (false, false) => "the ready ones are on nodes that are not ready",
         (false, true) => "none is ready",
     };
     let is_alive = |pod: &&&Pod| !is_on_lost_node(cluster, pod);
     let refusal = deployment.flatten().and_then(Workload::refusal);
     let observed = match (troubles(cluster, &pods).or(refusal), pods.iter().filter(is_alive).count()) {
         (Some(words), _) => words,
-        // Nothing is wrong with the pods, and nobody is led to them.
+        // The pods are healthy, but no endpoint leads to them.
         (None, ready @ 1..) if endpoints.iter().all(|endpoint| endpoint.addresses.is_empty()) => {
             let are = if ready == 1 { "pod is" } else { "pods are" };
             let problem =
@@ -283,7 +286,7 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
                     ))
                     .hint(Hint::run("{kubectl} -n kube-system describe service kube-dns", []))
                     .hint(Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns --show-labels", []));
-            // Another Service, without a label of DNS, may lead to them.
+            // Another Service without the DNS label may lead to them.
             if endpoints.is_empty() && wanted == Wanted::NoTalos {
                 return Problem { severity: Severity::Error, ..problem };
             }

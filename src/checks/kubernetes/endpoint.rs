@@ -1,4 +1,4 @@
-//! The way into Kubernetes: the credentials, and the endpoint that everybody uses.
+//! Access to Kubernetes: the credentials, and the shared endpoint.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ pub(in crate::checks) const CREDENTIALS: Check = Check {
 --in-cluster), and last the Talos API, which hands one out to os:admin. The first usable one counts; the report lists those \
 that were skipped, with the reason. A client certificate has to be valid until the run ends, be made for client \
 authentication, and match its key; the CA that verifies the servers has to be valid for as long (kubectl accepts no other).\n\n\
-Everything else in the file means what it means to kubectl. An exec plugin runs only from the file of --kubeconfig, and only if \
+Everything else in the file works as in kubectl. An exec plugin runs only from the file of --kubeconfig, and only if \
 the user has neither a certificate, a token nor a password. If it fails, the message names it and shows its stderr.\n\n\
 A kubeconfig that disables TLS verification or uses plain http is refused: anything that answers there could declare any \
 cluster healthy. Waiting does not help with an expired certificate, so the run ends at once.\n\n\
@@ -52,11 +52,13 @@ front of the API servers. It can be broken while every API server is healthy; th
 A 5xx lists the failing checks (`[-]` lines). `etcd` among them usually means that etcd has no quorum. An endpoint that \
 accepts connections and never answers is a frozen API server or a load balancer without backends. 401 and 403 are about the \
 credentials, not about the health of the cluster. An API server that has just started may return 403 to everyone.\n\n\
-A name that does not resolve, no route, no connection in time, a proxy that refuses and a certificate of another CA say as much \
-of the network of this runner as of the cluster. If nothing else of the cluster answered in the same round either, neither Talos nor \
+A name that does not resolve, no route, no connection in time, a proxy that refuses and another CA's certificate point to \
+this runner's network as much as to the cluster. If nothing else of the cluster answered in the same round either, neither \
+Talos nor \
 an API server nor etcd, they are an error (exit code 69) and not a failure. A refused or reset connection, silence, and 5xx come \
 from the other side and always fail.\n\n\
-If the name of the endpoint has several addresses, a client may get any of them, so each has to take connections. One that does \
+If the name of the endpoint has several addresses, a client may get any of them, so each has to accept connections. One that \
+does \
 not, while others do, is a warning: clients that get it wait, then try the next.\n\n\
 Look at the API servers first (k8s.api.servers). If they are healthy, look at what is in front of them: which node holds the \
 virtual IP, which backends the load balancer sees, what the name resolves to.",
@@ -120,12 +122,12 @@ fn unreadable(kubernetes: &Kubernetes, gap: &Gap) -> Problem {
             .hint(Hint::likely("pass one with --kubeconfig, or leave Kubernetes out with --no-kubernetes"));
         return if kubernetes.may_still_find { problem } else { problem.permanent() };
     }
-    // The file was named by the user, so each of these is a mistake that only a person corrects.
+    // The user named the file, so each of these errors has to be corrected by a person.
     let reason = match gap.kind {
         GapKind::Insecure => Reason::KubeconfigInsecure,
         GapKind::ContextUnknown => Reason::ContextUnknown,
         GapKind::Malformed => Reason::ConfigUnreadable,
-        // The service that it logs in with may be back in the next round.
+        // The login service may be available again in the next round.
         GapKind::PluginFailed => return Problem::fail(Reason::PluginFailed, expected, &*gap.text),
         kind => return Problem::error(gaps::reason(Protocol::Kubernetes, kind), expected, &*gap.text),
     };
@@ -159,7 +161,7 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
         Some(hint) => problem.hint(hint),
         None => problem,
     };
-    // A refusal tells of the credentials only, and asking again tells no more.
+    // A refusal concerns only the credentials, so repeating the query would show nothing new.
     let refused = problem.severity != Severity::Fail
         && !kubernetes.endpoint.as_ref().is_err_and(|gap| gaps::is_on_the_way(gap.kind));
     let look = match &cluster.asked.k8s_endpoint {
@@ -170,7 +172,8 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Addresses of the endpoint's name that take no connection, while others of their family do: a runner without IPv6 reaches no IPv6 address.
+/// Returns addresses of the endpoint's name that refuse connections while others of the same family accept them. Families are separate
+/// because a runner without IPv6 reaches no IPv6 address.
 fn dead_addresses(addresses: &[(SocketAddr, Observed<()>)]) -> impl Iterator<Item = (SocketAddr, &Gap)> {
     let is_reached = |is_ipv4: bool| addresses.iter().any(|(other, it)| other.is_ipv4() == is_ipv4 && it.is_ok());
     let dead = addresses.iter().filter_map(|(address, taken)| Some((*address, taken.as_ref().err()?)));
@@ -184,7 +187,7 @@ fn dead(address: SocketAddr, gap: &Gap) -> Problem {
     Problem::warn(Reason::EndpointAddressDead, expected, &*gap.text).hint(look)
 }
 
-/// A hint for a server without a port, where no API server answers at 443.
+/// Returns a hint for a server without a port, if no API server answers at 443.
 fn missing_port(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Option<Hint> {
     let is_silent = |gap: &Gap| {
         matches!(gap.kind, GapKind::ConnectionRefused | GapKind::ConnectTimedOut | GapKind::TimedOut | GapKind::NoRoute)
@@ -196,7 +199,7 @@ fn missing_port(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Option<Hin
     })
 }
 
-/// The endpoint fails where the API servers behind it fail, unless all of them are ready.
+/// Attributes the problem to the machines of the API servers. If all servers are ready, only the endpoint in front of them fails.
 fn with_what_is_behind(cluster: &Assessment<'_>, kubernetes: &Kubernetes, problem: Problem) -> Problem {
     if problem.severity != Severity::Fail {
         return problem;
@@ -214,7 +217,7 @@ fn with_what_is_behind(cluster: &Assessment<'_>, kubernetes: &Kubernetes, proble
     problem.on(behind(cluster))
 }
 
-/// The machines that the API servers run on. Where nobody tells what a machine is, the endpoints of Talos are control planes.
+/// Returns the machines that run the API servers. If no control plane is known, the endpoints of Talos are assumed to be control planes.
 fn behind<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a str> {
     let control_planes: Vec<&str> = cluster.control_planes().map(|node| node.name.as_str()).collect();
     if !control_planes.is_empty() {
@@ -223,7 +226,7 @@ fn behind<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a str> {
     cluster.talos().iter().flat_map(|talos| &talos.endpoints).map(|endpoint| host(&endpoint.address)).collect()
 }
 
-/// The trouble lies before the API servers: TLS and credentials do not count, a balancer's own 502 to 504 does.
+/// Returns true if the fault is in front of the API servers. TLS and credentials do not count; a load balancer's own 502 to 504 does.
 fn is_in_between(kubernetes: &Kubernetes) -> bool {
     match &kubernetes.endpoint {
         Ok(readyz) => matches!(readyz.status, 502..=504) && readyz.failed.is_empty(),

@@ -1,4 +1,4 @@
-//! Do talosconfig and kubeconfig speak of the same cluster?
+//! Checks whether talosconfig and kubeconfig belong to the same cluster.
 
 use crate::assess::{Assessment, Identity, Likeness, Undecided};
 use crate::checks::Check;
@@ -58,8 +58,8 @@ fn identity(cluster: &Assessment<'_>) -> Verdict {
             let observed = format!("Talos: {}; Kubernetes: {}{likeness_in_words}", joined(talos), joined(kubernetes));
             let problem = Problem::fail(Reason::WrongCluster, expected, observed)
                 .hint(Hint::likely("one of the contexts is another cluster's: compare --context and --kube-context"));
-            // Without discovery Talos tells of some nodes only, and those may not have registered yet; nor may machines that were
-            // installed anew with the data of the former ones.
+            // Not final without discovery, because Talos then reports only some nodes, which may not have registered yet. Machines that
+            // were reinstalled with the data of the previous ones may not have registered either.
             let is_final = cluster.discovery_is_on() && *likeness != Likeness::NamesAndAddresses;
             Outcome::problem(if is_final { problem.permanent() } else { problem })
         }

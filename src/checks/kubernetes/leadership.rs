@@ -1,4 +1,4 @@
-//! Leader election: does one of the instances of a component do the work?
+//! Checks leader election: whether one instance of each component is active.
 
 use super::{is_old, miss_mirrors, undated};
 use crate::assess::Assessment;
@@ -21,7 +21,7 @@ There is no leader when no instance reaches an API server, when etcd is too slow
 is missing everywhere. Where the configuration disables a component on every control plane, or its only instance runs with \
 `--leader-elect=false`, its lease is not checked. If there are several instances and one does not take part in the election, \
 the check fails: two act at once. A leader on a host that is no known control plane is a warning.\n\n\
-With --no-talos, the components may be processes of their nodes or run elsewhere. Their leases are checked all the same; a \
+With --no-talos, the components may be processes of their nodes or run elsewhere. Their leases are still checked; a \
 component that has neither a pod nor a lease cannot be checked, and k8s.pods.starting shows whether a scheduler works.\n\n\
 `kubectl -n kube-system get lease` shows holders and ages; the log of an instance shows why it cannot acquire the lease.",
     severity: Severity::Fail,
@@ -46,7 +46,7 @@ fn leases(cluster: &Assessment<'_>) -> Verdict {
     }
     let nodes = match control_planes(cluster) {
         Ok(nodes) => nodes,
-        // Wherever they run, their leases are here.
+        // The leases are in this cluster wherever the components run.
         Err(Outcome::Skip(_)) => Vec::new(),
         Err(outcome) => return Verdict::whole(outcome),
     };
@@ -64,7 +64,7 @@ fn leases(cluster: &Assessment<'_>) -> Verdict {
     if let Some(problem) = system.and_then(|leases| is_old(cluster, cluster.memory.system_leases.as_ref(), leases)) {
         verdict.problem(Target::cluster(), problem);
     }
-    // They alone tell who takes no part in the election.
+    // Only the mirror pods show instances that do not take part in the election.
     miss_mirrors(cluster, &mut verdict);
     verdict
 }
@@ -75,7 +75,7 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         Ok(leases) => leases,
         Err(outcome) => return outcome,
     };
-    // Each API server has a lease there.
+    // Each API server has a lease in kube-system, so the list is never empty.
     if leases.by_name.is_empty() && !cluster.asks_talos() {
         return says_nothing("the leases of kube-system", "an empty list");
     }
@@ -104,7 +104,7 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         None => "there is no such lease".to_owned(),
     };
     let has_led = lease.is_some();
-    // A lease shows that an instance led: skipping another check does not excuse that none renews it.
+    // A lease shows that an instance was leading: skipping another check does not excuse that none renews it now.
     match cluster.place(component) {
         Place::Process if !has_led => {
             let name = component.name();
@@ -122,7 +122,7 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
     let instances: Vec<&Node> = nodes.iter().copied().filter(|node| is_to_run(cluster, node, component)).collect();
     let runs = |node: &&Node| matches!(cluster.instance(node, component).state, State::Ready);
     if cluster.etcd.trouble.is_none() && instances.iter().any(runs) {
-        // One that gives its lease up leaves it to the next, which tries every two seconds.
+        // An instance that releases its lease leaves it to the next one, which retries every two seconds.
         verdict.resample_after = Some(RENEWAL);
     }
     let problem = Problem::fail(Reason::NotLeading, expected, observed)
@@ -145,25 +145,27 @@ fn left_over(show: Hint) -> Outcome {
     Outcome::problem(problem)
 }
 
-/// Whether an instance is to run on this control plane. A lease is everybody's, so machines outside of `--nodes` count.
+/// Returns true if an instance should run on this control plane. The lease is shared by all instances, so machines outside of `--nodes`
+/// count.
 fn is_to_run(cluster: &Assessment<'_>, node: &Node, component: Component) -> bool {
     !matches!(cluster.instance(node, component).state, State::NoKubernetes | State::Disabled)
 }
 
-/// Somebody does. Where this cluster's own instances only stand by, it is one that nobody looks at.
+/// Judges the holder of a lease. If all known instances are only on standby, the leader is on a machine that is not checked.
 fn led_by(cluster: &Assessment<'_>, component: Component, holder: &str) -> Outcome {
     if cluster.place(component) != Place::Here || !cluster.is_outsider(holder) {
         return Outcome::Pass(None);
     }
     let observed = format!("held by {holder}, which is on no known control plane");
     let problem = Problem::warn(Reason::ForeignLeader, "an instance on a control plane holds the lease", observed)
-        .hint(Hint::likely("a control plane that was removed and still runs, or that no source of nodes names"))
+        .hint(Hint::likely("a control plane that was removed and still runs, or that no source lists"))
         .hint(Hint::run("{kubectl} -n kube-system get lease {} -o yaml", [component.name()]))
         .hint(Hint::run("{kubectl} get nodes -o wide", []));
     Outcome::problem(problem)
 }
 
-/// Why nobody knows whether there is somebody to lead: it is switched off wherever that is known, and seen nowhere.
+/// Returns the gap that leaves open whether any instance should lead: the component is disabled wherever its configuration is known, and
+/// observed nowhere.
 fn may_be_disabled(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Option<Gap> {
     let mut untold = None;
     for node in nodes {
@@ -177,9 +179,9 @@ fn may_be_disabled(cluster: &Assessment<'_>, nodes: &[&Node], component: Compone
     untold
 }
 
-/// Instances with `--leader-elect=false` act without a lease. A single one may: that is how some run a single control plane.
-/// Beside another instance it is a second leader, whoever holds the lease: both schedule the same pods, or both create what one
-/// of them was to create.
+/// Reports instances with `--leader-elect=false`, which act without a lease. A single instance may do so, as some single control planes are
+/// set up. With other instances, it is a second leader regardless of the lease holder: both schedule the same pods, or both create the same
+/// objects.
 fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Option<Outcome> {
     let pods = cluster.list(|kubernetes| &kubernetes.pods)?;
     let wanted = nodes.iter().filter(|node| component.enabled(&node.talos) != Ok(Some(false)));
@@ -190,7 +192,7 @@ fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) ->
         return None;
     }
     if instances.len() > 1 {
-        let observed = format!("`--leader-elect=false` beside other instances: {}", names.join(", "));
+        let observed = format!("`--leader-elect=false` alongside other instances: {}", names.join(", "));
         let problem = Problem::fail(Reason::ElectionOff, "instances that elect a leader", observed)
             .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: remove it"));
         return Some(Outcome::problem(problem));

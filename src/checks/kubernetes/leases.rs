@@ -1,4 +1,4 @@
-//! The leases of nodes: without them nobody knows whether what is on a node still works.
+//! The leases of nodes. Without them it is unknown whether the workloads on a node still run.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ pub(in crate::checks) fn leases<'a>(cluster: &'a Assessment<'_>) -> Result<&'a L
     }
 }
 
-/// The nodes whose kubelets say that they work, and say so still.
+/// Returns the nodes whose kubelets report that they are ready, and still renew their leases.
 pub(in crate::checks) fn working_nodes<'a>(cluster: &'a Assessment<'_>) -> Result<HashSet<&'a str>, Outcome> {
     leases(cluster)?;
     let objects = listed(cluster, |kubernetes| &kubernetes.nodes, "the list of nodes")?;

@@ -1,4 +1,4 @@
-//! What Talos creates in a new cluster: kube-proxy, the network plugin, DNS, and the rights of kubelets.
+//! The objects that Talos creates in a new cluster: kube-proxy, the network plugin, DNS, and permissions for kubelets.
 
 use std::collections::BTreeSet;
 
@@ -18,13 +18,15 @@ pub(in crate::checks) const MANIFESTS: Check = Check {
     id: CheckId::K8sManifests,
     stage: Stage::Nodes,
     summary: "Talos has applied the bootstrap manifests that its configuration requires",
-    explain: "Once the API works, a control plane applies the bootstrap manifests: RBAC for kubelets that join, kube-proxy, flannel \
-and CoreDNS, as far as they are enabled. It keeps the names of those that it has applied in `ManifestStatuses`. One control plane \
+    explain: "Once the API works, a control plane applies the bootstrap manifests: RBAC for kubelets that join, kube-proxy, \
+flannel and CoreDNS, where they are enabled. It records the names of the applied manifests in `ManifestStatuses`. One \
+control plane \
 is enough.\n\n\
 If none has applied any, the check fails in a new cluster (its oldest Node is younger than one hour) and where kube-proxy or \
 flannel is missing. In an older cluster that has both it is a warning, and so is a single manifest that is missing.\n\n\
-Extra and inline manifests count as well, once one of them has been applied. Of their configuration, which may hold secrets, only the names are read. One that cannot be \
-downloaded is missing alone; one that the API server refuses holds up those that were added with it. Without Talos the check is \
+Extra and inline manifests count as well, once one of them has been applied. Only the names are read from their \
+configuration, which may contain secrets. A manifest that cannot be downloaded is the only one missing; one that the API \
+server refuses also holds up those that were added with it. Without Talos the check is \
 skipped.\n\n\
 Look at `talosctl -n CP logs controller-runtime` for the line that names the manifest and the error of the API server.",
     severity: Severity::Fail,
@@ -40,15 +42,15 @@ Look at `talosctl -n CP logs controller-runtime` for the line that names the man
     judge: manifests,
 };
 
-/// A cluster is new for this time after its first Node was created.
+/// Time after the creation of the first Node during which a cluster is considered new.
 const NEW: SignedDuration = SignedDuration::from_hours(1);
 
-/// Most manifests that are named.
+/// Maximum number of manifests that are named.
 const NAMED: usize = 5;
 
-/// A bootstrap manifest that the configuration can leave out.
+/// A bootstrap manifest that the configuration can disable.
 struct Optional {
-    /// What its name ends in, after the order in which it is applied.
+    /// The end of the manifest's name, which begins with its position in the order of application.
     name: &'static str,
     enabled: fn(&BootstrapManifests) -> bool,
 }
@@ -61,7 +63,7 @@ const OPTIONAL: [Optional; 3] = [
 
 fn manifests(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asks_talos() {
-        return Verdict::skipped("only Talos tells which manifests it has applied");
+        return Verdict::skipped("only Talos reports which manifests it has applied");
     }
     let (objects, nodes) = match (listed(cluster, |it| &it.nodes, "the list of nodes"), control_planes(cluster)) {
         (Ok(objects), Ok(nodes)) => (objects, nodes),
@@ -98,7 +100,7 @@ fn manifests(cluster: &Assessment<'_>) -> Verdict {
         };
         verdict.push(Target::cluster(), outcome);
     } else {
-        // What the others lack may be in the answer that is missing.
+        // A missing answer may contain the manifests that the others lack.
         for (target, outcome) in unread {
             verdict.push(target, outcome);
         }
@@ -110,9 +112,9 @@ fn none_applied(cluster: &Assessment<'_>, objects: &[KubeNode]) -> Result<Proble
     let oldest = objects.iter().filter_map(|node| node.created).min();
     let is_new = oldest.is_none_or(|oldest| cluster.server_time().duration_since(oldest) < NEW);
     let expected = "the bootstrap manifests applied by a control plane";
-    let problem = Problem::fail(Reason::ManifestsNotApplied, expected, "none is, on any control plane");
+    let problem = Problem::fail(Reason::ManifestsNotApplied, expected, "none applied, on any control plane");
     Ok(if is_new || daemon_sets::some_is_missing(cluster)? {
-        problem.hint(Hint::likely("the API server refuses one of them, or the control planes do not reach it"))
+        problem.hint(Hint::likely("the API server refuses one of them, or the control planes cannot reach it"))
     } else {
         Problem { severity: Severity::Warn, ..problem }
     })

@@ -1,4 +1,4 @@
-//! Stages 4 to 7: Kubernetes, as its API servers tell it, and its components, as the kubelets tell Talos.
+//! Stages 4 to 7: Kubernetes, as reported by its API servers, and its components, as reported by kubelets to Talos.
 
 mod apis;
 mod attaching;
@@ -60,14 +60,14 @@ use crate::assess::{Assessment, KubernetesAccess};
 use crate::model::{Hint, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{KubeNode, Leases, Node, Pod, Readiness};
 
-/// Node objects of this cluster. An empty list is not one of a living cluster.
+/// Returns the Node objects of this cluster. A working cluster never has an empty list.
 fn node_objects<'a>(cluster: &'a Assessment<'_>, expected: &str) -> Result<&'a Vec<KubeNode>, Outcome> {
     let objects = listed(cluster, |kubernetes| &kubernetes.nodes, expected)?;
     if objects.is_empty() { Err(says_nothing("nodes", "Kubernetes lists no node")) } else { Ok(objects) }
 }
 
-/// Kubernetes shows the static pods that Talos tells of, and of two words the worse counts. Where Kubernetes can be asked and its
-/// word is missing, what Talos says alone is not enough.
+/// Adds a problem if Kubernetes' mirror pods are missing although Kubernetes is queried. Kubernetes shows the same static pods as Talos and
+/// the worse of the two reports counts, so Talos' report alone is not sufficient.
 fn miss_mirrors(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     let passes = verdict.findings.iter().any(|finding| matches!(finding.outcome, Outcome::Pass(_)));
     let is_told = verdict.problems().any(|(_, it)| it.severity == Severity::Error);
@@ -79,8 +79,8 @@ fn miss_mirrors(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// Severity of something that is not complete yet: a failure once it has been so for too long, or if nothing more will come, and
-/// an error if its age is unknown.
+/// Severity of something that is not complete yet: a failure once it has been so for too long, or if nothing more will come, and an error
+/// if its age is unknown.
 fn severity_of(is_given_up: bool, ages: &[Option<Duration>]) -> Severity {
     if is_given_up || ages.iter().flatten().any(|age| *age >= STUCK) {
         Severity::Fail
@@ -91,18 +91,18 @@ fn severity_of(is_given_up: bool, ages: &[Option<Duration>]) -> Severity {
     }
 }
 
-/// Whether this control plane is judged and its component is not working.
+/// Returns true if this control plane is judged and its component is not working.
 fn is_amiss(cluster: &Assessment<'_>, node: &Node, component: Component) -> bool {
     reason_not_judged(cluster, node).is_none() && !cluster.instance(node, component).state.is_fine()
 }
 
-/// Why a pod is not ready, as a failure.
+/// Reports a pod that is not ready as a failure.
 fn failed(trouble: &Trouble, otherwise: Reason) -> Problem {
     let reason = if trouble.crash_looping { Reason::CrashLooping } else { otherwise };
     Problem::fail(reason, "running and ready", trouble.words.as_str())
 }
 
-/// A static pod that runs and is ready, and was not all the time.
+/// Reports a static pod that is running and ready, but has recently been restarted.
 fn restarted(cluster: &Assessment<'_>, name: &str) -> Option<Problem> {
     restarted_between_rounds(cluster, name).or_else(|| {
         let pods = cluster.list(|kubernetes| &kubernetes.pods)?;
@@ -122,18 +122,19 @@ fn restarted_lately(cluster: &Assessment<'_>, pod: &Pod) -> Option<Problem> {
     Some(Problem::warn(Reason::Restarting, "no restart in the last 10 minutes", words))
 }
 
-/// Since when the node of a pod is ready: what ended before, a reboot has ended.
+/// Returns when the pod's node became ready. Containers that ended before that were ended by a reboot.
 fn up_since(cluster: &Assessment<'_>, pod: &Pod) -> Option<Timestamp> {
     let node = cluster.host_of(pod)?;
     let Readiness::Ready(since) = cluster.object(node)?.readiness() else { return None };
     since
 }
 
-/// A server that lives dates each answer anew, and somebody renews a lease every few seconds.
+/// Time after which unchanged leases are suspicious: an API server gives each answer a new date, and some lease is renewed every few
+/// seconds.
 const REPEATS: SignedDuration = SignedDuration::from_secs(20);
 
-/// Error if the leases have been the same since a round at least `REPEATS` ago: a cache in front of the API server may be
-/// answering, and hiding all that has happened since.
+/// Error if the leases have been the same since a round at least `REPEATS` ago: a cache in front of the API server may be answering, and
+/// hiding all that has happened since.
 fn is_old(cluster: &Assessment<'_>, known: Option<&(Leases, Timestamp)>, leases: &Leases) -> Option<Problem> {
     let (known, since) = known?;
     let age = cluster.taken.duration_since(*since);
@@ -145,14 +146,14 @@ fn is_old(cluster: &Assessment<'_>, known: Option<&(Leases, Timestamp)>, leases:
     })
 }
 
-/// Outcome for a lease of which nothing tells how old it is.
+/// Outcome for a lease of unknown age.
 fn undated(expected: &str) -> Outcome {
     let observed = "the API server's answer has no date, and the samples of this run do not show whether the lease is renewed in time";
-    let likely = Hint::likely("a proxy on the way removes the header `Date`");
+    let likely = Hint::likely("a proxy in between removes the header `Date`");
     Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed).hint(likely))
 }
 
-/// What a pod is like on a node whose kubelet has fallen silent.
+/// Outcome for a pod on a node whose kubelet is silent.
 fn silent() -> Outcome {
     unseen(
         Reason::NodeLeaseStale,

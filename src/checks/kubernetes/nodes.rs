@@ -1,4 +1,4 @@
-//! What Kubernetes says of the nodes.
+//! Checks of the nodes as Kubernetes reports them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,8 +24,8 @@ A machine is missing when its kubelet cannot register: the endpoint is not reach
 was not approved, or another node uses the same name. An object is stale when a machine was removed without `kubectl delete \
 node`. A machine that was renamed may still be registered under its old name; it is recognized by its machine ID.\n\n\
 The InternalIP of a Node has to be an address of its machine and of no other Node: the API server reaches the kubelet there, \
-and the network plugin the pods. It fails if Talos lists other addresses for the machine and the machine does not answer at \
-this one. Where Talos lists no addresses, it is not checked.\n\n\
+and the network plugin the pods. The check fails if Talos lists other addresses for the machine and the machine does not \
+answer at this one. The InternalIP is not checked where Talos lists no addresses.\n\n\
 For a missing node look at the kubelet (`talosctl -n NODE logs kubelet`) and at `kubectl get csr`. Delete a stale object only \
 when you are sure that the machine is gone.",
     severity: Severity::Fail,
@@ -106,7 +106,7 @@ fn registered(cluster: &Assessment<'_>) -> Verdict {
 
 fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) -> Outcome {
     if let Some(why) = reason_not_judged_as_talos(cluster, node) {
-        // To be off excuses no second identity and no address of somebody else.
+        // A machine that is declared off may still not have a second identity or another machine's address.
         let is_off = declared_off(cluster, node).is_some() && !cluster.is_guest(node);
         let object = cluster.object(node).filter(|_| is_off);
         let odd = object.and_then(|object| odd_registration(cluster, node, object, holders));
@@ -129,11 +129,11 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
             let namesake = own.filter(|own| **own != node.name).and_then(|own| cluster.node(own));
             let (observed, why) = match namesake {
                 Some(other) => (
-                    format!("the Node of its hostname is that of the machine at {}", other.address),
+                    format!("the Node with its hostname belongs to the machine at {}", other.address),
                     "two machines have this hostname: give this one a name of its own",
                 ),
                 None => (
-                    "none of its name or addresses".to_owned(),
+                    "no Node matches its name or addresses".to_owned(),
                     "its kubelet cannot reach the API server, or Kubernetes does not accept its certificate or token",
                 ),
             };
@@ -143,10 +143,10 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
             Outcome::problem(problem)
         }
         None => match (talos_contact(cluster, node), &node.talos.nodename) {
-            // What Kubernetes lists is seen, whether Talos can query the machine or not.
+            // Kubernetes' list is conclusive even if Talos cannot query the machine.
             (Err(_), _) if talos_way(cluster).is_ok() && (node.sources.discovery || node.sources.flags) => {
                 let problem =
-                    Problem::fail(Reason::NodeNotRegistered, "a Node object", "none of its name or addresses");
+                    Problem::fail(Reason::NodeNotRegistered, "a Node object", "no Node matches its name or addresses");
                 Outcome::problem(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])))
             }
             (Err(outcome), _) => outcome,
@@ -159,8 +159,8 @@ fn registration(cluster: &Assessment<'_>, node: &Node, holders: &Holders<'_>) ->
     }
 }
 
-/// A Node object that no Talos source knows of is stale, unless its kubelet says otherwise. Where discovery tells nothing,
-/// nobody can know.
+/// Judges whether a Node belongs to a machine. A Node that no Talos source knows is stale, unless its kubelet reports that it is ready.
+/// Without discovery this is unknown.
 fn whose(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
     let known = contact(node).is_some() || is_named_elsewhere(node);
     if known || says_ready(object) {
@@ -176,7 +176,7 @@ fn whose(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcome {
     talos_contact(cluster, node).err().unwrap_or_else(untold)
 }
 
-/// The Node is the machine's, and says of it what is not so.
+/// Reports a Node that belongs to the machine but contains wrong information about it.
 fn odd_registration(
     cluster: &Assessment<'_>,
     node: &Node,
@@ -205,12 +205,12 @@ fn odd_registration(
     let at = node.own_addresses.join(", ");
     let (observed, likely) = if object.internal.iter().any(|address| node.own_addresses.contains(address)) {
         (
-            format!("discovery knows another machine ID of this name, at the same address, {at}"),
+            format!("discovery lists this name with another machine ID, at the same address, {at}"),
             "the machine was reinstalled: then discovery forgets its old ID within 30 minutes",
         )
     } else {
         (
-            format!("discovery knows another machine of this name, at {at}"),
+            format!("discovery lists another machine with this name, at {at}"),
             "two machines have this hostname, or the machine was reinstalled: then discovery forgets the old one within 30 minutes",
         )
     };
@@ -220,8 +220,8 @@ fn odd_registration(
     Some(problem)
 }
 
-/// None of the addresses by which Kubernetes looks for the machine is one that Talos tells of it, and it did not answer at any:
-/// where addresses are translated it does.
+/// Describes InternalIP addresses that are not among the addresses reported by Talos and at which the machine did not answer. With address
+/// translation, it does answer at such an address.
 fn foreign_address(node: &Node, object: &KubeNode, holders: &Holders<'_>) -> Option<String> {
     let contact = contact(node)?;
     let is_own = |address: &String| node.own_addresses.contains(address) || contact.address == *address;
@@ -243,7 +243,7 @@ fn shared_address(node: &Node, object: &KubeNode, holders: &Holders<'_>) -> Opti
         Some((address, other))
     });
     let (shared, (_, other)) = others.min_by_key(|(_, (at, _))| at)?;
-    Some(format!("{shared}, which is that of {} as well", other.name))
+    Some(format!("{shared}, which is also that of {}", other.name))
 }
 
 fn may_have(node: &Node, address: &String) -> bool {
@@ -252,10 +252,10 @@ fn may_have(node: &Node, address: &String) -> bool {
 
 /// Holders of each address, with their positions, so that no machine has to be compared with all others.
 struct Holders<'a> {
-    /// The first machine whose own it is.
+    /// The first machine that has the address itself.
     own: HashMap<&'a str, (usize, &'a Node)>,
-    /// The first two living Nodes that have it as an InternalIP, and whose machines may have it: one of them is another's. Clouds give the
-    /// address of a machine that is gone to the next one while the old Node is still being removed.
+    /// The first two Nodes that are alive, have the address as an InternalIP, and whose machines may have it; one of the Nodes is wrong.
+    /// Nodes that are not alive are excluded because clouds reuse the address of a deleted machine while its Node is still being removed.
     registered: HashMap<&'a str, Vec<(usize, &'a KubeNode)>>,
 }
 
@@ -273,13 +273,13 @@ impl<'a> Holders<'a> {
             let holds = if is_judged {
                 matches!(whose(cluster, machine, object), Outcome::Pass(_))
             } else {
-                // A virtual kubelet is no machine, and shows the address of its pod.
+                // A virtual kubelet is not a machine, and reports the address of its pod.
                 object.system() != System::Virtual && object.readiness() != Readiness::Unknown
             };
             if !holds {
                 continue;
             }
-            // A machine that is not judged has no verdict of its own, so the one whose address it reports gets the finding.
+            // A machine that is not judged has no verdict of its own, so the machine whose address it reports gets the finding.
             for address in object.internal.iter().filter(|address| !is_judged || may_have(machine, address)) {
                 let all = holders.registered.entry(address).or_default();
                 if all.len() < 2 && all.iter().all(|(_, other)| other.name != object.name) {
@@ -296,7 +296,7 @@ pub(super) fn each_object(cluster: &Assessment<'_>, judge: impl Fn(&Node, &KubeN
     each_object_of(cluster, |node, object| vec![judge(node, object)])
 }
 
-/// Judges the Node object of each machine, with any number of outcomes, so that a tolerated problem hides no other.
+/// Judges the Node object of each machine, with any number of outcomes, so that a tolerated problem does not hide another.
 pub(super) fn each_object_of(cluster: &Assessment<'_>, judge: impl Fn(&Node, &KubeNode) -> Vec<Outcome>) -> Verdict {
     if let Err(outcome) = node_objects(cluster, "the list of nodes") {
         return Verdict::whole(outcome);
@@ -318,7 +318,7 @@ pub(super) fn each_object_of(cluster: &Assessment<'_>, judge: impl Fn(&Node, &Ku
     verdict
 }
 
-/// Most guests that are named.
+/// Maximum number of guests that are named.
 const NAMED: usize = 3;
 
 fn ready(cluster: &Assessment<'_>) -> Verdict {
@@ -326,7 +326,7 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
     let guests = cluster.nodes().iter().filter(|node| cluster.is_guest(node)).map(|node| node.name.as_str());
     let guests: Vec<&str> = guests.collect();
     if !guests.is_empty() {
-        let words = "nodes that are not Talos machines, of which nothing but Ready counts";
+        let words = "nodes that are not Talos machines (only Ready counts)";
         verdict.leave_out(format!("{words}: {}", some(guests.into_iter(), NAMED)));
     }
     if cluster.has_no_leases() {
@@ -338,7 +338,7 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
     if let Some(problem) = leases.and_then(|leases| is_old(cluster, cluster.memory.node_leases.as_ref(), leases)) {
         verdict.problem(Target::cluster(), problem);
     }
-    // Every Node object is in the population; one that is not would otherwise go unjudged.
+    // Every Node object belongs to the population; any other would not be judged.
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
     let names: HashSet<&str> = cluster.nodes().iter().map(|node| node.name.as_str()).collect();
     let ids: HashSet<&String> = cluster.nodes().iter().flat_map(Node::machine_ids).collect();
@@ -349,7 +349,7 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
             || object.addresses.iter().any(|address| addresses.contains(address))
     };
     for object in objects.filter(|object| !is_known(object)) {
-        let problem = Problem::error(Reason::NodeUnexpected, "a known node", "no source of nodes names it");
+        let problem = Problem::error(Reason::NodeUnexpected, "a known node", "no source lists it");
         verdict.problem(Target::new(Kind::Node, object.name.as_str()), problem);
     }
     verdict
@@ -370,7 +370,7 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
         None => Problem::fail(Reason::NodeNotReady, "condition Ready is True", "there is no such condition"),
     };
     if cluster.is_guest(node) {
-        // Who names it with `--nodes` asks for it.
+        // A user who names the node with `--nodes` expects it to be judged.
         let severity = if is_narrowed(cluster) { Severity::Fail } else { Severity::Warn };
         return Outcome::problem(Problem { reason: Reason::NotTalosNotReady, severity, ..problem });
     }
@@ -403,7 +403,7 @@ fn not_ready(condition: &Condition) -> Problem {
     Problem::fail(Reason::NodeNotReady, "condition Ready is True", observed)
 }
 
-/// Ready is as old as the lease: the kubelet may have died since.
+/// Checks the node's lease. The Ready condition is only as recent as the lease, because the kubelet may have died since.
 fn lease(cluster: &Assessment<'_>, object: &KubeNode) -> Result<(), Outcome> {
     let expected = "the kubelet renews the node's lease";
     let leases: &Leases = listed(cluster, |kubernetes| &kubernetes.node_leases, expected)?;

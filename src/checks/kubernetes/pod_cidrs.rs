@@ -5,10 +5,11 @@ use std::net::IpAddr;
 
 use crate::snapshot::KubeNode;
 
-/// First and last address of a range. The families of addresses do not mix: IPv4 sorts before IPv6.
+/// First and last address of a range. Address families are separate: IPv4 sorts before IPv6.
 type Range = ((bool, u128), (bool, u128));
 
-/// Nodes whose range overlaps that of another Node, by name: both ranges, and the name of the other.
+/// Returns nodes whose range overlaps another Node's, by name. The text contains both ranges and the name of the other
+/// Node.
 pub(super) fn overlapping<'a>(objects: impl Iterator<Item = &'a KubeNode>) -> HashMap<&'a str, String> {
     let of_node = |object: &'a KubeNode| {
         object.pod_cidrs.iter().filter_map(|cidr| Some((range(cidr)?, object.name.as_str(), cidr.as_str())))
@@ -30,7 +31,7 @@ pub(super) fn overlapping<'a>(objects: impl Iterator<Item = &'a KubeNode>) -> Ha
     overlaps
 }
 
-/// `None`: not a CIDR.
+/// Returns the first and last address of a CIDR; `None` for other text.
 fn range(cidr: &str) -> Option<Range> {
     let (address, prefix) = cidr.split_once('/')?;
     let (is_long, address, bits) = match address.parse().ok()? {
@@ -71,7 +72,7 @@ mod tests {
             found(&[("a", &["10.244.0.0/24"]), ("b", &["10.244.0.0/24"])]),
             ["a: 10.244.0.0/24 overlaps 10.244.0.0/24 of b", "b: 10.244.0.0/24 overlaps 10.244.0.0/24 of a"]
         );
-        // One that lies within a larger one, behind another that does.
+        // A range within a larger one, after another range within the same larger one.
         let nodes: [(&str, &[&str]); 3] =
             [("a", &["10.244.0.0/16"]), ("b", &["10.244.1.0/24"]), ("c", &["10.244.7.0/24", "fd00:7::/64"])];
         assert_eq!(
@@ -82,7 +83,7 @@ mod tests {
                 "c: 10.244.7.0/24 overlaps 10.244.0.0/16 of a"
             ]
         );
-        // The other family, not in its normal form.
+        // Ranges of the other address family, not in normal form.
         assert_eq!(found(&[("a", &["fd00::1/64"]), ("b", &["10.0.0.0/24", "fd00:0:0:0::/64"])]).len(), 2);
         assert_eq!(found(&[("a", &["::/0"]), ("b", &["0.0.0.0/0"])]), none);
         assert_eq!(found(&[("a", &["soon", "10.0.0.0/33"]), ("b", &["soon", "10.0.0.0/33"])]), none);

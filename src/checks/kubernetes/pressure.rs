@@ -1,4 +1,4 @@
-//! What the kubelet says of its node's resources, and whether the node has a network.
+//! Resource pressure reported by kubelets, and the node's network.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -23,13 +23,14 @@ ones, but stays Ready.\n\n\
 A condition is as old as the kubelet's last report: a node with a kubelet that has stopped reporting is reported by \
 k8s.nodes.ready instead. NetworkUnavailable exists only where something sets it; if it is Unknown on a Ready node, that is a \
 warning.\n\n\
-To its network belong an address, unless a cloud provider has yet to initialize the node, and podCIDRs that overlap those of no \
-other Node: with two of the same range, flannel routes the pods of one node to the other. With another network plugin, which may \
-not use them, that is a warning.\n\n\
-flannel sends what is for the pods of a node to the address in its annotation `flannel.alpha.coreos.com/public-ip`. If two \
-Nodes have the same address, and both kubelets report, they fail: the traffic of both reaches one machine. An address that the machine does not \
+A node also needs an address, unless a cloud provider has yet to initialize the node, and podCIDRs that do not overlap those \
+of another Node: if two Nodes have the same range, flannel routes one node's pods to the other. With another network plugin, \
+which may not use podCIDRs, an overlap is a warning.\n\n\
+flannel sends traffic for a node's pods to the address in the Node's annotation `flannel.alpha.coreos.com/public-ip`. If two \
+Nodes have the same address, and both kubelets report, both fail: traffic for either of them reaches the same machine. An \
+address that the machine does not \
 have is a warning, unless it was set with the annotation `public-ip-overwrite`.\n\n\
-`kubectl describe node NODE` has the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what \
+`kubectl describe node NODE` shows the thresholds and events; `talosctl -n NODE memory` and `talosctl -n NODE mounts` show what \
 is left.",
     severity: Severity::Fail,
     finds: &[Reason::NodeAddress, Reason::PodCidrShared, Reason::NodePressure, Reason::NoAnswer],
@@ -46,11 +47,11 @@ is left.",
     judge: pressure,
 };
 
-/// What `pressed` reads.
+/// The conditions that `pressed` reads.
 pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
 
 fn pressure(cluster: &Assessment<'_>) -> Verdict {
-    // A range belongs to its Node until that is deleted, whatever the node runs and however it is.
+    // A range belongs to its Node until the Node is deleted, regardless of its state and operating system.
     let overlaps = pod_cidrs::overlapping(cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten());
     let of_flannel = overlay_addresses(cluster);
     each_object_of(cluster, |node, object| {
@@ -65,7 +66,7 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
         };
         let network = network.into_iter().chain(odd_overlay(cluster, node, object, &of_flannel)).map(Outcome::problem);
         match pressed(cluster, object) {
-            // What it said of itself before it fell silent is old.
+            // The Node's earlier report about itself is outdated once the kubelet is silent.
             pressed if pressed.is_unseen() => vec![pressed],
             Outcome::Pass(_) => network.collect(),
             pressed => [pressed].into_iter().chain(network).collect(),
@@ -73,7 +74,8 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
     })
 }
 
-/// Talos's kubelet registers with an address. Other nodes may be reached by their names.
+/// Returns true if the Node should have an address but has none. Talos's kubelet registers with an address; other nodes may be reached by
+/// name.
 fn has_no_address(node: &Node, object: &KubeNode) -> bool {
     node.is_talos && !is_uninitialized(object) && object.addresses.is_empty()
 }
@@ -87,13 +89,13 @@ fn shared_range(cluster: &Assessment<'_>, overlap: &str) -> Problem {
     let problem = Problem::fail(Reason::PodCidrShared, "podCIDRs of its own", overlap)
         .hint(Hint::likely("etcd was restored from a snapshot that is older than one of the two Nodes"))
         .hint(Hint::run("{kubectl} get nodes -o custom-columns=NAME:.metadata.name,CIDRS:.spec.podCIDRs", []));
-    // Another network plugin may assign ranges of its own.
+    // Other network plugins may assign ranges of their own.
     let severity = if daemon_sets::flannel_is_wanted(cluster) { Severity::Fail } else { Severity::Warn };
     Problem { severity, ..problem }
 }
 
-/// Living Nodes by the address to which flannel sends what is for their pods. A Node that no longer reports may have left its address to
-/// another, and one of another system may pose as any.
+/// Returns Nodes that are alive, by the address to which flannel sends traffic for their pods. Nodes that no longer report are excluded
+/// because another Node may have taken over the address, and guests because their claims cannot be trusted.
 fn overlay_addresses<'a>(cluster: &Assessment<'a>) -> HashMap<&'a str, BTreeSet<&'a str>> {
     let mut nodes: HashMap<&str, BTreeSet<&str>> = HashMap::new();
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
@@ -118,10 +120,10 @@ fn odd_overlay(
     let look = "{kubectl} get nodes -o custom-columns=NAME:.metadata.name,FLANNEL:.metadata.annotations.flannel\\.alpha\\.coreos\\.com/public-ip";
     let shared = object.overlay.iter().find_map(|address| {
         let other = nodes.get(address.as_str())?.iter().find(|other| **other != object.name)?;
-        Some(format!("flannel's public-ip {address} is that of {other} as well"))
+        Some(format!("flannel's public-ip {address} is also that of {other}"))
     });
     if let Some(observed) = shared {
-        // It may be left from a network plugin that was replaced.
+        // The annotation may be left over from a network plugin that was replaced.
         let severity = if daemon_sets::flannel_is_wanted(cluster) { Severity::Fail } else { Severity::Warn };
         let problem = Problem::fail(Reason::NodeAddress, "a public-ip of its own for flannel", observed)
             .hint(Hint::likely(
@@ -137,11 +139,11 @@ fn odd_overlay(
     };
     let foreign = object.overlay.iter().find(|address| !is_own(address))?;
     daemon_sets::flannel_is_wanted(cluster).then_some(())?;
-    let observed = format!("flannel's public-ip {foreign} is no address of the machine");
+    let observed = format!("flannel's public-ip {foreign} is not an address of the machine");
     Some(Problem::warn(Reason::NodeAddress, "a public-ip that the machine has", observed).hint(Hint::run(look, [])))
 }
 
-/// The kubelet's word on each resource, and whoever's on the network.
+/// Judges the kubelet's conditions for each resource, and the network condition, which other components may set.
 fn pressed(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
     let expected = "no pressure on memory, disk and process IDs, and a network";
     let mut wrong = Vec::new();
@@ -153,7 +155,7 @@ fn pressed(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
             Some(condition) if condition.status == "True" => {
                 wrong.push(condition.told_as(kind));
             }
-            // Whoever sets it does not know, and the kubelet, which does, calls the node ready.
+            // The component that sets the condition does not know, but the kubelet does, and reports the node as ready.
             Some(condition) if kind == "NetworkUnavailable" && condition.status == "Unknown" && says_ready(object) => {
                 unknown_network = Some(condition.told_as(&format!("{kind} is Unknown")));
             }
@@ -166,7 +168,7 @@ fn pressed(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
         let problem = Problem::fail(Reason::NodePressure, expected, wrong.join("; "));
         return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&object.name])));
     }
-    // What a kubelet said before it fell silent is no evidence of the present.
+    // Conditions from before the kubelet fell silent do not show the present state.
     if object.readiness() == Readiness::Unknown || !cluster.kubelet_reports(&object.name) {
         return unseen(Reason::NodeLeaseStale, expected, "its kubelet has stopped reporting");
     }

@@ -1,4 +1,4 @@
-//! Images that do not reach a node, and others they do.
+//! Images that cannot be pulled on a node although they run on others.
 
 use crate::assess::Assessment;
 use crate::model::{Hint, Problem, Reason};
@@ -6,7 +6,7 @@ use crate::snapshot::{KubeNode, PullingPod};
 use crate::text::duration::human;
 use crate::text::some;
 
-/// Most pods that are named.
+/// Maximum number of pods that are named.
 const NAMED: usize = 3;
 
 /// Warning if many pods of this node, of more than one workload, wait for images that run on other nodes.

@@ -1,4 +1,4 @@
-//! Which nodes take new pods, and what keeps pods away from the others.
+//! Determines which nodes accept new pods, and which obstacles other nodes have.
 
 use std::time::Duration;
 
@@ -18,17 +18,18 @@ pub(in crate::checks) const SCHEDULABLE: Check = Check {
     id: CheckId::K8sNodesSchedulable,
     stage: Stage::Nodes,
     summary: "no node is cordoned or waits for a cloud provider",
-    explain: "Warns of nodes that take no new pods. They are being removed (deleted, or marked by the cluster autoscaler), \
-cordoned by Talos (during an upgrade, a reboot or a shutdown), or cordoned by someone else. Or they have the taint \
-`uninitialized`, which the cloud controller manager has not removed, or are ready and still have the taint `out-of-service`. \
-Or a taint that Kubernetes sets during a condition, such as `node.kubernetes.io/not-ready`, is still there 30 seconds after it, \
-or the taint of an agent that is not ready, such as Cilium's, 30 seconds after the node is Ready. \
-Or they are ready, and have no CPU, memory or pods allocatable.\n\n\
+    explain: "Warns about nodes that take no new pods: nodes that are being removed (deleted, or marked by the cluster \
+autoscaler), or that were cordoned by Talos (during an upgrade, a reboot or a shutdown) or by someone else; nodes with the \
+taint `uninitialized`, which the cloud controller manager has not removed; and ready nodes that still have the taint \
+`out-of-service`, or no allocatable CPU, memory or pods. It also warns if a taint that Kubernetes sets during a condition, \
+such as `node.kubernetes.io/not-ready`, is still there 30 seconds after the condition ended, or the taint of an agent that \
+is not ready, such as Cilium's, 30 seconds after the node became Ready.\n\n\
 It is a warning because a cordon is usually deliberate. One that Talos left behind is not: an upgrade or a drain was \
 interrupted.\n\n\
 It fails when no node that takes workloads is left: each is cordoned, has a taint with effect NoSchedule or NoExecute, has \
 nothing allocatable, or is not ready. Nodes with the control-plane taint count only in a cluster that has no other nodes. Nodes that are not ready (see \
-k8s.nodes.ready) or are being removed do not fail this check by themselves. Together they do, if no other node is left. If nodes are reserved by custom taints, or all workers are being removed, it is only \
+k8s.nodes.ready) or are being removed do not fail this check on their own; they do if no other node is left. If nodes are \
+reserved by custom taints, or all workers are being removed, it is only \
 a warning.\n\n\
 `kubectl uncordon NODE` lifts a cordon, `kubectl taint node NODE KEY-` removes a taint. For the uninitialized taint look at \
 the cloud controller manager.",
@@ -49,19 +50,20 @@ the cloud controller manager.",
     judge: schedulable,
 };
 
-/// Most nodes that are named in one message.
+/// Maximum number of nodes named in one message.
 const NAMES: usize = 5;
 /// Expected state of each node.
 const EXPECTED: &str = "takes new pods";
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-/// Time in which a taint follows its condition, however busy its controller is.
+/// Time within which a taint follows its condition, even if its controller is busy.
 const TAINT_GOES: Duration = Duration::from_secs(30);
 /// Suffix of taints that network plugins and storage drivers set until their agent on the node works, such as
 /// `node.cilium.io/agent-not-ready`.
 const AGENT_NOT_READY: &str = "/agent-not-ready";
 
-/// A node has this taint until something on it has started, or until whoever has given it up takes it back.
+/// Returns true for temporary taints: a node has them until some agent on it has started, or until the decision to give up the node is
+/// reverted.
 pub(in crate::checks) fn is_to_pass(key: &str) -> bool {
     key.ends_with(AGENT_NOT_READY)
         || matches!(key, UNINITIALIZED | OUT_OF_SERVICE | AUTOSCALER_TAINT | "karpenter.sh/disrupted")
@@ -88,8 +90,8 @@ fn schedulable(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// No node that takes workloads is left. Where control planes that keep their taint are all there is, what tolerates it counts,
-/// such as cluster DNS: there was never a place for anything else. Nodes of other systems may be reserved for what only they run.
+/// Reports that no node is left for workloads. If all nodes are control planes with their taint, workloads that tolerate it count, such as
+/// cluster DNS, because the cluster never had room for others. Nodes with other systems may be reserved for workloads of that system.
 fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     node_objects(cluster, "").ok()?;
     let all = cluster.nodes().iter().filter_map(|node| Some((node, cluster.object(node)?)));
@@ -101,29 +103,29 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let workers_at_first = workers.len();
     let mut own = workers;
     own.retain(|(node, _)| !node.leaving);
-    // Workers of another system are workers, and a virtual kubelet is none.
+    // Workers with another system are workers; a virtual kubelet is not.
     let machines: Vec<_> = guests.iter().copied().filter(|(_, object)| object.system() != System::Virtual).collect();
     let works = |object: &KubeNode| cluster.life(&object.name).may_serve();
     let lost_guests = !machines.is_empty() && machines.iter().all(|(_, object)| !works(object));
     let own = if own.is_empty() && !had_workers && !lost_guests { kept } else { own };
     let is_place = |object: &KubeNode| works(object) && obstacle(object).is_none();
-    // A drain begins with a cordon, and stage 8 judges what follows from that.
+    // A drain begins with a cordon; stage 8 judges its consequences.
     let goes = |node: &Node| cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
     let is_own_place =
         |node: &Node, object: &KubeNode| is_place(object) || (goes(node) && object.unschedulable && works(object));
-    // Images are made for one operating system, and nearly all for Linux. Virtual nodes run no containers.
+    // Images are built for one operating system, almost always Linux. Virtual nodes do not run containers.
     let is_linux = |object: &KubeNode| !object.is_windows() && object.system() != System::Virtual;
     let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object) && is_linux(object);
     if own.iter().any(|(node, it)| is_own_place(node, it)) || guests.iter().any(|(_, it)| is_open_guest(it)) {
         return None;
     }
-    // An autoscaler that needs none may remove the last of them.
+    // An autoscaler may remove the last worker if none is needed.
     if own.is_empty() && had_workers && !lost_guests {
         let problem =
             Problem::warn(Reason::NothingSchedulable, "a node that takes new pods", "every worker is being removed");
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     }
-    // Workers that are only not ready are judged by k8s.nodes.ready, which does not know that no others are left.
+    // Workers that are merely not ready are judged by k8s.nodes.ready, which does not report that no others are left.
     let others_are_away = lost_guests || own.len() < workers_at_first;
     let own: Vec<_> = own.into_iter().chain(machines.into_iter().filter(|_| lost_guests)).collect();
     let closed = own.iter().find(|(_, object)| obstacle(object).is_some());
@@ -137,12 +139,12 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let severity = if own.iter().any(|(_, object)| is_reserved(object)) { Severity::Warn } else { Severity::Fail };
     let problem = Problem::fail(Reason::NothingSchedulable, "a node that takes new pods", observed)
         .hint(Hint::run("{kubectl} describe node {}", [&closed.name]));
-    // A taint or a cordon is a reason of its own, whatever else is wrong with other nodes.
+    // A taint or a cordon is an independent cause, regardless of other problems with other nodes.
     let lost = own.iter().filter(|_| !is_closed).map(|(node, _)| node.name.as_str());
     Some(Problem { severity, ..problem }.on(lost))
 }
 
-/// Whether a ready node takes only pods that tolerate a custom taint. Only the taint's owner can know whether such pods exist.
+/// Returns true if a ready node takes only pods that tolerate a custom taint. Only the taint's owner can know whether such pods exist.
 fn is_reserved(object: &KubeNode) -> bool {
     let mut closing = object.taints.iter().filter(|taint| keeps_away(object, taint)).peekable();
     let is_closed = object.unschedulable || closing.peek().is_none();
@@ -150,7 +152,7 @@ fn is_reserved(object: &KubeNode) -> bool {
     says_ready(object) && !is_closed && !closing.any(passes)
 }
 
-/// What keeps ordinary pods away from a node, whatever its state.
+/// Describes the obstacle to ordinary pods on a node, regardless of the node's state.
 fn obstacle(object: &KubeNode) -> Option<String> {
     if object.unschedulable {
         return Some("is cordoned".to_owned());
@@ -158,7 +160,7 @@ fn obstacle(object: &KubeNode) -> Option<String> {
     if let Some(resource) = object.out_of.first() {
         return Some(format!("has no allocatable {resource}"));
     }
-    // While the machine is lost it is as it should be.
+    // The taint is intended while the machine is lost.
     let is_meant = |taint: &&Taint| taint.key == OUT_OF_SERVICE && !says_ready(object);
     let taint = object.taints.iter().find(|taint| keeps_away(object, taint) && !is_meant(taint))?;
     Some(format!("has taint {}", shown(taint)))
@@ -169,13 +171,13 @@ fn shown(taint: &Taint) -> String {
 }
 
 fn keeps_away(object: &KubeNode, taint: &Taint) -> bool {
-    // What only repeats a condition is judged as that condition.
+    // A taint that only repeats a condition is judged as that condition.
     let is_repetition = condition_holds(object, taint) == Some(true);
     matches!(&*taint.effect, "NoSchedule" | "NoExecute") && !is_repetition && !is_of_control_planes(taint)
 }
 
-/// Whether what this taint of Kubernetes' own stands for is so, or was a moment ago. `None`: it stands for nothing that the Node
-/// tells.
+/// Returns whether the condition behind one of Kubernetes' own taints holds or recently held. `None`: the taint has no condition on the
+/// Node.
 fn condition_holds(object: &KubeNode, taint: &Taint) -> Option<bool> {
     let (kind, over) = match taint.key.strip_prefix(OWN_TAINTS)? {
         "not-ready" | "unreachable" => ("Ready", "True"),
@@ -191,13 +193,13 @@ fn condition_holds(object: &KubeNode, taint: &Taint) -> Option<bool> {
     Some(!is_over || is_fresh(object, condition))
 }
 
-/// What follows this condition may take a moment yet.
+/// Returns true if the condition has changed so recently that its consequences may still be pending.
 fn is_fresh(object: &KubeNode, condition: Option<&Condition>) -> bool {
     let age = object.told.zip(condition.and_then(|condition| condition.since)).map(|(now, since)| now - since);
     age.is_some_and(|age| Duration::try_from(age).is_ok_and(|age| age < TAINT_GOES))
 }
 
-/// A taint that keeps pods away from a node that has long been fine, and what it should have followed.
+/// Returns a taint that keeps pods away from a node that has recovered some time ago, with the outdated condition and the likely cause.
 fn stale_taint(object: &KubeNode) -> Option<(&Taint, &'static str, &'static str)> {
     let is_left_by_agent = |taint: &Taint| {
         taint.key.ends_with(AGENT_NOT_READY) && says_ready(object) && !is_fresh(object, object.condition("Ready"))
@@ -214,7 +216,7 @@ fn stale_taint(object: &KubeNode) -> Option<(&Taint, &'static str, &'static str)
     })
 }
 
-/// A cloud provider has yet to tell what there is to know of it.
+/// Returns true if a cloud provider has yet to provide the node's information.
 pub(super) fn is_uninitialized(object: &KubeNode) -> bool {
     object.taints.iter().any(|taint| taint.key.starts_with(UNINITIALIZED))
 }
@@ -229,7 +231,7 @@ fn leaving() -> Problem {
     Problem::warn(Reason::NodeLeaving, EXPECTED, observed)
 }
 
-/// Somebody keeps new pods away from it.
+/// Reports a cordon.
 fn cordon(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Option<Problem> {
     let uncordon = || Hint::remedy("{kubectl} uncordon {}", [&object.name]);
     if !object.unschedulable {
@@ -238,11 +240,11 @@ fn cordon(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Option<Pr
     if object.cordoned_by_talos {
         let problem = Problem::warn(Reason::CordonedByTalos, EXPECTED, "new pods are not scheduled to it")
             .hint(Hint::likely("an upgrade, a reboot or a shutdown is in progress, or was interrupted"));
-        // While it is on its way, the mark is as it should be.
+        // The mark is intended while the machine is rebooting or being upgraded.
         let is_up = matches!(&node.talos.machine_status, Ok(Some(status)) if status.stage == "running");
         return Some(if is_up { problem.hint(uncordon()) } else { problem });
     }
-    // Since 1.13, `talosctl upgrade` cordons as anybody does, without the mark of Talos.
+    // Since 1.13, `talosctl upgrade` cordons like any other client, without Talos' mark.
     let warn = |observed| Problem::warn(Reason::Cordoned, EXPECTED, observed);
     Some(match (object.cordoned_since, cluster.memory.boot(node)) {
         (Some(cordoned), Some(boot)) if boot.at >= cordoned => {
@@ -281,15 +283,15 @@ fn closures(object: &KubeNode) -> Vec<Problem> {
     problems
 }
 
-/// Warning for a node that is being removed, but is judged all the same.
+/// Warning for a node that is being removed but is still judged.
 fn removal(node: &Node, object: &KubeNode) -> Option<Problem> {
     let observed = match object.leaving_for()? {
         _ if node.role == Role::ControlPlane && object.is_leaving() => {
-            "being removed, but still checked: it is, or may be, a member of etcd".to_owned()
+            "being removed, but still checked: it is or may be an etcd member".to_owned()
         }
-        // It should have gone, and may be there for long.
+        // The removal is overdue, and the node may remain for a long time.
         age if !object.is_leaving() && says_ready(object) => {
-            format!("being removed for {}, and still there", human(age))
+            format!("being removed for {}, but still there", human(age))
         }
         _ => return None,
     };

@@ -1,4 +1,4 @@
-//! Each control plane's own API server, asked at the node's address.
+//! Each control plane's own API server, queried at the node's address.
 
 use std::collections::BTreeSet;
 
@@ -21,19 +21,21 @@ pub(in crate::checks) const SERVERS: Check = Check {
     explain: "Requests `/readyz?verbose` from every control plane at its own address, bypassing the load balancer. A load \
 balancer hides a dead API server as long as another one works; an upgrade that then takes down the working one takes down the \
 cluster.\n\n\
-A server that accepts the connection and does not answer is frozen: TCP health checks still report it as up. Where this runner \
-cannot reach the nodes, a server counts as alive if its lease in kube-system is renewed. If it has no lease, it has to be \
-among the endpoints of the Service default/kubernetes. The report says so. The same applies to a server that is sent no credentials: \
+A server that accepts the connection and does not answer is frozen: TCP health checks still report it as up. If this runner \
+cannot reach the nodes, a server counts as alive if its lease in kube-system is renewed or, if it has no lease, if it is \
+among the endpoints of the Service default/kubernetes; the report shows this. The same applies to a server that is sent no \
+credentials: \
 a token or a password goes only to addresses that default/kubernetes or etcd's member list names, because a compromised worker can \
 claim to be a control plane. If other API servers are reached directly, this is \
 a warning: packets to this one are dropped, or its machine has a problem. After a refused connection only a lease that is seen \
 to be renewed counts, because a recent one may belong to a server that has just died. With --no-talos, a certificate that lacks the \
 address is a warning, if default/kubernetes lists that address and the certificate is valid for the name of the Node and for \
 `kubernetes.default.svc`.\n\n\
-Pods reach the API servers through the Service default/kubernetes. If it has no ready endpoint although an API server is ready, \
-the check fails; so it does if one of its endpoints is a worker. API servers that are ready and not among them are a warning. Unknown addresses beside those of control planes are a warning, and \
-so are several unknown ones alone where Talos tells the addresses of its machines; a load balancer has one. With three or more \
-control planes of Talos, it is a warning if the endpoint of the kubeconfig is the address of one of them and not a virtual IP.\n\n\
+Pods reach the API servers through the Service default/kubernetes. The check fails if this Service has no ready endpoint \
+although an API server is ready, or if one of its endpoints is a worker. Ready API servers that are not among the endpoints \
+are a warning. So are unknown addresses alongside those of control planes and, where Talos reports the addresses of its \
+machines, several unknown addresses on their own; a load balancer has one. With three or more Talos control planes, it is a \
+warning if the kubeconfig's endpoint is the address of one of them and not a virtual IP.\n\n\
 Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-system/kube-apiserver-…`, IDs from `talosctl containers \
 --kubernetes`), then at etcd there. Where the servers cannot be reached, check firewalls between this runner and port 6443 of the nodes.",
     severity: Severity::Fail,
@@ -58,10 +60,10 @@ Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-s
     judge: servers,
 };
 
-/// What shows how each server is.
+/// The facts that show the state of each server.
 pub(super) const FACTS: &[Fact] = &[
     Fact::TalosNodes,
-    // A proxy in front of all of them shows there.
+    // Shows whether a proxy is in front of all servers.
     Fact::EndpointReadyz,
     Fact::ServerReadyz,
     Fact::SystemLeases,
@@ -74,7 +76,7 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
         Ok(kubernetes) => kubernetes,
         Err(outcome) => return Verdict::whole(outcome),
     };
-    // Another cluster's CA and leases would accuse healthy servers.
+    // Another cluster's CA and leases would make healthy servers look bad.
     if cluster.is_other_cluster() {
         return Verdict::whole(unseen(Reason::WrongCluster, "API servers of this cluster", "another cluster's"));
     }
@@ -95,7 +97,7 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
     if of_service.is_empty() && cluster.servers_are_all_ready() {
         verdict.sum_up("All Kubernetes API server endpoints are healthy");
     }
-    // Whoever names an endpoint on the command line means that one, and not the one that everybody uses.
+    // An endpoint from the command line is deliberate, and not the one that all other clients use.
     let is_everybodys = cluster.asks_talos() && cluster.asked.k8s_endpoint.is_none();
     let outlives_one = is_everybodys && cluster.control_planes().count() >= SEVERAL;
     for node in cluster.control_planes().filter(|_| outlives_one) {
@@ -109,11 +111,11 @@ fn servers(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Control planes with which the API is expected to survive the loss of one.
+/// Number of control planes from which the API is expected to survive the loss of one.
 const SEVERAL: usize = 3;
 
-/// The API goes with this machine: the endpoint in use is one of its own addresses. A virtual IP moves to another machine, and is not any
-/// Node's InternalIP.
+/// Warns if the API depends on this machine, because the endpoint in use is one of the machine's own addresses. A virtual IP moves to
+/// another machine, and is not any Node's InternalIP.
 pub(in crate::checks) fn on_machine(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     let kubernetes = cluster.any_kubernetes().filter(|kubernetes| !endpoint_is_down(kubernetes))?;
     let address = cluster.endpoint_address(kubernetes);
@@ -126,9 +128,10 @@ pub(in crate::checks) fn on_machine(cluster: &Assessment<'_>, node: &Node) -> Op
     })
 }
 
-/// Pods reach the API servers through a Service, which those that are ready have to be in, or whatever stands before them.
+/// Judges the Service through which pods reach the API servers. Every ready server, or whatever is in front of it, has to be among its
+/// endpoints.
 fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Vec<Outcome> {
-    // Whether the lists are this cluster's, and whether any server works, is judged elsewhere.
+    // Other checks judge whether the lists belong to this cluster and whether any server works.
     let works = kubernetes.endpoint.as_ref().is_ok_and(is_ready) || cluster.some_server_is_ready();
     if !works || !cluster.is_trusted() {
         return Vec::new();
@@ -142,7 +145,7 @@ fn service(cluster: &Assessment<'_>, kubernetes: &Kubernetes) -> Vec<Outcome> {
         return astray(cluster, endpoints).into_iter().map(|it| Outcome::problem(it.hint(SHOW_SLICES))).collect();
     }
     vec![Outcome::problem(
-        Problem::fail(Reason::ApiServiceEmpty, expected, "none is ready, while an API server is")
+        Problem::fail(Reason::ApiServiceEmpty, expected, "none is ready, although an API server is")
             .hint(Hint::likely("API servers that do not list themselves (`--endpoint-reconciler-type=none`), or something deletes the endpoints"))
             .hint(SHOW_SLICES),
     )]
@@ -153,13 +156,13 @@ const SHOW_SLICES: Hint = Hint::Try {
     arguments: Vec::new(),
 };
 
-/// Problems with the machines behind the endpoints. A single unknown address belongs to whatever is in front of the API servers,
-/// and a run without control planes among its machines cannot recognize any endpoint.
+/// Problems with the machines behind the endpoints. A single unknown address belongs to whatever is in front of the API servers, and a run
+/// without control planes among its machines cannot recognize any endpoint.
 fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Problem> {
     let ready = endpoints.iter().filter(|endpoint| endpoint.serves("TCP"));
     let addresses: BTreeSet<&String> = ready.flat_map(|endpoint| &endpoint.addresses).collect();
     let has = |node: &Node, address: &String| node.addresses.contains(address) || node.own_addresses.contains(address);
-    // A node that poses as a machine may have its address.
+    // A guest may claim a machine's address.
     let own = || cluster.nodes().iter().filter(|node| !cluster.is_guest(node));
     let of = |address: &String| own().filter(|node| has(node, address)).min_by_key(|node| node.role == Role::Worker);
     let known: Vec<&Node> = addresses.iter().filter_map(|address| of(address)).collect();
@@ -167,7 +170,7 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
     let of_guest = |address: &&&String| guests().find(|node| has(node, address));
     let (of_guests, unknown): (Vec<_>, Vec<_>) =
         addresses.iter().filter(|address| of(address).is_none()).partition(|address| of_guest(address).is_some());
-    // Talos tells all addresses of its machines; a Node has those alone by which it is looked for.
+    // Talos reports all addresses of its machines; a Node has only the addresses at which it can be reached.
     let has_control_planes = cluster.asks_talos() && cluster.control_planes().next().is_some();
     let is_left_out = |node: &&Node| {
         matches!(cluster.server(node), Server::Ready) && !addresses.iter().any(|address| has(node, address))
@@ -180,7 +183,7 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
         problems.push(if cluster.asks_talos() {
             Problem::fail(Reason::ApiServiceStray, expected, format!("an endpoint is {target}, which is a worker"))
         } else {
-            // Nobody tells the role of a machine without the label.
+            // Without the label, the role of a machine is unknown.
             let observed = format!("an endpoint is {target}, which has no control plane label");
             Problem::warn(Reason::ApiServiceStray, expected, observed)
         });
@@ -196,14 +199,14 @@ fn astray(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Vec<Proble
         problems.push(Problem::warn(Reason::ApiServiceStray, expected, observed));
     }
     if !known.is_empty() && !left_out.is_empty() {
-        let observed = format!("{} is ready, and not among them", some(left_out.iter().map(|it| it.target()), NAMES));
+        let observed = format!("{} is ready, but not among them", some(left_out.iter().map(|it| it.target()), NAMES));
         let expected = "the endpoints of default/kubernetes are all API servers";
         problems.push(Problem::warn(Reason::ApiServiceIncomplete, expected, observed));
     }
     problems
 }
 
-/// Most addresses that are named.
+/// Maximum number of addresses that are named.
 const NAMES: usize = 3;
 
 /// Warning about a server whose certificate lacks the address at which default/kubernetes lists it.
@@ -227,7 +230,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node) -> Outcome {
                 ApiserverEvidence::Lease => "its lease is current",
                 ApiserverEvidence::Endpoints => "it is an endpoint of default/kubernetes",
             };
-            // Where a balancer is the only way in, all are out of reach, and nothing is wrong.
+            // If a load balancer is the only way in, all servers are out of reach, which is not a problem.
             if !cluster.some_server_is_reached() {
                 let why = if gap.kind == GapKind::Untrusted {
                     "sent no credentials"
@@ -238,7 +241,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node) -> Outcome {
             }
             let from_here = if gap.kind == GapKind::Untrusted { "" } else { " (from this runner)" };
             let observed = format!("{}{from_here}; {sign}", gap.text);
-            Problem::warn(Reason::ApiUnreachableFromHere, "an answer, as other API servers give", observed)
+            Problem::warn(Reason::ApiUnreachableFromHere, "an answer, as from other API servers", observed)
         }
         Server::Refused(gap) => Problem::fail(Reason::ConnectionRefused, expected, &*gap.text),
         Server::OutOfReach { gap, has_lease } => {
@@ -253,14 +256,14 @@ fn on_node(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     })
 }
 
-/// Why others could not show that it lives, if they were not heard.
+/// Explains why evidence from other sources is missing, if it could not be read.
 fn unproven(cluster: &Assessment<'_>, has_lease: bool) -> Option<Outcome> {
     let leases = listed(cluster, |kubernetes| &kubernetes.system_leases, "the leases of the API servers");
     let endpoints = || listed(cluster, |kubernetes| &kubernetes.api_endpoints, "the endpoints of default/kubernetes");
     leases.err().or_else(|| endpoints().err().filter(|_| !has_lease))
 }
 
-/// Where to look at a server that is seen to be wrong. With a node that is lost, the node comes first.
+/// Adds commands that show more about a failing server. If its node is lost, the node comes first.
 fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> Outcome {
     let Outcome::Problem(problem) = outcome else { return outcome };
     if problem.severity != Severity::Fail || matches!(cluster.server(node), Server::Lost(_)) {
@@ -276,7 +279,7 @@ fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> O
     })
 }
 
-/// A second sample could show the lease moving.
+/// Returns true if a second sample could show that the lease is being renewed.
 fn could_be_renewed(cluster: &Assessment<'_>, kubernetes: &Kubernetes, node: &Node) -> bool {
     matches!(cluster.server(node), Server::Refused(gap) | Server::OutOfReach { gap, .. } if is_closed(gap.kind))
         && kubernetes.system_leases.as_ref().is_ok_and(|leases| leases_of(leases, node).any(|lease| !has_moved(lease)))

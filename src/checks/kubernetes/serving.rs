@@ -1,4 +1,4 @@
-//! What is said of endpoints that do not serve.
+//! Messages about endpoints that do not serve.
 
 use super::workloads::system_pods;
 use crate::assess::{Assessment, Why};
@@ -17,12 +17,13 @@ pub(super) fn words(why: Why) -> &'static str {
     }
 }
 
-/// Whether the pod's node is not ready or has a silent kubelet, and is not being removed.
+/// Returns true if the pod's node is not ready or has a silent kubelet, and is not being removed.
 pub(super) fn is_on_lost_node(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     cluster.serving_on(pod.node.as_deref()).fault() == Some(Why::NodeLost)
 }
 
-/// Why the pods behind these endpoints of kube-system could not be read, which may know better.
+/// Explains why the pods behind these endpoints of kube-system could not be read; their state might contradict the
+/// endpoints'.
 pub(in crate::checks) fn unread_pods<'a>(
     cluster: &Assessment<'_>,
     endpoints: impl IntoIterator<Item = &'a ServiceEndpoint>,

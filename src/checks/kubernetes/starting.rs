@@ -1,4 +1,4 @@
-//! Whether nodes start the pods that are given to them.
+//! Checks whether nodes start the pods that are assigned to them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -26,8 +26,9 @@ Without a sandbox (the pod's network namespace), no container can start. If a po
 60 seconds, its newest event decides. `FailedCreatePodSandBox` means that the node cannot create the sandbox, usually because of a \
 broken network plugin or container runtime. A single pod that waits for something of its own, such as a volume, a device, a missing \
 Secret or an image, is not checked here.\n\n\
-Several of them are the node's matter. If at least 2 pods on one node have waited 5 minutes for volumes that a storage driver \
-attaches or mounts, and their events say so, it is a failure in three cases: the driver has not registered there, volumes of the \
+Several such pods point to the node. If at least 2 pods on one node have waited 5 minutes for volumes that a storage driver \
+attaches or mounts, and their events report it, it is a failure in three cases: the driver has not registered there, volumes \
+of the \
 same driver are attached on other nodes, or the pods belong to different workloads. A volume that is attached elsewhere \
 (Multi-Attach), one that no longer exists, and Secrets or ConfigMaps do not count. If at least 5 pods of 2 workloads have waited 5 \
 minutes for images that run on other nodes, it is a warning.\n\n\
@@ -36,8 +37,8 @@ condition `PodReadyToStartContainers` is False, or the event is newer than its l
 A node may be Ready and still be unable to start pods: running pods keep running, but no new pod starts there. A common cause \
 is a Node that was deleted and registered again: it has a new podCIDR, but the bridge of the network plugin keeps its old \
 address.\n\n\
-A pod that has waited for 5 minutes and that no scheduler has looked at, as the missing condition `PodScheduled` shows, fails, \
-too: the scheduler that leads does nothing, or has no profile `default-scheduler`. If it has looked at a younger pod, it is a \
+A pod that has waited for 5 minutes without being considered by a scheduler (it has no condition `PodScheduled`) fails, too: \
+the scheduler that leads does nothing, or has no profile `default-scheduler`. If it has considered a younger pod, this is a \
 warning. Pods with scheduling gates, with device claims or of other schedulers are left out.\n\n\
 If another pod on the same node got its sandbox in the meantime, the problem is the waiting pod's own (for example a \
 RuntimeClass that the node does not have), and only a warning.\n\n\
@@ -66,7 +67,7 @@ const EVENTS: &str = "the events of pods";
 /// Error text of the CNI plugin `bridge`, to which flannel delegates.
 const OTHER_CIDR: &str = "already has an IP address different from";
 
-/// Most pods that are named.
+/// Maximum number of pods that are named.
 const NAMED: usize = 3;
 
 /// Responsibility for a pod without a sandbox: the node's or the pod's own.
@@ -124,7 +125,7 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Pods that have waited for long and that no rule takes for the cluster's matter, by what they wait for.
+/// Lists pods that have been waiting for a long time, for reasons that no rule attributes to the cluster, by what they wait for.
 fn left_out(cluster: &Assessment<'_>, pods: &[StartingPod], verdict: &Verdict) -> Vec<String> {
     let reported: HashSet<(&str, Reason)> =
         verdict.problems().map(|(target, problem)| (target.name.as_str(), problem.reason)).collect();
@@ -144,7 +145,7 @@ fn left_out(cluster: &Assessment<'_>, pods: &[StartingPod], verdict: &Verdict) -
     let pulling = kubernetes().flat_map(|it| &it.pulling_pods).filter(|pod| pod.is_late() && works(&pod.node));
     let pulling = pulling.filter(|pod| !is_reported(&pod.node, Reason::NodeCannotPull));
     let pulling = pulling.map(|pod| format!("{}/{}", pod.namespace, pod.name));
-    // `k8s.system` judges those of the system.
+    // `k8s.system` judges the system's own pods.
     let unplaced = kubernetes().flat_map(|it| &it.unplaced_pods);
     let unplaced = unplaced.filter(|pod| pod.waiting_for.is_some_and(|waiting| waiting >= STUCK));
     let unplaced = unplaced.filter(|pod| pod.namespace != "kube-system");
@@ -158,8 +159,8 @@ fn left_out(cluster: &Assessment<'_>, pods: &[StartingPod], verdict: &Verdict) -
     kinds.into_iter().filter(|(_, pods)| !pods.is_empty()).map(line).collect()
 }
 
-/// Pods that no scheduler has looked at. A younger one that Kubernetes' own has looked at shows that there is one, and that it is slow or
-/// leaves these out.
+/// Reports pods that no scheduler has considered. If Kubernetes' own scheduler has considered a younger pod, a scheduler is running, but it
+/// is slow or ignores these pods.
 fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&StartingPod]) -> Option<Problem> {
     let first = ignored.iter().max_by_key(|pod| pod.waiting_for)?;
     let created = first.waiting_for.and_then(|waiting| cluster.server_time().checked_sub(waiting).ok());
@@ -170,8 +171,8 @@ fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&Start
     let is_alive = created.is_some() && (pods.iter().any(is_bound_later) || events.into_iter().any(is_later));
     let named = some(ignored.iter().map(|pod| full_name(pod)), NAMED);
     let waits = first.waiting_for.map_or_else(|| "waits".to_owned(), |since| format!("has waited {}", human(since)));
-    let observed = format!("no scheduler has looked at {named}; {} {waits}", full_name(first));
-    let expected = "a scheduler looks at every pod within 5m00s";
+    let observed = format!("no scheduler has considered {named}; {} {waits}", full_name(first));
+    let expected = "a scheduler considers every pod within 5m00s";
     let problem = if is_alive {
         Problem::warn(Reason::PodsNotScheduled, expected, observed)
     } else {
@@ -201,10 +202,10 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&St
     problems.map(Outcome::problem).collect()
 }
 
-/// What is wrong with the sandboxes of these pods.
+/// Describes the problem with the sandboxes of these pods.
 fn cannot_start(cluster: &Assessment<'_>, object: &KubeNode, late: &[&StartingPod]) -> Option<Problem> {
     let mut waiting: Vec<(Problem, &StartingPod)> = late.iter().filter_map(|pod| problem_of(cluster, pod)).collect();
-    // The worst first, then the one that waits longest.
+    // The worst problem comes first, then the pod that has been waiting longest.
     waiting.sort_by_key(|(problem, pod)| std::cmp::Reverse((problem.severity, pod.waiting_for)));
     let named = some(waiting.iter().map(|(_, pod)| full_name(pod)), NAMED);
     let several = waiting.len() > 1;
@@ -226,7 +227,7 @@ fn full_name(pod: &StartingPod) -> String {
     format!("{}/{}", pod.namespace, pod.name)
 }
 
-/// `None`: what it waits for is its own.
+/// Returns the problem of a waiting pod; `None` if the pod itself is the reason.
 fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Problem, &'a StartingPod)> {
     let since = pod.waiting_for.map_or_else(
         || " waits for its sandbox".to_owned(),
@@ -240,11 +241,12 @@ fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Pro
         };
         Problem { severity, ..Problem::fail(Reason::PodsCannotStart, EXPECTED, observed) }
     };
-    // What fails for one pod alone is not the node's.
+    // A failure of a single pod is not the node's fault.
     let fails = if pod.overtaken_by.is_some() { Severity::Warn } else { Severity::Fail };
     let events = match listed(cluster, |kubernetes| &kubernetes.pod_events, EVENTS) {
         Ok(events) => events,
-        // A volume or a large image takes minutes, and looks the same. What needs neither has waited for too long.
+        // A pod may wait for minutes for a volume or a large image, which looks the same. A pod that needs neither has been waiting for too
+        // long.
         Err(_) if pod.overtaken_by.is_some() || !pod.has_own_volumes && is_stuck(pod) => {
             return Some((of(fails, &pod.says), pod));
         }
@@ -261,7 +263,8 @@ fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Pro
         Some((_, event)) => Some((of(fails, &format!("{}: {}", event.reason, event.message)), pod)),
         None => {
             let severity = match severity_of(false, &[pod.waiting_for]) {
-                // A sandbox that fails is told of at each try; of a volume that cannot be attached the only event may have expired.
+                // A failing sandbox causes an event at each attempt, while the only event of a volume that cannot be attached may have
+                // expired.
                 Severity::Fail if pod.has_own_volumes && is_older_than_events(pod) => Severity::Warn,
                 Severity::Fail if pod.has_own_volumes => Severity::Error,
                 severity => severity,
@@ -271,7 +274,7 @@ fn problem_of<'a>(cluster: &Assessment<'_>, pod: &'a StartingPod) -> Option<(Pro
     }
 }
 
-/// API servers keep events for an hour.
+/// Returns true if the pod has been waiting for longer than an hour, for which API servers keep events.
 fn is_older_than_events(pod: &StartingPod) -> bool {
     pod.waiting_for.is_some_and(|waiting| waiting >= Duration::from_secs(3600))
 }
@@ -280,7 +283,7 @@ fn is_stuck(pod: &StartingPod) -> bool {
     pod.waiting_for.is_some_and(|waiting| waiting >= STUCK)
 }
 
-/// The newest event about the start of this pod, since it lost the sandbox that it had.
+/// Returns the newest event about the start of this pod since it lost its previous sandbox.
 fn newest<'a>(events: &'a [PodEvent], pod: &StartingPod) -> Option<&'a PodEvent> {
     of_pod(events, pod).filter(|event| cause(event).is_some()).max_by_key(|event| event.at)
 }

@@ -1,4 +1,4 @@
-//! Static pods: what Talos has rendered, and what the kubelets make of it.
+//! Static pods: those that Talos has rendered, and their state on the kubelets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub(in crate::checks) const RUNNING: Check = Check {
     summary: "every static pod runs and is ready",
     explain: "Every static pod that Talos has rendered, including custom ones and those on workers, has a status from the \
 node's kubelet, and the status is ready. On workers Talos reports no statuses; there the mirror pods in Kubernetes are \
-checked. Those in namespaces that the credentials may not read are listed as not checked. etcd is a Talos service, not a pod; \
+checked. Those in namespaces that the credentials cannot read are listed as not checked. etcd is a Talos service, not a pod; \
 it is shown here as etcd-NODE.\n\n\
 Talos refreshes the statuses through the kubelet's API. If that fails, typically because the kubelet's serving certificate was \
 never approved, all statuses of the node are missing although the pods run. Their state is then unknown: an error, not a \
@@ -105,7 +105,7 @@ fn rendered_on(cluster: &Assessment<'_>, node: &Node) -> Outcome {
         match component.enabled(&node.talos) {
             Ok(Some(true)) => missing.push(component.name()),
             Ok(Some(false)) => {}
-            // Without its configuration nobody knows whether it is missing.
+            // Without the component's configuration, it is unknown whether the component is missing.
             Ok(None) if etcd_is_bad(node) => missing.push(component.name()),
             Ok(None) => {
                 let observed = format!("unknown whether {} is enabled", component.name());
@@ -161,7 +161,7 @@ fn running(cluster: &Assessment<'_>) -> Verdict {
 
 fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
     let target = node.target();
-    // It says so itself; that it has no kubelet stands in nobody's way.
+    // The machine itself reports this, so its lack of a kubelet is not an obstacle.
     if has_kubernetes(node) == Some(false) {
         return verdict.skip(target, "no Kubernetes on this machine");
     }
@@ -189,7 +189,7 @@ fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
             ));
         return verdict.problem(target, problem);
     }
-    // A control plane always has these; an empty list of static pods beside some statuses must not hide one.
+    // A control plane always has these pods; an empty list of static pods together with some statuses must not hide a missing one.
     for id in ids {
         if !statuses.iter().any(|status| is_id_of(id, &status.namespace, &status.name, node)) {
             let problem = not_created(node, "no status reported by the kubelet");
@@ -207,7 +207,8 @@ fn pods_of(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
     }
 }
 
-/// The kubelet has made no pod of a manifest, and says why in its log; Talos says in its own whether it has got that far.
+/// Reports a manifest for which the kubelet has not created a pod. The reason is in the kubelet's log; Talos' log shows whether Talos has
+/// rendered the manifest.
 fn not_created(node: &Node, observed: &str) -> Problem {
     Problem::fail(Reason::StaticPodMissing, "running and ready", observed)
         .hint(Hint::run("{talosctl} -n {} logs kubelet", [&node.address]))
@@ -218,8 +219,8 @@ fn not_rendered() -> Outcome {
     unseen(Reason::StaticPodNotRendered, "static pods that Talos has rendered", "none")
 }
 
-/// Talos asks kubelets with a certificate that control planes alone have, so a worker has static pods and never a status. What
-/// runs there is seen in Kubernetes.
+/// Judges the static pods of a worker by their mirror pods in Kubernetes. Talos queries kubelets with a certificate that only control
+/// planes have, so a worker has static pods but never a status.
 fn on_worker(cluster: &Assessment<'_>, node: &Node, ids: &[String], verdict: &mut Verdict) {
     let pods = match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
         Ok(pods) => pods,
@@ -244,7 +245,7 @@ fn on_worker(cluster: &Assessment<'_>, node: &Node, ids: &[String], verdict: &mu
     }
 }
 
-/// A static pod of the user's own on a worker.
+/// Judges a user's static pod on a worker.
 fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
     let unseen = |why: &str| Outcome::Skip(format!("Talos reports no status of static pods on workers, and {why}"));
     let Some(pod) = node.talos.user_pods.iter().find(|pod| pod.id == id) else {
@@ -260,27 +261,28 @@ fn user_pod(cluster: &Assessment<'_>, node: &Node, id: &str) -> Outcome {
             Outcome::problem(not_created(node, observed))
         }
         Some(Err(gap)) if gap.kind == GapKind::Forbidden => {
-            unseen(&format!("the credentials may not read pods of namespace {}", pod.namespace))
+            unseen(&format!("the credentials cannot read pods of namespace {}", pod.namespace))
         }
         Some(Err(gap)) => Outcome::problem(gaps::kubernetes(cluster, gap, &expected)),
         None => unseen("too many to query Kubernetes for each"),
     }
 }
 
-/// A static pod in this state, of a component or of the user's own.
+/// Judges the state of a static pod, of a component or of the user.
 fn pod(cluster: &Assessment<'_>, name: &str, state: &PodState, component: Option<Component>) -> Outcome {
     match describe_unready(state, cluster.server_time()) {
         None => match restarted(cluster, name) {
             Some(problem) => Outcome::problem(problem),
             None => Outcome::Pass(Some(format!("{name}: Running"))),
         },
-        // Those of the user's own may be meant to end.
+        // A user's static pod may be meant to end.
         Some(_) if component.is_none() && has_completed(state) => Outcome::Pass(Some(format!("{name}: Succeeded"))),
         Some(trouble) => Outcome::problem(failed(&trouble, Reason::StaticPodFailed)),
     }
 }
 
-/// The id is `kube-apiserver`, on older Talos with the node's name, and for pods of the user's own with the namespace before.
+/// Returns true if the id belongs to this pod. The id is `kube-apiserver`, with the node's name on older Talos, and with the namespace in
+/// front for users' pods.
 fn is_id_of(id: &str, namespace: &str, pod: &str, node: &Node) -> bool {
     let Some(base) = pod.strip_suffix(&node.name).and_then(|rest| rest.strip_suffix('-')) else {
         return false;
@@ -294,7 +296,7 @@ fn pod_name(id: &str, node: &Node) -> String {
     if id.ends_with(&suffix) { id.to_owned() } else { format!("{id}{suffix}") }
 }
 
-/// etcd is a service of Talos; people look for it here.
+/// Judges etcd, which is a service of Talos, but which users look for among the static pods.
 fn etcd(node: &Node) -> Outcome {
     match &node.talos.services {
         Ok(_) => match service(node, "etcd") {
@@ -314,7 +316,7 @@ fn etcd_is_down(observed: &str) -> Problem {
     Problem::fail(Reason::StaticPodFailed, "service etcd is running and healthy", observed)
 }
 
-/// `--no-talos`: every mirror pod, and at least those of the control plane.
+/// Judges static pods with `--no-talos`: every mirror pod, and at least those of the control plane.
 fn mirrors(cluster: &Assessment<'_>) -> Verdict {
     let pods = match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
         Ok(pods) => pods,
@@ -360,8 +362,8 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Static pods that most nodes of a role have, and the nodes that lack them. Whether components of the control plane are missing is asked
-/// of each node.
+/// Static pods that most nodes of a role have, with the nodes that lack them. Components of the control plane are checked separately on
+/// each node.
 fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, &'a Node)> {
     let is_windows = |node: &Node| cluster.object(node).is_some_and(KubeNode::is_windows);
     let works = |node: &Node| cluster.life_of(node) == Life::Works;

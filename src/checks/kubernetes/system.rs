@@ -1,4 +1,4 @@
-//! Whatever else runs in kube-system and beside the network plugin.
+//! Other workloads in kube-system and in the network plugin's namespace.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -31,16 +31,17 @@ of those above, they fail only if none of their pods is available. \
 Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check are left to them. Workloads with 0 desired pods are \
 ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline \
-(ProgressDeadlineExceeded). It also fails if pods are missing and nothing has changed for 5 minutes, or one of \
-them has crashed for so long. Until then, missing pods are a warning; so are those that were on nodes that are \
+(ProgressDeadlineExceeded). It also fails if pods are missing and nothing has changed for 5 minutes, or one of them has been \
+crashing for that long. Until then, missing pods are a warning; so are those that were on nodes that are \
 not ready, if others are available, and pods without a node of a Deployment that has one on each machine. Pods \
-that have not been ready for 30 seconds are missing, whatever the status of the workload says, and so are those on nodes that have \
+that have not been ready for 30 seconds are missing, no matter what the workload's status reports, and so are those on nodes \
+that have \
 stopped reporting or no longer exist. While enough pods are available, a rollout that is not complete is a warning (if \
 one of its new pods crashes again and again, it fails), and so are pods that cannot be created, and pods that \
 restart. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
-machines or are being removed. Where they are missing, its pods show and the nodes on which it wants one: those that its \
-nodeSelector, node affinity and tolerations leave, if they are as many as its status says. What nothing places counts. Of a \
-workload that is not in its list, the pods decide.\n\n\
+machines or are being removed. The nodes without a pod are found by comparing its pods with the nodes that its nodeSelector, \
+node affinity and tolerations allow, if their number matches its status. A missing pod that cannot be attributed to a node \
+counts. A workload that is missing from its list is checked by its pods.\n\n\
 The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a \
 machine without one cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
@@ -63,7 +64,7 @@ Look at the events and pods of the workload (`kubectl -n kube-system describe de
 
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
-/// So many machines are named.
+/// Maximum number of machines that are named.
 const NAMES: usize = 5;
 
 /// A kind of workload and its list.
@@ -109,14 +110,14 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
     if let Some(outcome) = system_pods(cluster).err().filter(|_| !verdict.findings.is_empty()) {
         verdict.push(Target::cluster(), outcome);
     }
-    // DaemonSets of all namespaces show where the network plugin is.
+    // DaemonSets of all namespaces show in which namespace the network plugin is.
     if let Err(outcome) =
         listed(cluster, |kubernetes| &kubernetes.plugin_namespaces, "the DaemonSets of all namespaces")
     {
         verdict.push(Target::cluster(), outcome);
     }
     match (verdict.findings.is_empty(), listed_at_all) {
-        // An empty answer says nothing of what there may be.
+        // An empty list does not show that there are no such workloads.
         (true, false) => return Verdict::skipped("no workload in kube-system"),
         (true, true) => verdict.pass(Target::cluster(), "Other system workloads: none"),
         _ => verdict.sum_up(&format!("Other system workloads: all {available} available")),
@@ -124,7 +125,7 @@ fn system(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Whether only the priority class of its pods shows that the cluster needs this workload.
+/// Returns true if only the priority class of its pods shows that the cluster needs this workload.
 fn is_known_by_class_alone(cluster: &Assessment<'_>, workload: &Workload) -> bool {
     let Workload { namespace, is_critical, installs_network, registers_driver, .. } = workload;
     let is_of_system = |namespaces: &Vec<String>| namespaces.contains(namespace);
@@ -133,7 +134,8 @@ fn is_known_by_class_alone(cluster: &Assessment<'_>, workload: &Workload) -> boo
         && !cluster.list(|kubernetes| &kubernetes.plugin_namespaces).is_some_and(is_of_system)
 }
 
-/// Many who install agents give them the classes of the system: while any of their pods works, one that does not is a warning.
+/// Turns a problem into a warning if some pods are available. Agents are often installed with the system's priority classes, so a single
+/// pod that does not work is only a warning.
 fn softened(outcome: Outcome, workload: &Workload) -> Outcome {
     match outcome {
         Outcome::Problem(problem) if workload.available > 0 => {
@@ -167,7 +169,7 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
         return problem.map_or(Outcome::Pass(None), |problem| Outcome::problem(problem.hint(describe)));
     }
     let lacking = shortfall();
-    // Where it is known which are missing, those that may be are not to blame.
+    // If the missing pods are known, those that may be missing are not to blame.
     let mut unwell: Vec<&Pod> =
         lacking.iter().flat_map(Shortfall::unexcused).flat_map(|place| &place.pods).copied().collect();
     if unwell.is_empty() {
@@ -193,7 +195,7 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
     };
     let problem = |severity, reason| with_refusal(problem(severity, reason), Some(workload));
     let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
-    // Whatever is missing elsewhere: this one is there, and does not work.
+    // A pod that exists on a working node and does not work is not excused by pods missing elsewhere.
     let has_own = || unwell.iter().any(|pod| is_at_home(cluster, pod));
     let are_on_dead_nodes = || *available > 0 && missing <= replicas_on_dead_nodes(cluster, kind, workload);
     let is_excused = match &lacking {
@@ -202,7 +204,7 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
     };
     let excused: Vec<&str> = lacking.iter().flat_map(|it| &it.places).map(|place| place.node.name.as_str()).collect();
     if let Some(lacking) = lacking.filter(|_| is_excused) {
-        // What holds up a rollout elsewhere is not excused by what is missing here.
+        // Pods missing here do not excuse an obstacle to a rollout elsewhere.
         let held_up =
             unfinished(cluster, workload, || pods.to_vec(), || lacking.places.len(), Reason::WorkloadDegraded);
         let may_all_be_missing = lacking.places.iter().all(|place| place.excuse == Some(Excuse::NotJudged));
@@ -227,16 +229,16 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
     })
 }
 
-/// Pods available by the workload's status, minus those on nodes that are down: the status is slow to drop them. A DaemonSet
-/// lacks nothing on a machine that is judged itself.
+/// Pods available by the workload's status, minus those on nodes that are down: the status is slow to drop them. A DaemonSet lacks nothing
+/// on a machine that is judged itself.
 fn still_available(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload, pods: &[&Pod]) -> i32 {
     let is_counted = |pod: &&&Pod| kind != WorkloadKind::DaemonSet && is_well(&pod.state);
     let cut_off = pods.iter().filter(is_counted).filter(|pod| is_cut_off(cluster, pod)).count();
     workload.available.saturating_sub(i32::try_from(cut_off).unwrap_or(i32::MAX)).max(0)
 }
 
-/// Each machine has one that works, and none of the others has found a node: charts want two by default, and small clusters have one
-/// place.
+/// Returns true if each machine has a working pod and none of the others has been assigned a node: charts want two by default, and small
+/// clusters have only one place.
 fn has_no_place(cluster: &Assessment<'_>, pods: &[&Pod], unwell: &[&Pod]) -> bool {
     let served = served(pods);
     let places = cluster.nodes().iter().filter(|node| !cluster.is_guest(node) && !node.leaving);
@@ -245,28 +247,28 @@ fn has_no_place(cluster: &Assessment<'_>, pods: &[&Pod], unwell: &[&Pod]) -> boo
     are_waiting && places.peek().is_some() && places.all(|object| served.contains(object.name.as_str()))
 }
 
-/// The nodes on which one of these pods works.
+/// Returns the nodes on which one of these pods works.
 fn served<'a>(pods: &[&'a Pod]) -> HashSet<&'a str> {
     pods.iter().filter(|pod| is_well(&pod.state)).filter_map(|pod| pod.node.as_deref()).collect()
 }
 
-/// Whether the pod's node is down: silent, not ready or removed.
+/// Returns true if the pod's node is down: silent, not ready or removed.
 fn is_cut_off(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     !cluster.serving_on(pod.node.as_deref()).may_be()
 }
 
-/// Whether the pod is on a node that is not known to be down.
+/// Returns true if the pod is on a node that is not known to be down.
 fn is_at_home(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     pod.node.is_some() && !is_cut_off(cluster, pod)
 }
 
-/// How much it weighs that these pods do not work.
+/// Returns the severity of these pods not working.
 fn severity_of_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Severity {
     let ages: Vec<_> = pods.iter().map(|pod| pod.unready_for).collect();
     severity_of(pods.iter().any(|pod| is_stuck(cluster, pod)), &ages)
 }
 
-/// The words, and what is wrong with these pods.
+/// Adds the problems of these pods to the words.
 fn with_troubles(cluster: &Assessment<'_>, words: String, pods: &[&Pod]) -> String {
     match troubles(cluster, pods) {
         Some(troubles) => format!("{words}; {troubles}"),
@@ -274,8 +276,8 @@ fn with_troubles(cluster: &Assessment<'_>, words: String, pods: &[&Pod]) -> Stri
     }
 }
 
-/// Problem if the status reports all pods as available, although too few remain without those that have been unready for longer
-/// than a status takes to follow.
+/// Problem if the status reports all pods as available, although too few remain without those that have been unready for longer than a
+/// status takes to follow.
 fn unnoticed(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload, pods: &[&Pod]) -> Option<Problem> {
     let Workload { desired, available, .. } = workload;
     let is_old = |pod: &Pod| pod.unready_for.is_none_or(|since| since >= UNNOTICED);
@@ -287,7 +289,7 @@ fn unnoticed(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload, 
     let left = others.iter().filter(|pod| !has_ended(&pod.state.phase)).count();
     let has_too_few = match kind {
         WorkloadKind::DaemonSet => {
-            // Another pod that works is on another node.
+            // A working pod on another node does not make up for this one.
             let works = |pod: &Pod| is_well(&pod.state) || !is_old(pod);
             let lacking = cluster.shortfall(workload, pods, works, |_| false);
             lacking.unexcused().any(|place| !place.pods.is_empty())
@@ -297,14 +299,15 @@ fn unnoticed(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload, 
     if !has_too_few {
         return None;
     }
-    let words = format!("{available} of {desired} pods available by its status, but {} not ready", unwell.len());
+    let words =
+        format!("{available} of {desired} pods available according to its status, but {} not ready", unwell.len());
     let observed = with_troubles(cluster, words, &unwell);
     let severity = severity_of_pods(cluster, &unwell);
     let problem = Problem::fail(Reason::WorkloadDegraded, format!("{desired} pods available"), observed);
     Some(Problem { severity, ..problem }.on(places(&unwell)))
 }
 
-/// Pods beyond those that the workload wants, of which one crashes again and again.
+/// Warns about pods beyond those that the workload wants, if one of them crashes repeatedly.
 fn surplus(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<Problem> {
     let is_held_up = |pod: &&Pod| is_amiss(pod) && is_judged(cluster, pod) && is_stuck(cluster, pod);
     let stuck: Vec<&Pod> = pods.iter().copied().filter(is_held_up).collect();
@@ -312,7 +315,7 @@ fn surplus(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<Problem> {
     Some(Problem::warn(Reason::WorkloadDegraded, "no crashing pod where it wants none", troubles))
 }
 
-/// A network plugin whose DaemonSets leave out a machine: where it has no pod, no new pod gets a network.
+/// Reports a network plugin whose DaemonSets leave out a machine, where new pods then get no network.
 pub(super) fn uncovered(cluster: &Assessment<'_>, workload: &Workload) -> Option<Problem> {
     let agents = network_agents(cluster)?;
     if !workload.is_observed() || !agents.iter().any(|agent| std::ptr::eq(*agent, workload)) {
@@ -323,7 +326,7 @@ pub(super) fn uncovered(cluster: &Assessment<'_>, workload: &Workload) -> Option
         Some(names) => format!("not wanted on {}", some(names.into_iter(), NAMES)),
         None => left_out_by_numbers(cluster, &agents)?,
     };
-    // Without Talos, some nodes need none: their pods have the provider's network.
+    // Without Talos, some nodes may not need a pod, because their pods use the provider's network.
     let problem = if cluster.asks_talos() {
         Problem::fail(Reason::DaemonsetIncomplete, "wanted on every Talos machine", observed)
     } else {
@@ -336,8 +339,8 @@ pub(super) fn uncovered(cluster: &Assessment<'_>, workload: &Workload) -> Option
     )
 }
 
-/// The DaemonSets that give pods their network. Without Talos, providers install some that are switched off, and where none of those
-/// that are known by name is there, one that is known by what it mounts counts.
+/// Returns the DaemonSets that provide the pod network. Without Talos, DaemonSets that want no pods do not count, because providers install
+/// disabled ones, and if none is known by name, one that is recognized by its mounts counts.
 fn network_agents<'a>(cluster: &Assessment<'a>) -> Option<Vec<&'a Workload>> {
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets)?;
     let counts = |set: &&Workload| cluster.asks_talos() || set.desired > 0;
@@ -348,14 +351,14 @@ fn network_agents<'a>(cluster: &Assessment<'a>) -> Option<Vec<&'a Workload>> {
     Some(sets.iter().filter(|set| set.installs_network).filter(counts).collect())
 }
 
-/// Machines that need a network and on which none of these DaemonSets wants a pod. `None`: where one of them
-/// wants its pods is unknown.
+/// Returns machines that need a network and on which none of these DaemonSets wants a pod. `None` if the node selection of one of them is
+/// unknown.
 fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'a str>> {
     let mut served = HashSet::new();
     for agent in agents {
         served.extend(cluster.wanting(agent)?);
     }
-    // While a node is not ready, its own taints may keep them away.
+    // While a node is not ready, its own taints may keep the pods away.
     let is_wanted_later = |object: &KubeNode| {
         let is_down = !cluster.life(&object.name).may_serve();
         is_down && agents.iter().any(|agent| takes_when_ready(agent, object))
@@ -364,7 +367,7 @@ fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'
     Some(bare.map(|object| object.name.as_str()).collect())
 }
 
-/// Machines that these DaemonSets leave out, in words, by the number of pods that they want and the nodes that have one.
+/// Describes machines that these DaemonSets leave out, based on the desired number of pods and the nodes that have one.
 fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option<String> {
     let desired = agents.iter().map(|set| set.replicas()).sum::<usize>();
     let pods = agents.iter().flat_map(|set| all_pods(cluster, WorkloadKind::DaemonSet, set));
@@ -384,20 +387,20 @@ fn left_out_by_numbers(cluster: &Assessment<'_>, agents: &[&Workload]) -> Option
     }
 }
 
-/// Nodes of machines that stay: of those that run Talos, or of all without it.
+/// Returns the Nodes of machines that are not being removed: Talos machines, or all machines without Talos.
 fn networked<'a>(cluster: &Assessment<'a>) -> impl Iterator<Item = &'a KubeNode> {
     let needs_one = |node: &Node| if cluster.asks_talos() { needs_pod(node) } else { node.sources.kubernetes };
     let machines = cluster.nodes().iter().filter(move |node| needs_one(node) && cluster.standing(node).is_judged());
     machines.filter_map(|node| cluster.object(node)).filter(|object| !object.is_windows())
 }
 
-/// k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.
+/// Returns true if k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.
 fn is_judged_elsewhere(cluster: &Assessment<'_>, workload: &Workload) -> bool {
     daemon_sets::judged(cluster).chain(dns::deployment(cluster)).any(|it| std::ptr::eq(it, workload))
 }
 
-/// How many pods of a Deployment or `StatefulSet` are on nodes that are lost, or have no node to run on while one is: these are in the
-/// place of those.
+/// Counts the pods of a Deployment or `StatefulSet` that are on lost nodes, or that wait for a node because a node is lost. The latter
+/// replace the former, so the larger number counts.
 fn replicas_on_dead_nodes(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workload) -> usize {
     const TAINTS: [&str; 2] = ["node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"];
     if kind == WorkloadKind::DaemonSet {
@@ -410,7 +413,8 @@ fn replicas_on_dead_nodes(cluster: &Assessment<'_>, kind: WorkloadKind, workload
     pods.iter().filter(|pod| is_cut_off(cluster, pod)).count().max(pods.iter().filter(waits).count())
 }
 
-/// The nodes that excuse missing pods: those that lack one, or have one of these replicas, or do not take a replica that waits.
+/// Returns the nodes that excuse missing pods: nodes that lack one, that have one of these replicas, or that do not accept a waiting
+/// replica.
 fn excusing_nodes<'a>(
     cluster: &'a Assessment<'_>,
     kind: WorkloadKind,
@@ -430,7 +434,7 @@ fn excusing_nodes<'a>(
     objects.filter(|object| !cluster.life(&object.name).may_serve()).map(|object| object.name.as_str()).collect()
 }
 
-/// The pods of a workload, as far as they were listed.
+/// Returns the listed pods of a workload that are not being deleted.
 fn pods<'a>(cluster: &'a Assessment<'_>, kind: WorkloadKind, workload: &Workload) -> Vec<&'a Pod> {
     let mut pods = all_pods(cluster, kind, workload);
     pods.retain(|pod| !pod.deleting);
@@ -442,7 +446,7 @@ fn all_pods<'a>(cluster: &'a Assessment<'_>, kind: WorkloadKind, workload: &Work
     cluster.all_pods().filter(|pod| kind.owns(workload, pod)).collect()
 }
 
-/// The pods of workloads that are not in their list: it is incomplete, or a `ReplicaSet` stands for itself.
+/// Returns the pods of workloads that are not in their list, because the list is incomplete or a `ReplicaSet` has no Deployment.
 fn unlisted<'a>(
     cluster: &'a Assessment<'_>,
     kind: WorkloadKind,
@@ -451,7 +455,7 @@ fn unlisted<'a>(
     let here = workloads.iter().filter(|workload| workload.namespace == SYSTEM_NAMESPACE);
     let known: HashSet<&str> = here.map(|workload| workload.name.as_str()).collect();
     let mut unlisted: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
-    // k8s.dns judges the pods that serve, whoever has set them up.
+    // k8s.dns judges all pods that serve DNS, regardless of how they were created.
     let is_judged_here = |pod: &&Pod| !pod.deleting && !dns::is_of_dns(pod);
     for pod in system_pods(cluster).ok().into_iter().flatten().filter(is_judged_here) {
         if let Some((_, name)) = workload_of(pod).filter(|(of, name)| *of == kind && !known.contains(name)) {
@@ -461,7 +465,7 @@ fn unlisted<'a>(
     unlisted
 }
 
-/// What can be told of a workload that is not listed.
+/// Judges a workload that is not listed by its pods.
 fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
     let unwell: Vec<&Pod> =
         pods.iter().filter(|pod| is_amiss(pod)).copied().filter(|pod| is_judged(cluster, pod)).collect();

@@ -1,4 +1,4 @@
-//! Do the versions of Kubernetes' parts belong together, and are they those that were asked for?
+//! Checks whether the versions of Kubernetes' components are compatible, and match the versions that the user expects.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stag
 use crate::snapshot::{Node, Pod, PodState};
 use crate::text::version;
 
-/// What stands before whoever compares the versions of Kubernetes.
+/// Checks that run before any comparison of Kubernetes versions.
 pub(in crate::checks) const AFTER: &[CheckId] = &[
     CheckId::K8sCredentials,
     CheckId::K8sApiEndpoint,
@@ -31,8 +31,8 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     stage: Stage::ControlPlane,
     summary: "the components of Kubernetes have compatible, expected versions",
     explain: "Reads the versions of kube-apiserver, kube-controller-manager and kube-scheduler from the images of their static \
-pods, that of each kubelet from its Node object, and that of each kube-proxy from its pod. With --no-talos, `GET /version` tells the \
-version of the API server if no image does. Compares them with Kubernetes' version skew policy. API servers are at \
+pods, that of each kubelet from its Node object, and that of each kube-proxy from its pod. With --no-talos, `GET /version` \
+provides the API server's version if no image does. Compares them with Kubernetes' version skew policy. API servers are at \
 most one minor version apart. The other two are no newer than any API server and at most one minor version older. Kubelets and kube-proxy are \
 no newer and at most three older (two before 1.25). Anything else fails.\n\n\
 Different versions within the policy are a warning: an upgrade is in progress, or was interrupted. With --expect-kubernetes V \
@@ -47,7 +47,7 @@ requires one. `talosctl -n CP upgrade-k8s --to VERSION` brings all components to
     judge: versions,
 };
 
-/// What the versions are read from.
+/// Facts from which the versions are read.
 pub(in crate::checks) const FACTS: &[Fact] = &[
     Fact::TalosNodes,
     Fact::ComponentConfigs,
@@ -59,21 +59,21 @@ pub(in crate::checks) const FACTS: &[Fact] = &[
     Fact::ServerVersion,
 ];
 
-/// Major and minor version, which are all that the policy is about.
+/// Major and minor version; the version skew policy considers nothing else.
 type Minor = (u32, u32);
 
-/// What runs in a version.
+/// A component that has a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Component(Component),
-    /// The API server that answers at the endpoint, where images do not tell. Its owner may upgrade it long before the nodes.
+    /// The API server that answers at the endpoint, used if images are not available. Its owner may upgrade it long before the nodes.
     Endpoint,
     Kubelet,
     /// kube-proxy on one node, in the pod of its DaemonSet.
     Proxy,
 }
 
-/// A running process, with the version that was seen.
+/// A running process and its observed version.
 pub(in crate::checks) struct Running {
     part: Part,
     pub(in crate::checks) target: Target,
@@ -95,23 +95,23 @@ impl Running {
         matches!(self.part, Part::Component(Component::ApiServer) | Part::Endpoint)
     }
 
-    /// Whether the process may lag behind the API servers as much as a kubelet may.
+    /// Returns true if the process may lag behind the API servers as much as a kubelet may.
     pub(in crate::checks) fn is_of_nodes(&self) -> bool {
         matches!(self.part, Part::Kubelet | Part::Proxy)
     }
 }
 
-/// What runs, as far as its version was seen, and what there is to say of the rest.
+/// Running processes with an observed version, and the findings about all others.
 pub(in crate::checks) struct Seen {
     pub(in crate::checks) running: Vec<Running>,
     pub(in crate::checks) verdict: Verdict,
     /// Outcome for processes that cannot be compared with any API server.
     alone: Outcome,
-    /// Whether any API server runs from an image that names no version.
+    /// Whether any API server runs from an image whose name does not contain a version.
     untold: bool,
 }
 
-/// Versions of everything that runs. If one is `demanded`, an image that names none is an error.
+/// Collects the versions of all running processes. If a version is `demanded`, an image without one is an error.
 pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) -> Seen {
     let mut verdict = Verdict::default();
     let mut running = Vec::new();
@@ -122,7 +122,8 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
             for node in nodes {
                 untold |= of_components(cluster, node, demanded, &mut running, &mut verdict);
             }
-            // Processes of the nodes have no images; as Kubernetes' policy has it, they are as new as the newest kubelet at least.
+            // API servers that are processes of their nodes have no images. By Kubernetes' policy, they are at least as new as the newest
+            // kubelet.
             if cluster.place(Component::ApiServer) == Place::Process {
                 untold = true;
                 alone = not_measurable("no API server is a static pod with an image that names its version");
@@ -147,13 +148,13 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     let demanded = cluster.asked.expect_kubernetes.as_ref().map(|asked| format!("version {asked}"));
     let Seen { running, mut verdict, alone, untold } = seen(cluster, demanded.as_deref());
     let left_behind = left_behind(&running);
-    // How many parts are newer than this API server, if it was left behind.
+    // The number of parts that are newer than this API server, if it was left behind.
     let newer =
         |it: &Running| left_behind.iter().find(|(server, _)| std::ptr::eq(*server, it)).map(|(_, newer)| *newer);
     let servers = || running.iter().filter(|it| it.is_api_server());
     let oldest = servers().filter(|it| newer(it).is_none()).min_by_key(|it| it.numbers);
     let newest = servers().max_by_key(|it| it.numbers);
-    // No part may be newer than the API servers, so whichever is the newest stands for them to those that are too old.
+    // No part may be newer than the API servers, so the newest part takes their place in the comparison with parts that are too old.
     let newest = newest.or_else(|| running.iter().filter(|_| untold).max_by_key(|it| it.numbers));
     let mut agree = true;
     let mut uncompared = false;
@@ -167,7 +168,7 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
             let is_asked_for = cluster.asked.expect_kubernetes.is_some();
             match &alone {
                 _ if oldest.is_some() || is_asked_for => verdict.ok(it.target.clone()),
-                // That of them all is told once.
+                // This outcome is the same for all parts, so it is reported once.
                 outcome if outcome.is_unseen() => uncompared = true,
                 outcome => verdict.push(it.target.clone(), outcome.clone()),
             }
@@ -190,8 +191,8 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// API servers that are a minor version behind the newest, and how many parts are newer than each and keep to the newest. Where these
-/// parts are the majority, it is the API server that differs. Otherwise they are too new.
+/// Returns API servers that are a minor version behind the newest, each with the number of parts that are newer than it and not newer than
+/// the newest. If these parts are the majority, the API server is the exception; otherwise the parts are too new.
 fn left_behind(running: &[Running]) -> Vec<(&Running, usize)> {
     let servers = || running.iter().filter(|it| it.is_api_server());
     let Some(newest) = servers().map(Running::minor).max() else { return Vec::new() };
@@ -204,7 +205,7 @@ fn left_behind(running: &[Running]) -> Vec<(&Running, usize)> {
     counted.filter(|(_, newer)| *newer > older.len()).collect()
 }
 
-/// The control plane's components on one node. `true`: its API server runs, and its image names no version.
+/// Adds the control plane's components on one node. Returns true if its API server runs and the image's name does not contain a version.
 fn of_components(
     cluster: &Assessment<'_>,
     node: &Node,
@@ -212,7 +213,7 @@ fn of_components(
     running: &mut Vec<Running>,
     verdict: &mut Verdict,
 ) -> bool {
-    // What is demanded of all before an upgrade is demanded of one that is off, too.
+    // A version that is demanded before an upgrade also applies to a machine that is declared off.
     let why = match demanded {
         Some(_) => reason_not_upgraded(cluster, node),
         None => reason_not_judged(cluster, node),
@@ -258,7 +259,7 @@ fn of_components(
     untold
 }
 
-/// Pinned by a digest, or by a tag that is a word. It stays so; only where a version was demanded, it has to be seen.
+/// Outcome for an image with a digest or a tag that is a word. That will not change, so it is an error only if a version was demanded.
 fn without_version(demanded: Option<&str>, image: &str) -> Outcome {
     let Some(expected) = demanded else {
         return not_measurable(&format!("image {image} names no version"));
@@ -271,7 +272,7 @@ fn not_measurable(why: &str) -> Outcome {
     Outcome::Skip(format!("{}: {why}", Reason::NotMeasurable.code()))
 }
 
-/// What an image says of its version.
+/// The version in an image's name.
 enum Image {
     /// Version without `v`, and its numbers.
     Names(String, (u32, u32, u32)),
@@ -287,7 +288,7 @@ fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component) ->
     if let Some(version) = image.and_then(tagged) {
         return Ok(version);
     }
-    // The mirror pod tells what was asked for, where the runtime has told a digest.
+    // The mirror pod shows the requested image if the runtime reports only a digest.
     let listed = system_pods(cluster);
     let mirror = listed.as_ref().ok().and_then(|pods| cluster.mirror_of(pods, node, component));
     if let Some(version) = mirror.and_then(|pod| image_of(&pod.state, component)).and_then(tagged) {
@@ -311,13 +312,13 @@ fn image_of(state: &PodState, component: Component) -> Option<&str> {
     Some(container.image.as_str()).filter(|image| !image.is_empty())
 }
 
-/// The version in `registry:5000/kube-apiserver:v1.35.4@sha256:…`.
+/// Returns the version in `registry:5000/kube-apiserver:v1.35.4@sha256:…`.
 fn tagged(image: &str) -> Option<Image> {
     let (_, tag) = image.split('@').next()?.rsplit('/').next()?.split_once(':')?;
     Some(Image::Names(tag.trim_start_matches('v').to_owned(), version::numbers(tag)?))
 }
 
-/// The API server at the endpoint, by its own answer.
+/// Adds the API server at the endpoint, by its own answer.
 fn of_endpoint(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &mut Verdict) {
     let expected = "the version of the API server";
     match listed(cluster, |kubernetes| &kubernetes.version, expected) {
@@ -347,7 +348,7 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
     for node in cluster.nodes() {
         let target = node.target();
         let is_guest = match cluster.standing(node) {
-            // To be off excuses no wrong version.
+            // A declaration that the machine is off does not excuse a wrong version.
             Standing::NotJudged(NotJudged::DeclaredOff) if cluster.object(node).is_some() => cluster.is_guest(node),
             Standing::NotJudged(_) => continue,
             Standing::Guest => true,
@@ -371,7 +372,7 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
                 numbers,
                 is_not_judged: false,
             }),
-            // A kubelet that has not reported yet has not told its version either.
+            // A kubelet that has not reported yet has not reported its version either.
             None if version.is_empty() && !says_ready(object) => {
                 verdict.push(target, unseen(Reason::NodeNotReady, "the kubelet's version", "it has not reported yet"));
             }
@@ -383,8 +384,8 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
     }
 }
 
-/// Adds every running kube-proxy on judged nodes. Those that do not run are judged elsewhere, and an image without a version
-/// gives nothing to compare.
+/// Adds every running kube-proxy on judged nodes. Those that do not run are judged elsewhere, and an image without a version gives nothing
+/// to compare.
 fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Vec<Running>, verdict: &mut Verdict) {
     let is_proxy =
         |pod: &&Pod| pod.namespace == "kube-system" && pod.labels.get("k8s-app").is_some_and(|it| it == PROXY);
@@ -412,7 +413,7 @@ fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Ve
 
 const PROXY: &str = "kube-proxy";
 
-/// What the policy demands of this one and it does not keep to.
+/// Describes the version that the version skew policy requires, if this process violates it.
 fn skew(it: &Running, oldest: Option<&Running>, newest: &Running) -> Option<String> {
     let behind = match it.part {
         Part::Component(_) | Part::Endpoint => 1,
@@ -431,8 +432,8 @@ fn skew(it: &Running, oldest: Option<&Running>, newest: &Running) -> Option<Stri
     })
 }
 
-/// `asked` is a whole version, or major and minor. What providers append (`-eks-…`, `-gke.…`, `+k3s1`) is no part of a version, unless
-/// it is asked for; what Kubernetes itself appends makes it an earlier one.
+/// Returns true if the version matches `asked`, which is a full version or major and minor. Suffixes of providers (`-eks-…`, `-gke.…`,
+/// `+k3s1`) are ignored unless they are part of `asked`; suffixes of Kubernetes itself denote an earlier version.
 fn meets(version: &str, asked: &str) -> bool {
     if asked.split('.').count() > 2 {
         let appended = version.strip_prefix(asked);
@@ -442,7 +443,7 @@ fn meets(version: &str, asked: &str) -> bool {
     version.strip_prefix(asked).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// More than one version, or the one.
+/// Reports mixed versions, or the single version.
 fn mixture(running: &[Running], verdict: &mut Verdict) {
     let mut by_version: BTreeMap<(u32, u32, u32), Vec<&Running>> = BTreeMap::new();
     for it in running.iter().filter(|it| !it.is_not_judged && it.part != Part::Endpoint) {
@@ -460,7 +461,7 @@ fn mixture(running: &[Running], verdict: &mut Verdict) {
     }
 }
 
-/// `v1.35.3: kubelet of w-1, kubelet of w-2 and 7 more`.
+/// Formats `v1.35.3: kubelet of w-1, kubelet of w-2 and 7 more`.
 fn named(those: &[&Running]) -> String {
     const SHOWN: usize = 3;
     let mut names: Vec<&str> = those.iter().map(|it| it.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Admission webhooks: what the API server asks before it stores anything.
+//! Admission webhooks, which the API server calls before it stores objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,15 +21,15 @@ pub(in crate::checks) const WEBHOOKS: Check = Check {
 Services that they name.\n\n\
 A webhook fails closed when its failurePolicy is Fail, which is the default: if no backend answers, the API server refuses the \
 request. Such a webhook for creates or updates of pods, nodes or leases stops the cluster: no pod starts, kubelets cannot \
-report, leaders lose their leases. Without a ready endpoint that leads to an existing pod on a node that still reports it is a failure; often not even the pods \
-of the webhook itself can be created.\n\n\
+report, leaders lose their leases. If it has no ready endpoint that leads to an existing pod on a node that still reports, \
+this is a failure; often not even the webhook's own pods can be created.\n\n\
 All other webhooks without a ready backend are warnings: those that fail open, apply to other resources, have matchConditions, \
 or have selectors that exclude kube-system. Selectors are evaluated with the label that every namespace has \
 (kubernetes.io/metadata.name); other labels are treated as absent.\n\n\
 Conversion webhooks of CustomResourceDefinitions are warnings, too. Without a backend, every list of such a resource that is \
 stored in another version fails; then the garbage collector stops for the whole cluster, and namespaces stay in Terminating. \
-Where the credentials may not list customresourcedefinitions, or where they are too large to be read, these are not checked. They \
-are read once in a run.\n\n\
+They are read once per run, and not checked if the credentials cannot list customresourcedefinitions or if these are too \
+large to be read.\n\n\
 Webhooks that are called by URL are not checked, because nothing in the cluster shows whether the URL is served.\n\n\
 Repair the backend. If it cannot start because of its own webhook, set failurePolicy to Ignore, or delete the configuration; \
 its controller creates it again.",
@@ -50,7 +50,7 @@ its controller creates it again.",
     judge: webhooks,
 };
 
-/// A kind of configuration.
+/// A kind of webhook configuration.
 struct Configured {
     list: fn(&Kubernetes) -> &Observed<Vec<Webhook>>,
     /// Resource kind, as kubectl spells it.
@@ -120,7 +120,7 @@ fn webhooks(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Definitions whose objects cannot be converted: one warning for each Service that has no backend.
+/// Reports definitions whose objects cannot be converted, with one warning for each Service without a backend.
 fn conversions(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     let all = Target::new(Kind::Webhook, "customresourcedefinitions");
     let hooks = match listed(cluster, |kubernetes| &kubernetes.conversions, "the CustomResourceDefinitions") {
@@ -128,7 +128,7 @@ fn conversions(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         Err(outcome) => {
             let gap = cluster.any_kubernetes().and_then(|kubernetes| kubernetes.conversions.as_ref().err());
             let words = match gap.map(|gap| gap.kind).filter(|_| !outcome.is_unseen()) {
-                Some(GapKind::Forbidden) => "the credentials may not list customresourcedefinitions",
+                Some(GapKind::Forbidden) => "the credentials cannot list customresourcedefinitions",
                 Some(GapKind::TooLarge) => "customresourcedefinitions are too large to be read",
                 _ => return verdict.push(all, outcome),
             };
@@ -169,10 +169,10 @@ fn conversions(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// The lists that this check declares.
+/// The pod lists that this check declares.
 const LISTS: PodLists = PodLists::System;
 
-/// What can be said of the webhooks of one configuration: the worst of them.
+/// Judges the webhooks of one configuration by the worst of them.
 fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
     let expected = "a ready endpoint of its Service";
     let (vital, others): (Vec<_>, Vec<_>) = hooks.iter().copied().partition(|hook| is_vital(hook));
@@ -203,13 +203,13 @@ fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
     Outcome::Skip(why.to_owned())
 }
 
-/// Where the pods behind these webhooks are to be looked for.
+/// Adds commands that show the pods behind these webhooks.
 fn backends(problem: Problem, hooks: &[&Webhook]) -> Problem {
     let namespaces: BTreeSet<_> = hooks.iter().filter_map(|hook| hook.service.as_ref()).map(|it| &it.0).collect();
     namespaces.into_iter().fold(problem, |it, name| it.hint(Hint::run("{kubectl} -n {} get pods -o wide", [name])))
 }
 
-/// Whether its Service has a ready endpoint on a node that works; `None`: it is called by URL.
+/// Returns whether the webhook's Service has a ready endpoint on a working node; `None` if the webhook is called by URL.
 fn backend(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> Option<Result<bool, Gap>> {
     hook.service.as_ref()?;
     Some(match endpoints(cluster, hook) {
@@ -224,12 +224,12 @@ fn endpoints<'a>(cluster: &'a Assessment<'_>, hook: &Webhook) -> Option<&'a Obse
     cluster.own_kubernetes?.webhook_endpoints.get(hook.service.as_ref()?)
 }
 
-/// What its Service calls ready.
+/// Returns the endpoints that the Service lists as ready.
 fn ready<'a>(cluster: &'a Assessment<'_>, hook: &Webhook) -> impl Iterator<Item = &'a ServiceEndpoint> {
     endpoints(cluster, hook).into_iter().flatten().flatten().filter(|endpoint| endpoint.serves("TCP"))
 }
 
-/// The same without those that serve nobody any more: they stay ready until somebody notices.
+/// Returns the ready endpoints that still serve. Others remain listed as ready until their controller notices.
 fn working<'a>(
     cluster: &'a Assessment<'_>,
     lists: PodLists,
@@ -243,7 +243,7 @@ fn missing(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String 
     format!("{}: {} (failurePolicy {policy})", hook.name, without_backend(cluster, lists, hook))
 }
 
-/// `Service policy/webhook has no ready endpoint`
+/// Formats `Service policy/webhook has no ready endpoint`.
 fn without_backend(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) -> String {
     let (namespace, service) = hook.service.clone().unwrap_or_default();
     let faults: BTreeMap<&str, BTreeSet<&str>> = ready(cluster, hook).fold(BTreeMap::new(), |mut faults, endpoint| {
@@ -264,10 +264,11 @@ fn without_backend(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) ->
     format!("Service {namespace}/{service} {why}")
 }
 
-/// Most pods or nodes that are named.
+/// Maximum number of pods or nodes that are named.
 const NAMES: usize = 3;
 
-/// Webhooks without a backend that fail closed on the evictions of pods in this namespace. One with conditions may leave them out.
+/// Returns webhooks without a backend that fail closed on evictions of pods in this namespace. Webhooks with match conditions are left out,
+/// because the conditions may exclude these pods.
 pub(in crate::checks) fn in_the_way_of_evictions(
     cluster: &Assessment<'_>,
     namespace: &str,
@@ -294,8 +295,8 @@ pub(in crate::checks) fn in_the_way_of_evictions(
     Ok(dead)
 }
 
-/// Webhooks that fail closed on the creation of the very pods behind them, all of which are among those that go: these are not let
-/// back in, nor is any other pod.
+/// Returns webhooks that fail closed on the creation of their own pods, if all of these pods are evicted: neither they nor any other pods
+/// can then be created.
 pub(in crate::checks) fn that_would_lock_themselves_out(
     cluster: &Assessment<'_>,
     evicted: &[&BoundPod],
@@ -321,9 +322,9 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
     Ok(locked)
 }
 
-/// Whether the webhook fails closed on the creation of pods in the namespace of the pods behind it.
+/// Returns true if the webhook fails closed on the creation of pods in the namespace of the pods behind it.
 fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
-    // What other labels a namespace has is not known.
+    // Other labels of the namespace are unknown.
     let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
     is_closed(hook)
         && hook.rules.iter().any(is_of_new_pods)
@@ -331,8 +332,8 @@ fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
         && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
 }
 
-/// Each working pod behind it is among those that go, and is one that it is asked about. A webhook that has none at all is
-/// `k8s.webhooks`'s to tell of, as far as that knows its pods.
+/// Returns true if every working pod behind the webhook is evicted and matched by the webhook itself. A webhook without any working pod is
+/// reported by `k8s.webhooks`, if that check reads its pods.
 fn all_go(cluster: &Assessment<'_>, hook: &Webhook, namespace: &str, evicted: &[&BoundPod]) -> bool {
     let is_asked_about = |pod: &&&BoundPod| {
         let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
@@ -350,31 +351,32 @@ fn is_of_new_pods(rule: &WebhookRule) -> bool {
     is_of_creation(rule, None)
 }
 
-/// An eviction is created as a part of a pod.
+/// An eviction is created as a subresource of a pod.
 fn is_of_evictions(rule: &WebhookRule) -> bool {
     is_of_creation(rule, Some("eviction"))
 }
 
-/// Whether the rule covers the creation of pods, or of the wanted subresource of pods.
+/// Returns true if the rule covers the creation of pods, or of the wanted subresource of pods.
 fn is_of_creation(rule: &WebhookRule, wanted: Option<&str>) -> bool {
     let is_it = is_in(rule, "", "pods", |part| part == wanted);
     rule.scope != "Cluster" && has(&rule.operations, &["CREATE"]) && is_it
 }
 
-/// Whether the webhook fails closed on all that it selects. A webhook with match conditions does not count: their effect is unknown here.
+/// Returns true if the webhook fails closed on everything that it selects. A webhook with match conditions does not count: their effect is
+/// unknown here.
 fn is_closed(hook: &Webhook) -> bool {
     hook.fails_closed && !hook.is_conditional
 }
 
-/// What the cluster itself has to write in namespaces: pods there, and leases of leaders there and of nodes.
+/// Namespaced objects that the cluster itself has to write: system pods, and the leases of leaders and of nodes.
 const SYSTEM: [(&str, &str, &[&str]); 2] =
     [("", "pods", &["kube-system"]), ("coordination.k8s.io", "leases", &["kube-system", "kube-node-lease"])];
 
-/// Whether the webhook's outage blocks writes that the cluster itself has to make.
+/// Returns true if the webhook's outage blocks writes that the cluster itself has to make.
 fn is_vital(hook: &Webhook) -> bool {
-    // Of what has no namespace, the labels of namespaces say nothing.
+    // Namespace selectors do not apply to cluster-scoped objects.
     let in_any = |names: &[&str]| names.iter().any(|name| selects(&hook.namespaces, &[(NAMESPACE_NAME, name)]));
-    // The object itself, or a part of it that the scheduler or the kubelet writes.
+    // The object itself, or a subresource that the scheduler or the kubelet writes.
     let written = |part: Option<&str>| matches!(part, None | Some("status" | "binding"));
     let is_of = |rule: &WebhookRule, group: &str, plural: &str| is_in(rule, group, plural, written);
     let in_system =
@@ -387,7 +389,7 @@ fn is_vital(hook: &Webhook) -> bool {
     is_closed(hook) && selects(&hook.objects, &[]) && hook.rules.iter().any(covers)
 }
 
-/// The rule names this resource with such a part of it, or none.
+/// Returns true if the rule names this resource with a subresource, or without one, that `is_part` accepts.
 fn is_in(rule: &WebhookRule, group: &str, plural: &str, is_part: impl Fn(Option<&str>) -> bool) -> bool {
     let is_it = |resource: &String| match resource.split_once('/') {
         None => (resource == plural || resource == "*") && is_part(None),
@@ -401,11 +403,11 @@ fn has(words: &[String], wanted: &[&str]) -> bool {
     words.iter().any(|word| word == "*" || wanted.contains(&word.as_str()))
 }
 
-/// Whether something with these labels, and no others, is selected.
+/// Returns true if an object with these labels, and no others, is selected.
 fn selects(requirements: &[Requirement], labels: &[(&str, &str)]) -> bool {
     requirements.iter().all(|it| {
         let value = labels.iter().find(|(key, _)| *key == it.key).map(|(_, value)| *value);
-        // As if an unknown one were not there: then the webhook concerns more, not less.
+        // A requirement with an unknown operator counts as met, so that the webhook concerns more objects rather than fewer.
         it.is_met_by(value).unwrap_or(true)
     })
 }

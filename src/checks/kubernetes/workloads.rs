@@ -1,4 +1,4 @@
-//! What the checks of workloads have in common.
+//! Helpers that the checks of workloads share.
 
 use super::{restarted_between_rounds, restarted_lately, severity_of};
 use crate::assess::workloads::{describe_unready, is_well};
@@ -7,12 +7,12 @@ use crate::checks::gaps::{listed, says_nothing};
 use crate::model::{About, NO_NODE, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BootstrapManifests, Node, Pod, Workload, has_ended};
 
-/// What the cluster's configuration wants.
+/// The workload state that the cluster's configuration requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Yes,
     No,
-    /// No control plane has told.
+    /// No control plane has reported its configuration.
     Unknown,
     /// Unknown because of `--no-talos`.
     NoTalos,
@@ -30,14 +30,15 @@ pub(super) fn wanted(cluster: &Assessment<'_>, enabled: fn(&BootstrapManifests) 
     }
 }
 
-/// The workload in kube-system with this name, else with this label: add-ons may carry the label of the workload they belong to.
+/// Returns the workload in kube-system with this name, or else with this label. The name takes precedence because add-ons may have the
+/// label of the workload that they belong to.
 pub(super) fn installed<'a>(workloads: &'a [Workload], name: &str, app: &str) -> Option<&'a Workload> {
     let here = || workloads.iter().filter(|it| it.namespace == "kube-system");
     let is_labeled = |it: &&Workload| it.labels.get("k8s-app").is_some_and(|label| label == app);
     here().find(|it| it.name == name).or_else(|| here().find(is_labeled))
 }
 
-/// Evidence like any other, which k8s.staticpods.running tells of first if it is missing.
+/// Returns the pods of kube-system. If they are missing, k8s.staticpods.running is the first check to report it.
 pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod>, Outcome> {
     let expected = "the pods of kube-system";
     match listed(cluster, |kubernetes| &kubernetes.pods, expected) {
@@ -47,13 +48,13 @@ pub(super) fn system_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<Pod
     }
 }
 
-/// Whether the node needs a pod of each DaemonSet that Talos nodes depend on. Other systems have their own.
+/// Returns true if the node needs a pod of each DaemonSet that Talos nodes depend on. Other systems have their own.
 pub(super) fn needs_pod(node: &Node) -> bool {
     node.is_talos && node.sources.kubernetes
 }
 
-/// A rollout that is not complete, although enough pods are available: what is wrong with its new pods, or why there are none. One
-/// that crashes again and again holds it up for good. `excused`: so many of its pods may be missing.
+/// Reports a rollout that is not complete although enough pods are available: the problem with its new pods, or the reason why there are
+/// none. A pod that crashes repeatedly blocks it permanently. `excused` is the number of pods that may be missing.
 pub(super) fn unfinished<'a>(
     cluster: &Assessment<'_>,
     workload: &Workload,
@@ -61,10 +62,10 @@ pub(super) fn unfinished<'a>(
     excused: impl FnOnce() -> usize,
     reason: Reason,
 ) -> Option<Problem> {
-    // Nobody looks for the pods of a rollout that is complete.
+    // Without an open rollout, the pods are not needed.
     let rollout = workload.rollout(0).and_then(|_| workload.rollout(excused()));
     let mut unwell = if rollout.is_some() { pods() } else { Vec::new() };
-    // A replica is the workload's on whatever machine it is.
+    // A replica belongs to its workload on any machine.
     unwell.retain(|pod| is_amiss(pod) && (is_replica(pod) || is_judged(cluster, pod)));
     let words = [rollout, troubles(cluster, &unwell), workload.refusal()];
     let words: Vec<String> = words.into_iter().flatten().collect();
@@ -76,7 +77,7 @@ pub(super) fn unfinished<'a>(
     Some(with_refusal(problem.on(places(&unwell)), Some(workload)))
 }
 
-/// Whether the pod is not working although it has not ended.
+/// Returns true if the pod is not working although it has not ended.
 pub(super) fn is_amiss(pod: &Pod) -> bool {
     !is_well(&pod.state) && !has_ended(&pod.state.phase)
 }
@@ -86,12 +87,12 @@ pub(super) fn labeled_pods<'a>(cluster: &'a Assessment<'_>, app: &'static str) -
     pods.into_iter().flatten().filter(|pod| is_labeled(pod, app) && !pod.deleting).collect()
 }
 
-/// Whether something else than a DaemonSet controls the pod, and could have it elsewhere.
+/// Returns true if a controller other than a DaemonSet manages the pod, which could therefore run elsewhere.
 fn is_replica(pod: &Pod) -> bool {
     pod.controller.as_ref().is_some_and(|(kind, _)| kind != "DaemonSet")
 }
 
-/// Whether the pod is on a node that is judged, or on none. On a machine of another system, a DaemonSet's pod belongs to that
+/// Returns true if the pod is on a node that is judged, or on none. On a machine with another system, a DaemonSet's pod belongs to that
 /// machine, but a replica belongs to its workload wherever it is.
 pub(super) fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     let node = cluster.host_of(pod);
@@ -102,7 +103,7 @@ pub(super) fn is_judged(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     })
 }
 
-/// Names the pods that restart from time to time, of those that are judged.
+/// Warns about judged pods that restart from time to time.
 pub(super) fn warn_of_restarts<'a>(
     cluster: &Assessment<'_>,
     pods: impl IntoIterator<Item = &'a Pod>,
@@ -127,17 +128,17 @@ pub(super) fn with_refusal(problem: Problem, workload: Option<&Workload>) -> Pro
     if is_by_webhook { problem.about(About::RefusedByWebhook) } else { problem }
 }
 
-/// Where these pods are.
+/// Returns the nodes of these pods.
 pub(super) fn places<'a>(pods: &[&'a Pod]) -> Vec<&'a str> {
     pods.iter().map(|pod| pod.node.as_deref().unwrap_or(NO_NODE)).collect()
 }
 
-/// Whether the pod has been crash-looping for too long.
+/// Returns true if the pod has been crash-looping for too long.
 pub(super) fn is_stuck(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     describe_unready(&pod.state, cluster.server_time()).is_some_and(|trouble| trouble.is_stuck)
 }
 
-/// What is wrong with pods, by name.
+/// Describes the problems of pods, by name.
 pub(super) fn troubles(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<String> {
     let words: Vec<String> = pods
         .iter()

@@ -1,4 +1,4 @@
-//! `require` of a policy: objects of the user's own, held against what the policy says of them.
+//! `require` of a policy: compares objects of the user with the policy's requirements.
 
 #[cfg(test)]
 mod tests;
@@ -25,14 +25,16 @@ pub(super) const REQUIRE: Check = Check {
     summary: "the objects that the policy requires are as it requires them",
     explain: "Runs with `require` in a policy (`--policy`). Each entry is a target of its own, shown as `policy.ID`, which `--check`, \
 `--skip`, `--warn-only` and `--fail-on` take as if it were a check.\n\n\
-An entry names objects of any kind that the API server serves, and what has to hold of them, in the words of `kubectl wait`: \
-`condition=Ready`, `jsonpath={.status.phase}=Running`; and `age={.status.lastSuccessfulTime}<24h`, by the clock of the API server; and \
-`current`: the controller has seen the newest generation of the object and is done with it.\n\n\
-It passes only on what was seen. An object that does not exist, and a list without any, fail (`allowNone: true` permits an empty one). A \
+An entry names objects of any kind that the API server serves, and what is required of them, written as for `kubectl wait`: \
+`condition=Ready`, `jsonpath={.status.phase}=Running`; also `age={.status.lastSuccessfulTime}<24h`, by the API server's \
+clock, and `current`: the controller has observed the object's newest generation and finished with it.\n\n\
+It passes only on evidence. An object that does not exist fails, and so does an empty list (unless `allowNone: true` permits \
+it). A \
 field that is absent in an object younger than five minutes, and a generation that its controller has not seen, fail for now. A field \
 that is absent otherwise is undetermined (`orElse` gives the value that the API leaves out), and so are a path with several values, a \
 time in the future, a kind that is not served and a list that was refused or cut.\n\n\
-Values are shown without what looks like a secret, in at most 64 characters. Secrets are never read. `cluster-health rbac --policy FILE` \
+Values are shown with anything that looks like a secret removed, in at most 64 characters. Secrets are never read. \
+`cluster-health rbac --policy FILE` \
 prints the rights that the entries need.",
     severity: Severity::Fail,
     finds: &[
@@ -48,11 +50,11 @@ prints the rights that the entries need.",
     judge: require,
 };
 
-/// An object that is younger may still get its fields.
+/// Age up to which an object's fields may still be missing.
 const YOUNG: SignedDuration = SignedDuration::from_mins(5);
-/// A time that is ahead of the server's clock by no more is no contradiction: `Date` has whole seconds.
+/// Amount by which a time may be ahead of the server's clock without being a contradiction: `Date` has whole seconds.
 const AHEAD: SignedDuration = SignedDuration::from_secs(1);
-/// Objects that are named, and characters of a value.
+/// Maximum number of objects that are named, and maximum number of characters of a value.
 const NAMED: usize = 3;
 const SHOWN: usize = 64;
 
@@ -69,7 +71,7 @@ fn require(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// What is expected, for people.
+/// Describes the expected state for people.
 fn expected(entry: &Require) -> String {
     let demands = entry.demands.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join(" and ");
     let of = objects_of(&entry.of);
@@ -79,7 +81,7 @@ fn expected(entry: &Require) -> String {
     }
 }
 
-/// `cronjobs.batch kube-system/talos-backup`, `pods in all namespaces`.
+/// Formats `cronjobs.batch kube-system/talos-backup`, `pods in all namespaces`.
 fn objects_of(of: &Objects) -> String {
     let resource = of.resource();
     match (&of.name, &of.place) {
@@ -98,7 +100,7 @@ fn served<'a>(cluster: &'a Assessment<'_>, entry: &Require) -> Result<&'a Served
     })
 }
 
-/// Gives a failure the weight that the policy gives it; an undetermined one keeps its own.
+/// Gives a failure the severity from the policy. An undetermined outcome keeps its own.
 fn weighed(entry: &Require, mut outcome: Outcome) -> Outcome {
     if let Outcome::Problem(problem) = &mut outcome
         && problem.severity == Severity::Fail
@@ -108,7 +110,7 @@ fn weighed(entry: &Require, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// What is seen of one object. The order is the precedence of the fold.
+/// The result for one object. The order is the precedence of the fold.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Held {
     Yes,
@@ -117,12 +119,12 @@ enum Held {
     No(String),
 }
 
-/// An object, and what is seen of it.
+/// An object and its result.
 struct Seen<'a> {
     object: &'a RequiredObject,
-    /// The worst.
+    /// The worst result of all demands.
     held: Held,
-    /// Something of it could not be determined, whatever else is wrong with it.
+    /// Set if any demand could not be determined, regardless of the other results.
     unknown: Option<Held>,
 }
 
@@ -136,7 +138,7 @@ impl<'a> Seen<'a> {
         Self { object, held: all.into_iter().max().unwrap_or(nothing), unknown }
     }
 
-    /// `rook-ceph/rook-ceph: {.status.ceph.health} is HEALTH_WARN`
+    /// Formats `rook-ceph/rook-ceph: {.status.ceph.health} is HEALTH_WARN`.
     fn words(&self, held: &Held) -> String {
         let name = qualified(self.object);
         match held {
@@ -165,7 +167,8 @@ fn judged(entry: &Require, served: &Served) -> Outcome {
         return Outcome::Pass(Some(format!("{held} of {} as required", seen.len())));
     }
     let is_unknown = seen.iter().any(|it| it.held != Held::Yes && it.unknown.is_some());
-    // A failure that only warns leaves what is not known as it is. Where some are enough, what is not known may be among them.
+    // If a failure would only warn, undetermined objects take precedence. If a minimum number of objects is sufficient, undetermined ones
+    // may be among them.
     let reason = if entry.severity == Severity::Warn && is_unknown {
         Reason::RequirementUnclear
     } else if seen.len() - wrong < wanted {
@@ -210,7 +213,7 @@ fn qualified(object: &RequiredObject) -> String {
     }
 }
 
-/// What is the matter with the one object, or how many are as required, and some of the others.
+/// Describes the only object, or how many objects meet the requirement and some that do not.
 fn observed(seen: &[Seen<'_>], concerned: &[(&Seen<'_>, &Held)], wanted: usize) -> String {
     let named = concerned.iter().take(NAMED).map(|(it, held)| it.words(held)).collect::<Vec<_>>().join("; ");
     let more = match concerned.len().saturating_sub(NAMED) {
@@ -239,7 +242,7 @@ fn look(of: &Objects, object: Option<&RequiredObject>) -> Hint {
     }
 }
 
-/// A text of an object, as much of it as is shown.
+/// Returns text from an object, sanitized and shortened.
 fn shown(text: &str) -> String {
     brief(&without_secrets(text), SHOWN)
 }
@@ -252,7 +255,7 @@ fn held(object: &RequiredObject, demand: &Demand, found: &Found, now: Option<Tim
     match &demand.predicate {
         Predicate::Condition { kind, status } => condition(object, kind, status, now),
         Predicate::Equal { path, value, or_else } => {
-            // Before the controller has written anything, nothing was left out.
+            // A field is only considered omitted once the controller has written the status.
             let may_be_left_out = !is_young(object, now) && (object.has_status || !is_of_status);
             let or_else = or_else.as_ref().filter(|_| may_be_left_out).map(|it| Value::String(it.clone()));
             match (found, &or_else) {
@@ -288,14 +291,14 @@ fn is_young(object: &RequiredObject, now: Option<Timestamp>) -> bool {
     object.created.zip(now).is_some_and(|(created, now)| now.duration_since(created) < YOUNG)
 }
 
-/// The status is of an earlier generation.
+/// Returns a result if the status belongs to an earlier generation.
 fn unobserved(object: &RequiredObject) -> Option<Held> {
     let (generation, observed) = object.generation.as_ref().zip(object.observed_generation.as_ref())?;
     (generation != observed)
         .then(|| Held::NotYet(format!("its status is of generation {}, and it has {generation}", shown(observed))))
 }
 
-/// What is not there says nothing, unless it may still come.
+/// An absent field is undetermined, unless it may still be added.
 fn absent(object: &RequiredObject, what: &str, now: Option<Timestamp>) -> Held {
     let words = format!("{what} is absent");
     if is_young(object, now) { Held::NotYet(words) } else { unobserved(object).unwrap_or(Held::Unknown(words)) }
@@ -305,11 +308,11 @@ fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Texts as texts, numbers as numbers.
+/// Compares texts as texts and numbers as numbers.
 fn equals(is: &Value, wanted: &str) -> bool {
     match is {
         Value::Number(number) => {
-            // Beyond this, different integers are the same float.
+            // Beyond this limit, different integers are the same float.
             let is_exact = |it: &f64| it.abs() < 9_007_199_254_740_992.0;
             let same = || number.as_f64().filter(is_exact).zip(wanted.parse::<f64>().ok());
             number.to_string() == wanted || same().is_some_and(|(is, wanted)| is.total_cmp(&wanted).is_eq())
@@ -318,7 +321,7 @@ fn equals(is: &Value, wanted: &str) -> bool {
     }
 }
 
-/// Whether the condition of this kind has this status. If several have the kind, the worst counts.
+/// Checks whether the condition of this kind has this status. If several have the kind, the worst counts.
 fn condition(object: &RequiredObject, kind: &str, status: &str, now: Option<Timestamp>) -> Held {
     let own = || object.conditions.iter().filter(|it| it.kind.eq_ignore_ascii_case(kind));
     let of_one = |it: &ObjectCondition| {
@@ -333,7 +336,8 @@ fn condition(object: &RequiredObject, kind: &str, status: &str, now: Option<Time
     own().map(of_one).max().unwrap_or_else(|| absent(object, &format!("condition {kind}"), now))
 }
 
-/// The condition is of an earlier generation than the object: by its own word, else by the status's.
+/// Returns a result if the condition belongs to an earlier generation of the object, by its own `observedGeneration` or otherwise the
+/// status's.
 fn outdated(object: &RequiredObject, condition: &ObjectCondition) -> Option<Held> {
     let Some(observed) = &condition.observed_generation else { return unobserved(object) };
     let generation = object.generation.as_ref().filter(|generation| *generation != observed)?;
@@ -344,7 +348,7 @@ fn outdated(object: &RequiredObject, condition: &ObjectCondition) -> Option<Held
     )))
 }
 
-/// `Ready is False (ProgressDeadlineExceeded): …`
+/// Formats `Ready is False (ProgressDeadlineExceeded): …`.
 fn said(condition: &ObjectCondition) -> String {
     let ObjectCondition { kind, status, reason, message, .. } = condition;
     let [kind, status, reason, message] = [kind, status, reason, message].map(|it| shown(it));
@@ -374,7 +378,7 @@ fn age(object: &RequiredObject, (path, found): (&str, &Found), than: SignedDurat
     Held::No(format!("{path} is {} ago", human(Duration::try_from(age).unwrap_or_default())))
 }
 
-/// The controller has seen the newest generation and is done with it.
+/// Checks that the controller has observed the newest generation and finished with it.
 fn current(object: &RequiredObject, now: Option<Timestamp>) -> Held {
     let of = |kind: &'static str| object.conditions.iter().filter(move |it| it.kind == kind);
     let is = |kind: &'static str, status: &str| of(kind).find(|it| it.status.eq_ignore_ascii_case(status)).map(said);
@@ -384,7 +388,7 @@ fn current(object: &RequiredObject, now: Option<Timestamp>) -> Held {
     if let Some(stalled) = is("Stalled", "True") {
         return Held::No(stalled);
     }
-    // A Deployment that is up to date says Progressing=True.
+    // A Deployment that is up to date has Progressing=True.
     if let Some(late) = of("Progressing").find(|it| it.status == "False" && it.reason == "ProgressDeadlineExceeded") {
         return Held::No(said(late));
     }
@@ -400,21 +404,21 @@ fn current(object: &RequiredObject, now: Option<Timestamp>) -> Held {
         Some(unready) => return Held::NotYet(said(unready)),
         None => {}
     }
-    // That they are the same was seen above.
+    // Both generations are equal here, as checked above.
     let is_observed = object.generation.is_some() && object.observed_generation.is_some();
     match &object.replicas {
-        // Counts of zero are left out, and so is everything before the first sight of the controller.
+        // Counts of zero are omitted, and so are all counts until the controller first observes the object.
         Some(_) if !is_observed => absent(object, "status.observedGeneration", now),
         Some(Replicas { wanted: None, .. }) => absent(object, "the number of pods that there should be", now),
         Some(replicas) => missing(replicas).map_or(Held::Yes, Held::NotYet),
         None if is_observed || ["Ready", "Reconciling", "Stalled"].iter().any(|it| of(it).next().is_some()) => {
             Held::Yes
         }
-        None => absent(object, "a status that says whether it is current", now),
+        None => absent(object, "a status that shows whether it is current", now),
     }
 }
 
-/// What a workload still lacks.
+/// Describes what a workload still lacks.
 fn missing(replicas: &Replicas) -> Option<String> {
     let Replicas { wanted, to_update, updated, ready, available, old } = *replicas;
     let wanted = wanted.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Entries as a policy has them, objects as an API server has them, and what is said of both.
+//! Policy entries, objects from an API server, and the resulting findings.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn objects(entry: &Require, objects: &[Value]) -> RequiredObjects {
     RequiredObjects { date: Some(now()), objects }
 }
 
-/// `fail requirement-unmet: …`, or `pass: …`.
+/// Formats the result as `fail requirement-unmet: …` or `pass: …`.
 fn said(snapshot: &Snapshot) -> String {
     let verdict = fixture::verdict("policy.require", snapshot);
     let [finding] = verdict.findings.as_slice() else { panic!("{verdict:?}") };
@@ -55,7 +55,7 @@ fn ago(time: SignedDuration) -> String {
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
-/// An object of this status, an hour old and of its first generation.
+/// An object with this status, an hour old and of its first generation.
 #[expect(clippy::needless_pass_by_value, reason = "made where it is given")]
 fn object(name: &str, status: Value) -> Value {
     json!({
@@ -92,7 +92,7 @@ fn a_field_has_one_value_which_is_the_one() {
         of(json!({"ceph": {"health": ["HEALTH_OK"]}})),
         "error requirement-unclear: ns/rook: {.status.ceph.health} is not a single value"
     );
-    // The status is of an earlier generation.
+    // The status belongs to an earlier generation.
     let old = of(json!({"ceph": {"health": "HEALTH_OK"}, "observedGeneration": 0}));
     assert_eq!(old, "fail requirement-progressing: ns/rook: its status is of generation 0, and it has 1");
 }
@@ -163,7 +163,7 @@ fn a_condition_is_of_the_present_generation() {
         "error requirement-unclear: ns/a: condition Ready is absent"
     );
     assert_eq!(of(json!([])), "error requirement-unclear: ns/a: condition Ready is absent");
-    // Of several words on one condition, the worst counts.
+    // If a condition appears several times, the worst counts.
     assert!(of(json!([{"type": "Ready", "status": "True"}, {"type": "Ready", "status": "False"}])).starts_with("fail"));
     let fields = "resource: nodes, for: condition=MemoryPressure=False";
     let node =
@@ -183,7 +183,7 @@ fn age_is_by_the_clock_of_the_server() {
     assert!(judged(fields, &[object("backup", json!({"lastSuccessfulTime": "yesterday"}))]).starts_with("error"));
     assert!(judged(fields, &[object("backup", json!({"lastSuccessfulTime": 1}))]).starts_with("error"));
     assert!(judged(fields, &[object("backup", json!({}))]).starts_with("error"));
-    // The server's clock, and not the runner's.
+    // The server's clock counts, not the runner's.
     let entry = entry(fields);
     let mut seen = objects(&entry, &[object("backup", json!({"lastSuccessfulTime": ago(HOUR)}))]);
     seen.date = Some(now() + HOUR * 48);
@@ -202,10 +202,10 @@ fn current_is_what_its_controller_is_done_with() {
     assert_eq!(of(json!({"observedGeneration": 1, "conditions": [condition("Ready", "True")]})), pass);
     assert_eq!(of(json!({"conditions": [condition("Ready", "True")]})), pass);
     for (status, expected) in [
-        (json!({}), "error requirement-unclear: ns/apps: a status that says whether it is current is absent"),
+        (json!({}), "error requirement-unclear: ns/apps: a status that shows whether it is current is absent"),
         (
             json!({"phase": "fine"}),
-            "error requirement-unclear: ns/apps: a status that says whether it is current is absent",
+            "error requirement-unclear: ns/apps: a status that shows whether it is current is absent",
         ),
         (
             json!({"observedGeneration": 0, "conditions": [condition("Ready", "True")]}),
@@ -266,7 +266,7 @@ fn a_workload_is_current_by_its_replicas() {
         assert_eq!(of("deployments", three.clone(), without(name, value)), format!("fail {expected}"));
     }
     assert!(of("deployments", three.clone(), without("observedGeneration", json!(null))).starts_with("error"));
-    // Without a status, no pods are wanted, and none is missing.
+    // Without a status, no pods are desired, and none is missing.
     assert!(of("daemonsets", json!({}), json!({})).starts_with("error requirement-unclear"));
     let daemons = json!({"observedGeneration": 1, "desiredNumberScheduled": 5, "updatedNumberScheduled": 5, "numberReady": 5, "numberAvailable": 5});
     assert!(of("daemonsets", json!({}), daemons).starts_with("pass"));
@@ -309,7 +309,7 @@ fn what_does_not_exist_fails() {
     assert!(judged(&format!("{named}, allowNone: true"), &[]).starts_with("fail object-missing"));
 }
 
-/// A status that its controller has not written leaves nothing out.
+/// A field is not considered omitted before the controller has written the status.
 #[test]
 fn or_else_is_for_what_the_api_leaves_out() {
     let fields =
@@ -321,13 +321,13 @@ fn or_else_is_for_what_the_api_leaves_out() {
         assert!(judged(fields, &[object("web", never.clone())]).starts_with("error requirement-unclear"));
         assert!(judged(fields, &[young(object("web", never))]).starts_with("fail requirement-progressing"));
     }
-    // What is not written by a controller needs none.
+    // Fields outside the status do not depend on a controller.
     let annotation =
         "resource: storageclasses.storage.k8s.io, for: 'jsonpath={.metadata.annotations.a}=no', orElse: no";
     assert!(judged(annotation, &[object("a", json!(null))]).starts_with("pass"));
 }
 
-/// Argo Rollouts writes it as a text.
+/// Argo Rollouts writes the generation as text.
 #[test]
 fn a_generation_may_be_a_text_and_is_compared_all_the_same() {
     let of = |observed: Value| {
@@ -398,7 +398,7 @@ fn conditions_that_are_not_all_read_are_no_answer() {
     }
 }
 
-/// Refused, cut, not served, and not asked for at all.
+/// Refused, interrupted, not served, and not requested at all.
 #[test]
 fn what_was_not_seen_passes_nothing() {
     for fields in [CEPH.to_owned(), format!("{CEPH}, allowNone: true"), format!("{CEPH}, severity: warn")] {
@@ -413,7 +413,7 @@ fn what_was_not_seen_passes_nothing() {
         never.kube().required.clear();
         assert!(said(&never).starts_with("error no-answer"));
     }
-    // Another cluster's objects are none of ours.
+    // Another cluster's objects do not count.
     let entry = entry(CEPH);
     let good = objects(&entry, &[object("rook", json!({"ceph": {"health": "HEALTH_OK"}}))]);
     let mut foreign = world(&entry, Ok(Served::Objects(good)));
@@ -436,7 +436,7 @@ fn weight_is_the_policys_and_what_is_unknown_has_its_own() {
     assert!(judged(&warn, &[object("a", json!({}))]).starts_with("error requirement-unclear"));
 }
 
-/// A selector that something on the way has dropped.
+/// A selector was dropped by a proxy.
 #[test]
 fn an_object_that_was_not_selected_is_no_answer() {
     let named = entry("resource: cronjobs.batch, namespace: ns, name: backup, for: current");

@@ -1,4 +1,4 @@
-//! Stage 1: is each machine's clock synchronized, and right?
+//! Stage 1: checks whether each machine's clock is synchronized and correct.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(in crate::checks) const TIME: Check = Check {
     summary: "every machine's clock is synchronized and correct",
     explain: "Reads each machine's report of its clock synchronization. Without a synchronized clock, Talos starts neither \
 etcd nor the kubelet. The check itself queries no time server.\n\n\
-How far the clock is off is the kernel's estimate, which is only as good as its time server. So the time that the kubelet \
+The kernel's estimate of how far the clock is off is only as good as its time server. So the time that the kubelet \
 wrote into its lease is also compared with the time at which the API server returned that lease. A clock that is ahead shows \
 at once. One that is behind shows only beyond the age that a lease may have; an old lease is read again. The worse of the two \
 results counts. More than 1 second is a warning, more than 30 seconds a failure.\n\n\
@@ -33,21 +33,21 @@ compare its clock with (container mode without Kubernetes).",
     judge: time,
 };
 
-/// Beyond this, leases look stale and certificates soon expired.
+/// Clock error beyond which leases look stale and certificates soon seem expired.
 const HARMFUL: SignedDuration = SignedDuration::from_secs(30);
 /// `Date` has whole seconds, rounded down.
 const DATE_STEP: SignedDuration = SignedDuration::from_secs(1);
-/// What a lease tells of the clock that it was written by.
+/// Information from a lease about the clock of the kubelet that renewed it.
 enum ByLease {
     /// Minimum offset from the API server's clock: positive if ahead, negative if behind.
     AtLeast(SignedDuration),
-    /// Less than what is harmful.
+    /// Less than the harmful offset.
     Small,
     Unknown(String),
 }
 
 fn time(cluster: &Assessment<'_>) -> Verdict {
-    // Another cluster's leases are about other machines of perhaps the same names.
+    // Another cluster's leases belong to other machines, possibly with the same names.
     let kubernetes = cluster.any_kubernetes().filter(|_| cluster.identity == Identity::Same);
     let leases = kubernetes.and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
     let mut resample_after = None;
@@ -55,7 +55,7 @@ fn time(cluster: &Assessment<'_>) -> Verdict {
         let lease = leases.and_then(|leases| Some((leases, leases.by_name.get(cluster.name_in_kubernetes(node))?)));
         let by_lease = by_lease(lease);
         let outcomes = of_node(cluster, node, &by_lease);
-        // The lease of a live kubelet moves until then, and shows what age it can have at the most.
+        // A live kubelet renews its lease within this delay, which then shows its maximum age.
         let may_move = matches!(by_lease, ByLease::Unknown(_)) && cluster.object(node).is_some_and(says_ready);
         if may_move && !outcomes.iter().any(Outcome::is_unseen) && lease.is_some_and(is_old) {
             resample_after = Some(RENEWAL);
@@ -93,10 +93,10 @@ fn of_node(cluster: &Assessment<'_>, node: &Node, by_lease: &ByLease) -> Vec<Out
     }]
 }
 
-/// The kernel knows no more than its time server does, and is corrected long before it is noticeably off. So it never
-/// outweighs what a lease shows: the worse of both decides. `limit`: what is noticed.
+/// Judges the offset by the worse of both estimates. The kernel's estimate is only as good as its time server and is corrected long before
+/// it is noticeable, so it never outweighs the lease. `limit` is the smallest offset that is reported.
 fn wrong(limit: SignedDuration, by_kernel: Option<SignedDuration>, by_lease: &ByLease) -> Option<Problem> {
-    // Unsigned: the least of all signed durations has no positive counterpart.
+    // Unsigned, because the minimum of signed durations has no positive counterpart.
     let noticeable = limit.unsigned_abs();
     let within = if noticeable == Duration::from_secs(1) { "1 second".to_owned() } else { human(noticeable) };
     let kernel = by_kernel.map(|off| {
@@ -134,7 +134,8 @@ fn wrong(limit: SignedDuration, by_kernel: Option<SignedDuration>, by_lease: &By
 
 const SYNC_DISABLED: &str = "time synchronization is disabled on this machine";
 
-/// Talos counts as synchronized, too, what has waited in vain for as long as the configuration allows.
+/// Returns true if the kernel does not report a synchronized clock. Talos also counts a clock as synchronized once it has waited in vain
+/// for the configured time.
 fn uncorrected(node: &Node) -> bool {
     matches!(&node.talos.adjtime, Ok(Some(adjtime)) if !adjtime.synced)
 }
@@ -152,7 +153,7 @@ fn unknown(node: &Node, status: TimeStatus, why: &str) -> Outcome {
         return Outcome::problem(not_corrected(node));
     }
     match &node.talos.adjtime {
-        // Neither the version nor the role tells it, or it is the host's: that stays so.
+        // All other cases last: the version or the role does not provide the offset, or the clock is the host's.
         Err(gap) if !matches!(gap.kind, GapKind::Unsupported | GapKind::Forbidden) => {
             Outcome::problem(gaps::talos(gap, "how far the clock is off"))
         }
@@ -160,17 +161,17 @@ fn unknown(node: &Node, status: TimeStatus, why: &str) -> Outcome {
     }
 }
 
-/// What is still to be corrected, where somebody corrects it.
+/// Returns the offset that remains to be corrected, if the clock is synchronized.
 fn by_kernel(node: &Node) -> Option<SignedDuration> {
     let adjtime = node.talos.adjtime.as_ref().ok()?.as_ref()?;
     adjtime.synced.then_some(adjtime.offset)
 }
 
-/// Offset of the kubelet's clock. One answer shows both clocks: the kubelet wrote the lease before the server read it, and the
-/// server wrote `Date` after that. A lease from the future therefore shows a clock that is ahead, no matter how long the answer
-/// took. A lease from the past is old, or its clock is behind; only the part of its age that two samples rule out is certain to
-/// be the clock's. A lease in a list of several pages may have been read with any page: it is ahead only if it is later than the
-/// last page's date, and its age is measured from the first page's.
+/// Offset of the kubelet's clock. One answer shows both clocks: the kubelet wrote the lease before the server read it, and the server wrote
+/// `Date` after that. A lease from the future therefore shows a clock that is ahead, no matter how long the answer took. A lease from the
+/// past is old, or its clock is behind; only the part of its age that two samples rule out is certain to be the clock's. A lease in a list
+/// of several pages may have been read with any page: it is ahead only if it is later than the last page's date, and its age is measured
+/// from the first page's.
 fn by_lease(lease: Option<(&Leases, &Lease)>) -> ByLease {
     let dated = lease.and_then(|(leases, lease)| Some((leases, leases.date?, lease)));
     let Some((leases, date, lease)) = dated else {
@@ -197,7 +198,7 @@ fn by_lease(lease: Option<(&Leases, &Lease)>) -> ByLease {
     }
 }
 
-/// Older than a lease that is renewed gets, and nothing has shown yet that it is.
+/// Returns true if the lease appears older than a renewed lease can be, and no sample has shown a renewal yet.
 fn is_old((leases, lease): (&Leases, &Lease)) -> bool {
     let dates = leases.date.zip(lease.renewed);
     dates.is_some_and(|(date, renewed)| date.duration_since(renewed) > HARMFUL && !has_moved(lease))

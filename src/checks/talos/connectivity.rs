@@ -1,4 +1,4 @@
-//! Stage 1: do the endpoints answer, and does each node behind them?
+//! Stage 1: checks whether the endpoints answer, and each node behind them.
 
 use crate::assess::{Assessment, is_older, lets_nobody_in};
 use crate::checks::Check;
@@ -17,16 +17,17 @@ pub(in crate::checks) const ENDPOINTS: Check = Check {
     summary: "the talosconfig's endpoints answer",
     explain: "Queries every endpoint of the talosconfig for its own version, each on its own connection and without a node to \
 forward to. Clients rotate through the endpoints, so a single bad entry shows only now and then; here each is reported.\n\n\
-When none answers, nothing is known about the machines. An endpoint that refuses or resets the connection, or never answers on it, \
-fails, because that was seen of the cluster. If a name does not resolve, there is no route, the connection times out or a proxy \
+When none answers, nothing is known about the machines. An endpoint that refuses or resets the connection, or never answers \
+on it, fails, because that comes from the cluster's side. If a name does not resolve, there is no route, the connection \
+times out or a proxy \
 refuses, the network of this runner may be the reason: that is an error, unless something else of the cluster answered in the same \
 round. A certificate from another CA is always an error. Each endpoint is reported with its own cause: connection refused, timeout, \
 a name that does not resolve, a certificate from another CA (another cluster, or a machine in maintenance mode), a certificate \
 that is not valid for the address, or a refused client certificate.\n\n\
 The warning `endpoint-cut-off` means that an endpoint cannot reach a node that answers through another one: the network is \
 partitioned. Each node is queried through one endpoint, and through the next when that fails, so not every pair is tested.\n\n\
-The endpoint of a context of Omni is no machine: Omni passes on what the service account has signed. The error `signature-refused` \
-means that it does not accept the signature.\n\n\
+The endpoint of an Omni context is not a machine: Omni forwards the requests that the service account has signed. The error \
+`signature-refused` means that Omni does not accept the signature.\n\n\
 Endpoints must be control planes, because workers do not forward requests. The virtual IP of the Kubernetes API is a bad \
 endpoint: it disappears when etcd is down, exactly when Talos is needed. Correct the endpoints with `talosctl config \
 endpoint`.",
@@ -135,9 +136,10 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// How bad it is that an endpoint cannot be used where no other one forwards. What was seen of the cluster fails: no configuration, a
-/// refusal, a reset, silence after a connection. What may lie in the network of this runner fails only if something else of the cluster
-/// answered in the same round. Whose a foreign certificate is, and a refused one, the credentials have to tell.
+/// Severity of an unusable endpoint if no other endpoint forwards. Observations of the cluster are failures: no configuration, a refusal, a
+/// reset, a timeout after connecting. An obstacle that may be in this runner's network is a failure only if some other part of the cluster
+/// answered in the same round. A foreign certificate and a refused client certificate are errors, because the credentials may be those of
+/// another cluster.
 fn severity_of_last(cluster: &Assessment<'_>, kind: GapKind) -> Severity {
     use GapKind::{Broken, ConnectionRefused, Maintenance, NodeUnreachable, ServerError, TimedOut, UnknownCa};
     let is_failure = match kind {
@@ -148,7 +150,7 @@ fn severity_of_last(cluster: &Assessment<'_>, kind: GapKind) -> Severity {
     if is_failure { Severity::Fail } else { Severity::Error }
 }
 
-/// The endpoint does not get through to nodes that answer through another one.
+/// Reports an endpoint that cannot reach nodes which answer through another endpoint.
 fn cut_off(cluster: &Assessment<'_>, endpoint: &Endpoint) -> Option<Problem> {
     let is_it = |contact: &Contact| contact.not_through.contains(&endpoint.address);
     let lost: Vec<&str> = cluster
@@ -160,7 +162,7 @@ fn cut_off(cluster: &Assessment<'_>, endpoint: &Endpoint) -> Option<Problem> {
     if lost.is_empty() {
         return None;
     }
-    let observed = format!("not to {}, which answered through another endpoint", lost.join(", "));
+    let observed = format!("does not reach {}, which answered through another endpoint", lost.join(", "));
     let problem = Problem::warn(Reason::EndpointCutOff, "reaches every node", observed)
         .hint(Hint::likely("port 50000 is filtered between them, or the network is partitioned"));
     Some(problem)
@@ -170,15 +172,15 @@ fn is_worker(endpoint: &Endpoint) -> bool {
     endpoint.role == Ok(Some(Role::Worker))
 }
 
-/// A provisioning run passes through maintenance mode and its self-signed certificate, so an unknown CA is final only when
-/// every endpoint has shown it before, too.
+/// Explains a dead endpoint. A machine that is being provisioned passes through maintenance mode with its self-signed certificate, so an
+/// unknown CA is final only if every endpoint has shown it before, too.
 fn dead_endpoint(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &Gap) -> Problem {
     let host = host(address);
     let problem = likely_cause(cluster, talos, address, gap);
     match gap.kind {
-        // This one has no certificate yet that anybody would verify.
+        // In maintenance mode, the machine does not have a verifiable certificate yet.
         GapKind::Maintenance => problem.hint(Hint::run("talosctl -n {} get machinestatus --insecure", [host])),
-        // Nobody was asked, so asking shows nothing of it.
+        // The endpoint was not queried, so a command that queries it would not explain anything.
         GapKind::NotAsked => problem,
         _ if is_of_omni(talos) => problem.hint(Hint::run("omnictl get clusters", [])),
         _ => {
@@ -203,7 +205,7 @@ fn likely_cause(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &Ga
         GapKind::UnknownCa => problem
             .hint(Hint::likely("the machine is in maintenance mode, or the talosconfig belongs to another cluster")),
         GapKind::ClientCertificateRefused | GapKind::NotAsked if has_unusable_certificate(cluster, talos) => problem,
-        // A machine that boots with a wrong clock refuses what it will accept once its time is synchronized.
+        // A machine that boots with a wrong clock rejects certificates that it accepts once its time is synchronized.
         GapKind::ClientCertificateRefused => Problem { waiting_helps: cluster.memory.rounds < 2, ..problem }
             .hint(Hint::likely("the talosconfig belongs to another cluster, or the machine's clock is wrong")),
         kind => match likely(kind, address) {
@@ -213,7 +215,7 @@ fn likely_cause(cluster: &Assessment<'_>, talos: &Talos, address: &str, gap: &Ga
     }
 }
 
-/// What usually lies behind an endpoint that is dead in this way.
+/// Returns the usual cause of this kind of failure at an endpoint.
 fn likely(kind: GapKind, address: &str) -> Option<String> {
     let port = address.rsplit_once(':').map_or("50000", |(_, port)| port);
     let host = host(address);
@@ -245,7 +247,7 @@ fn has_unusable_certificate(cluster: &Assessment<'_>, talos: &Talos) -> bool {
     talos.credentials.as_ref().ok().is_none_or(|credentials| lets_nobody_in(credentials, cluster.taken))
 }
 
-/// What usually lies behind it that Omni does not answer as it should.
+/// Returns the usual cause of this kind of failure at Omni.
 fn likely_at_omni(kind: GapKind, address: &str) -> Option<String> {
     let host = host(address);
     Some(match kind {
@@ -257,7 +259,7 @@ fn likely_at_omni(kind: GapKind, address: &str) -> Option<String> {
         ),
         GapKind::NameNotInCertificate => format!("something other than Omni answers for `{host}`"),
         GapKind::Broken => {
-            "something other than Omni answers there, or a proxy that speaks no HTTP/2 is in between".to_owned()
+            "something other than Omni answers there, or a proxy without HTTP/2 is in between".to_owned()
         }
         GapKind::TimedOut => "it accepts connections and does not answer".to_owned(),
         GapKind::Maintenance => return None,
@@ -273,12 +275,12 @@ fn reachable(cluster: &Assessment<'_>) -> Verdict {
         match &node.talos.contact {
             Ok(contact) => match &contact.answered_by_other {
                 None => match &node.talos.nodename {
-                    // Who does not say what it is called may be anybody.
+                    // An answer without a node name may come from any machine.
                     Err(gap) if node.name != node.address => {
                         let problem = gaps::talos(gap, format!("an answer that is `{}`'s own", node.name));
                         verdict.problem(target, problem);
                     }
-                    // Before Talos 1.14, every machine has one.
+                    // Before Talos 1.14, every machine has a node name.
                     Ok(None)
                         if node.sources.kubernetes || (node.name != node.address && is_older(node, (1, 14, 0))) =>
                     {
@@ -314,16 +316,17 @@ fn answered_by_other(cluster: &Assessment<'_>, node: &Node, other: &str) -> Prob
     ))
 }
 
-/// The node is an endpoint itself, and there it took the connection and then said nothing. Through another endpoint a frozen
-/// node and a cut cable look the same.
+/// Returns true if the node is an endpoint that accepted the connection and then did not answer. Through another endpoint, a frozen node
+/// and a cut cable look the same.
 fn connects(cluster: &Assessment<'_>, node: &Node) -> bool {
     let hangs = |endpoint: &Endpoint| endpoint.version.as_ref().is_err_and(|gap| gap.kind == GapKind::TimedOut);
     let mut endpoints = cluster.talos().into_iter().flat_map(|talos| &talos.endpoints);
     endpoints.any(|endpoint| hangs(endpoint) && node.addresses.iter().any(|address| address == host(&endpoint.address)))
 }
 
-/// The endpoint works, so its word that it does not get through, and silence, are the node's: that is seen, and wrong. Whatever
-/// says nothing of the node (a role, an answer that cannot be read, the loss of the endpoint itself) stays undetermined.
+/// Explains an unreachable node. The endpoint works, so its report that it cannot reach the node, or a timeout, is a failure of the node.
+/// Errors that do not show the node's state (a role that is too low, an unreadable answer, the loss of the endpoint itself) remain
+/// undetermined.
 fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> Problem {
     let expected = "answers on the Talos API";
     let fail = |reason| Problem::fail(reason, expected, &*gap.text);
@@ -338,7 +341,7 @@ fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> 
         GapKind::NodeUnreachable => fail(Reason::NodeUnreachable).hint(Hint::likely(format!(
             "the machine is down, or port 50000 is filtered between {from} and it; look at the machine's console"
         ))),
-        // The way to the endpoint broke off while the node was being asked.
+        // The connection to the endpoint was lost while the node was being queried.
         kind if is_no_connection(kind) => {
             let problem = gaps::talos(gap, expected);
             Problem { observed: format!("the connection to the endpoint was lost: {}", gap.text), ..problem }
@@ -356,7 +359,7 @@ fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> 
             .hint(Hint::run("talosctl -n {} get machinestatus --insecure", [address])),
         _ => gaps::talos(gap, expected),
     };
-    // Since when: what talosctl says was just seen.
+    // The Node shows since when the machine has been unreachable; talosctl would only repeat the failure.
     let since = problem.reason == Reason::NodeUnreachable && node.sources.kubernetes;
     let object = cluster.object(node).filter(|_| since);
     let problem = match object {

@@ -1,4 +1,4 @@
-//! The talosconfig's client certificate, or the key that signs in its place, judged without asking anybody.
+//! The talosconfig's client certificate, or the key that signs in its place, judged without any request.
 
 use crate::assess::Assessment;
 use crate::checks::Check;
@@ -22,8 +22,8 @@ ci.yaml`. Without an administrator's talosconfig, from the secrets of the cluste
 secrets.yaml --output-types talosconfig`.\n\n\
 A context of Omni (`auth.siderov1`) has no client certificate. The key of a service account signs every call: \
 `SIDERO_SERVICE_ACCOUNT_KEY` or, if that is not set, `OMNI_SERVICE_ACCOUNT_KEY`. It has to be a private Ed25519 key without a passphrase that has not \
-expired by its own signature, and the same threshold applies. Whether Omni still knows it, only Omni can tell: it answers \
-`invalid signature` if not, which `talos.endpoints` reports. `omnictl serviceaccount renew NAME` makes a new one.",
+expired by its own signature, and the same threshold applies. Only Omni knows whether the key is still registered: if not, \
+it answers `invalid signature`, which `talos.endpoints` reports. `omnictl serviceaccount renew NAME` makes a new one.",
     severity: Severity::Fail,
     finds: &[
         Reason::CertificateExpired,
@@ -68,7 +68,7 @@ fn credentials(cluster: &Assessment<'_>) -> Verdict {
         return one(target, Problem::fail(Reason::ConfigUnreadable, "a client certificate", observed).permanent());
     };
     let problems = certificate_problems(cluster, certificate);
-    // Whoever accepts this certificate can make another.
+    // A machine that accepts this certificate can issue a new one.
     let by = cluster.control_planes().find(|node| node.talos.contact.is_ok()).map(|node| node.address.as_str());
     let mut verdict = Verdict::default();
     if problems.is_empty() && of_ca.is_none() {
@@ -86,7 +86,7 @@ fn credentials(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// The key that signs for Omni, and the CA of Omni if the context has one.
+/// Judges the key that signs requests to Omni, and Omni's CA if the context has one.
 fn of_account(cluster: &Assessment<'_>, account: &Account, of_ca: Option<Problem>) -> Verdict {
     let target = Target::new(Kind::Credentials, account.variable).with_id(account.name.as_str());
     let renew = || Hint::remedy("omnictl serviceaccount renew {}", [account.name.as_str()]);

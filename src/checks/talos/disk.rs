@@ -1,4 +1,4 @@
-//! Stage 2: is each machine's disk large enough, not full, and are its volumes there?
+//! Stage 2: checks whether each machine's disk is large enough and not full, and whether its volumes are ready.
 
 use super::{CONTAINER, MIB};
 use crate::assess::{Assessment, is_container, is_older};
@@ -30,16 +30,16 @@ network share, keeps Talos from reporting any.",
     judge: disk,
 };
 
-/// What Talos asks for of the partition EPHEMERAL: 6 GiB less all other partitions of the newest layout.
+/// Minimum size that Talos requires for the partition EPHEMERAL: 6 GiB less all other partitions of the newest layout.
 const LEAST_EPHEMERAL: u64 = 3932 * MIB;
-/// What Talos asked for of the whole disk before it knew volumes, and what it took the other partitions to need.
+/// Minimum size of the whole disk that Talos required before it had volumes, and the size it assumed for the other partitions.
 const LEAST_DISK: u64 = 6144 * MIB;
 const OTHER_PARTITIONS: u64 = 1400 * MIB;
 
-/// Ids of volumes that have to be there already (`ExistingVolumeConfig`).
+/// Prefix of the ids of volumes that have to exist already (`ExistingVolumeConfig`).
 const EXISTING: &str = "e-";
 
-/// Most key failures that are listed for a volume.
+/// Maximum number of key failures listed for a volume.
 const SYNCS: usize = 2;
 
 fn disk(cluster: &Assessment<'_>) -> Verdict {
@@ -64,7 +64,7 @@ fn disk(cluster: &Assessment<'_>) -> Verdict {
 #[derive(Default)]
 struct Judged {
     problems: Vec<Problem>,
-    /// What could not be judged, and need not be.
+    /// The reason why something could not be judged that is not required.
     unknown: Option<String>,
 }
 
@@ -118,7 +118,7 @@ fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
 
 fn of_volume(node: &Node, volume: &Volume) -> Vec<Problem> {
     let phase = in_phase(volume);
-    // `u-`, `e-`, `r-` and the like: volumes of the machine configuration. Talos itself does not wait for them.
+    // Ids such as `u-`, `e-` and `r-` belong to volumes of the machine configuration. Talos itself does not wait for them.
     let is_of_user = volume.id.split_once('-').is_some_and(|(kind, _)| kind.len() == 1);
     let of_whom = |problem: Problem| if is_of_user { problem.about(About::UserVolume) } else { problem };
     let look = || Hint::run("{talosctl} -n {} get volumestatus -o yaml", [node.address.as_str()]);
@@ -132,13 +132,13 @@ fn in_phase(volume: &Volume) -> Option<Problem> {
             let message = if volume.error.is_empty() { "no reason is given" } else { &volume.error };
             Problem::fail(Reason::VolumeFailed, "no failed volume", format!("{}: {message}", volume.id))
         }
-        // Others are made, or may be absent.
+        // Other missing volumes are created, or may be absent.
         "missing" if volume.id.starts_with(EXISTING) => Problem::fail(
             Reason::VolumeFailed,
             "no failed volume",
             format!("{}: no disk or partition matches", volume.id),
         ),
-        // Without a partition of its own, META waits for ever, as in container mode.
+        // Without its own partition, META waits forever, as in container mode.
         "waiting" if volume.id != "META" => {
             let observed = format!("{}: not there yet, phase `waiting`", volume.id);
             Problem::warn(Reason::VolumeFailed, "no volume that waits", observed)
@@ -155,7 +155,7 @@ fn in_phase(volume: &Volume) -> Option<Problem> {
 /// Warning for a volume with keys that failed to sync. Another key opened it; whether it opens after the next reboot is unknown.
 fn unsynced(volume: &Volume) -> Option<Problem> {
     let text = text::some(volume.failed_syncs.iter(), SYNCS);
-    let observed = format!("{}: keys of its encryption are not up to date: {text}", volume.id);
+    let observed = format!("{}: encryption keys are not up to date: {text}", volume.id);
     let problem = || Problem::warn(Reason::VolumeFailed, "volumes with the keys of the configuration", observed);
     (!volume.failed_syncs.is_empty()).then(problem)
 }
@@ -166,7 +166,7 @@ fn too_small(node: &Node, size: u64, least: u64) -> Problem {
         .hint(Hint::run("{talosctl} -n {} mounts", [node.address.as_str()]))
 }
 
-/// The mounts with data among these that have space of their own. A folder that is mounted from the device of another shares its space.
+/// Returns the data mounts that have their own space. A directory mounted from the device of another mount shares its space.
 fn own(mounts: &[Mount]) -> impl Iterator<Item = &Mount> {
     let is_first = |index: usize, mount: &Mount| {
         let mut before = mounts[..index].iter();

@@ -1,4 +1,4 @@
-//! Does each machine have the extensions that the policy expects?
+//! Checks whether each machine has the extensions that the policy expects.
 
 use crate::assess::Assessment;
 use crate::checks::Check;
@@ -49,7 +49,7 @@ fn of_machine(cluster: &Assessment<'_>, node: &Node, expected: &[String]) -> Res
     Ok(Outcome::problem(problem.permanent().hint(look)))
 }
 
-/// The name that Talos reports.
+/// Returns the name in the form that Talos reports.
 fn bare(name: &str) -> &str {
     name.strip_prefix("siderolabs/").unwrap_or(name)
 }

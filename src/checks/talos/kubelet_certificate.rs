@@ -53,8 +53,8 @@ fn shown(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     Outcome::Pass(None)
 }
 
-/// `worker-1@1763750000` of a kubelet that has signed it itself, `system:node:worker-1` of one that was approved, or any other name of
-/// the machine. Where networks overlap, somebody else may answer.
+/// Returns true if the certificate belongs to this machine: `worker-1@1763750000` if the kubelet signed it itself, `system:node:worker-1`
+/// if it was approved, or any other name of the machine. With overlapping networks, a different machine may answer.
 fn is_of(node: &Node, certificate: &ServingCertificate) -> bool {
     certificate.names.iter().any(|name| {
         let name = name.strip_prefix("system:node:").unwrap_or(name);

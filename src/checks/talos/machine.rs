@@ -1,4 +1,4 @@
-//! Stage 2: the network and the memory of each machine, and what it has diagnosed itself.
+//! Stage 2: each machine's network, memory, and own diagnostics.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,8 +19,9 @@ pub(in crate::checks) const NETWORK: Check = Check {
 if configured, successful probes), a hostname, and the files `/etc/hosts` and `/etc/resolv.conf`. Services wait for all of \
 these, so a machine without one of them does not finish booting. A machine that loses one later keeps running for a while \
 without symptoms.\n\n\
-An address that stands alone (/32, /128) on a link of two machines, such as a virtual IP, fails: traffic for it reaches now the \
-one and now the other. Loopback and dummy interfaces do not count; they have addresses that are on every machine on purpose. A \
+A single address (/32, /128) that is on a link of two machines, such as a virtual IP, fails: traffic for it reaches \
+sometimes one machine, sometimes the other. Loopback and dummy interfaces do not count; they have addresses that are on \
+every machine on purpose. A \
 virtual IP that moves may be seen on both for a moment.\n\n\
 Where KubeSpan is enabled, each control plane reports which peers it can reach. A peer that is down is a warning: the two \
 machines, and the pods on them, reach each other in other ways or not at all. Pairs of workers are not checked.",
@@ -92,7 +93,7 @@ fn network(cluster: &Assessment<'_>) -> Verdict {
     })
 }
 
-/// Machines that have an address that stands alone, and on which link.
+/// Machines by their stand-alone addresses (/32 or /128), with the link that has each.
 type Holders<'a> = HashMap<&'a str, Vec<(&'a Node, &'a LinkAddress)>>;
 
 /// Holders among all machines that answer, whether or not they are judged.
@@ -110,7 +111,8 @@ fn shared_address(node: &Node, holders: &Holders<'_>) -> Option<Problem> {
     let expected = "no address of another machine";
     let own = match &node.talos.link_addresses {
         Ok(own) => own,
-        // As many addresses as Services, maybe: that says nothing of the machine.
+        // The list may be too long because it has an address for each Service, which does not show anything about the
+        // machine.
         Err(gap) if gap.kind == GapKind::TooLarge => return None,
         Err(gap) => return Some(gaps::talos(gap, expected)),
     };
@@ -135,10 +137,10 @@ fn shared_address(node: &Node, holders: &Holders<'_>) -> Option<Problem> {
     Some(problem)
 }
 
-/// Most addresses that are named.
+/// Maximum number of addresses that are named.
 const ADDRESSES: usize = 3;
 
-/// What is wrong with this control plane's way to its peers.
+/// Reports this control plane's unreachable KubeSpan peers.
 fn peers_of(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     if node.role != Role::ControlPlane {
         return None;
@@ -146,7 +148,7 @@ fn peers_of(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     let expected = "KubeSpan reaches every peer";
     let peers = match &node.talos.kube_span_peers {
         Ok(peers) => peers,
-        // Of what only warns.
+        // The check only warns, so a role that is too low is not reported.
         Err(gap) if gap.kind == GapKind::Forbidden => return None,
         Err(gap) => return Some(gaps::talos(gap, expected)),
     };
@@ -230,7 +232,7 @@ fn diagnostics(cluster: &Assessment<'_>) -> Verdict {
             Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 8, 0)) => {
                 verdict.skip(target, "this version of Talos has no diagnostics");
             }
-            // What only warns is no reason to stop somebody whose role does not tell it.
+            // The check only warns, so a role that is too low is not an obstacle.
             Err(gap) if gap.kind == GapKind::Forbidden => {
                 verdict.skip(target, format!("the role does not allow it: {}", gap.text));
             }

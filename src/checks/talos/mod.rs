@@ -1,4 +1,4 @@
-//! Stages 1 and 2: the machines, as they tell of themselves, and the cluster's own second opinion.
+//! Stages 1 and 2: the machines, as they report about themselves, and the cluster's own second opinion.
 
 mod clock;
 mod connectivity;
@@ -27,8 +27,8 @@ pub(crate) use readiness::{holds_up_boot, must_run};
 pub(super) use server::SERVER;
 pub(super) use versions::VERSIONS;
 
-/// Bytes.
+/// In bytes.
 const MIB: u64 = 1 << 20;
 
-/// Why nothing that belongs to the host is judged.
+/// The reason to skip checks of the host's resources in container mode.
 const CONTAINER: &str = "container mode: memory and disks are the host's";

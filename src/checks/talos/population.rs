@@ -1,4 +1,4 @@
-//! Are the nodes that were found the nodes there should be?
+//! Checks whether the nodes that were found are the expected ones.
 
 use crate::assess::Assessment;
 use crate::checks::Check;
@@ -73,7 +73,7 @@ fn sources(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     let discovery = names_some(|node| node.sources.discovery);
     let kubernetes = names_some(|node| node.sources.kubernetes);
     let etcd = names_some(|node| node.sources.etcd);
-    // etcd and the talosconfig know no workers, so they can confirm another source and not replace it.
+    // etcd and the talosconfig do not list workers, so they can confirm another source but not replace it.
     if !((discovery && kubernetes) || ((discovery || kubernetes) && etcd)) {
         let seen = match (discovery, kubernetes) {
             (true, _) => "only discovery names the nodes; neither Kubernetes nor etcd confirms them",
@@ -87,12 +87,12 @@ fn sources(cluster: &Assessment<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// Whether the machine itself answers, rather than another one at its address.
+/// Returns true if the machine itself answers, rather than another one at its address.
 fn answers(node: &Node) -> bool {
     node.talos.contact.as_ref().is_ok_and(|contact| contact.answered_by_other.is_none())
 }
 
-/// What is odd about one node, if anything.
+/// Returns the outcome for an unexpected node.
 fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     if node.leaving {
         return Some(Outcome::Skip("the node is being removed".to_owned()));
@@ -100,7 +100,7 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     if cluster.is_guest(node) {
         return Some(Outcome::Skip(GUEST.to_owned()));
     }
-    // Discovery forgets what is off within half an hour.
+    // Discovery forgets a machine within half an hour after it is turned off.
     if let Some(outcome) = declared_off(cluster, node) {
         return Some(outcome);
     }
@@ -113,8 +113,8 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     } else if cluster.machine(node).is_stale_node_object {
         let other = node.talos.contact.as_ref().ok().and_then(|contact| contact.answered_by_other.as_ref());
         let observed = other.map_or_else(
-            || "discovery does not know it, and it does not answer".to_owned(),
-            |other| format!("discovery does not know it, and at its address is `{other}`"),
+            || "discovery does not list it, and it does not answer".to_owned(),
+            |other| format!("discovery does not list it, and `{other}` is at its address"),
         );
         Problem::fail(Reason::StaleNodeObject, "Kubernetes lists only nodes that exist", observed)
             .hint(Hint::likely(OFF_OR_GONE))

@@ -1,4 +1,4 @@
-//! Stage 2: has each machine booted, is it ready, and do its services run?
+//! Stage 2: checks whether each machine has booted, is ready, and runs its services.
 
 use jiff::Timestamp;
 
@@ -44,8 +44,8 @@ pub(in crate::checks) const READY: Check = Check {
     explain: "Reads whether each machine in stage running reports that it is ready, and its unmet conditions: time, network, \
 services, staticPods, nodeReady. In other stages a machine reports `ready` without checking any condition, so those are left \
 to `talos.nodes.booted`.\n\n\
-With `--level talos`, `etcd` or `api`, nodeReady is not waited for: if you install the network plugin yourself, Nodes are not ready \
-before you have done that.\n\n\
+With `--level talos`, `etcd` or `api`, nodeReady is ignored: if you install the network plugin yourself, Nodes are not ready \
+until you have done so.\n\n\
 An unmet condition often repeats what another check has found in more detail; then that check is shown as the cause.",
     severity: Severity::Fail,
     finds: &[Reason::ConditionUnmet],
@@ -131,7 +131,7 @@ fn booted(cluster: &Assessment<'_>) -> Verdict {
     })
 }
 
-/// Each round sees it run.
+/// Warns about a reboot between two rounds, which is invisible in the rounds themselves because the machine is running in each.
 fn just_rebooted(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     let at = cluster.memory.rebooted(node)?.at;
     let observed = format!("rebooted at {at} by its clock, after the previous round");
@@ -168,7 +168,7 @@ fn not_running(node: &Node, stage: &str) -> Problem {
         .hint(Hint::run("{talosctl} -n {} service {}", [address, &blockers[0].id]))
 }
 
-/// The rule by which Talos itself waits for services during boot.
+/// Returns true if Talos waits for this service during boot, by Talos' own rule.
 pub(crate) fn holds_up_boot(service: &Service) -> bool {
     match service.state.as_str() {
         "Skipped" | "Finished" => false,
@@ -212,7 +212,8 @@ fn ready(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Below `--level full`, Nodes need not be ready: those who bring their own network plugin install it once the API works.
+/// Returns true for a condition that the selected level does not require. Below `--level full`, Nodes need not be ready, because a custom
+/// network plugin is installed only once the API works.
 fn is_for_a_higher_level(cluster: &Assessment<'_>, condition: &UnmetCondition) -> bool {
     condition.name == NODE_READY && cluster.asked.nodes_may_wait
 }
@@ -263,8 +264,8 @@ fn services(cluster: &Assessment<'_>) -> Verdict {
     })
 }
 
-/// Warning for a service that is running now, as it was before each of its recent failures. Failures before its node became Ready
-/// are part of the startup: a kubelet fails until there is an API server.
+/// Warning for a service that is running now, as it was before each of its recent failures. Failures before its node became Ready are part
+/// of the startup: a kubelet fails until there is an API server.
 fn between_crashes(cluster: &Assessment<'_>, node: &Node, service: &Service) -> Option<Problem> {
     let Readiness::Ready(since) = cluster.object(node)?.readiness() else { return None };
     let up = since.unwrap_or(Timestamp::MIN);
@@ -285,7 +286,7 @@ fn between_crashes(cluster: &Assessment<'_>, node: &Node, service: &Service) -> 
     Some(Problem { between_rounds: has_just_failed, ..problem })
 }
 
-/// Services that have to be there, beside those that are judged elsewhere.
+/// Services that must exist, in addition to those that other checks judge.
 fn required(role: Role) -> &'static [&'static str] {
     if role == Role::ControlPlane {
         &["machined", "apid", "containerd", "cri", "trustd"]
@@ -294,7 +295,7 @@ fn required(role: Role) -> &'static [&'static str] {
     }
 }
 
-/// Whether machines of this role need the service to keep running. Having finished is then a failure.
+/// Returns true if machines of this role need the service to keep running. Having finished is then a failure.
 pub(crate) fn must_run(role: Role, service: &str) -> bool {
     JUDGED_ELSEWHERE.contains(&service) || required(role).contains(&service)
 }
@@ -316,7 +317,7 @@ fn is_fine(cluster: &Assessment<'_>, node: &Node, service: &Service, required: b
     }
 }
 
-/// Talos 1.8.0 to 1.8.3 call every running extension service unhealthy, in exactly these words.
+/// Talos 1.8.0 to 1.8.3 report every running extension service as unhealthy, with exactly this message.
 fn extension_health_bug(cluster: &Assessment<'_>, node: &Node, service: &Service) -> bool {
     let version = talos_contact(cluster, node).ok().and_then(|contact| version::numbers(&contact.version.tag));
     service.id.starts_with("ext-")
@@ -347,7 +348,8 @@ fn kubelet(cluster: &Assessment<'_>) -> Verdict {
     })
 }
 
-/// Whether the kubelet reaches an API server. What is not there is switched off, or not known yet to this release.
+/// Checks whether the kubelet reaches an API server through KubePrism. If there is no status, KubePrism is disabled, or the Talos release
+/// does not have it yet.
 fn kube_prism(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     let expected = "KubePrism reaches an API server";
     match &node.talos.kube_prism {
@@ -358,7 +360,7 @@ fn kube_prism(cluster: &Assessment<'_>, node: &Node) -> Outcome {
         }
         Ok(_) => Outcome::Pass(None),
         Err(gap) if gap.kind == GapKind::Unsupported && is_older(node, (1, 5, 0)) => Outcome::Pass(None),
-        // Of what only warns.
+        // The check only warns, so a role that is too low is not reported.
         Err(gap) if gap.kind == GapKind::Forbidden => Outcome::Pass(None),
         Err(gap) => Outcome::problem(gaps::talos(gap, expected)),
     }
@@ -372,7 +374,8 @@ fn kubelet_unhealthy(node: &Node, service: &Service) -> Problem {
         .hint(Hint::run("{talosctl} -n {} service kubelet", [address]))
 }
 
-/// No kubelet is right only for a machine without Kubernetes, which exists from Talos 1.14 on and has no node name.
+/// Judges a machine without a kubelet. This is correct only for a machine without Kubernetes, which exists from Talos 1.14 on and has no
+/// node name.
 fn kubelet_absent(cluster: &Assessment<'_>, node: &Node) -> Outcome {
     let missing = || {
         let problem =

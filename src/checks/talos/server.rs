@@ -1,4 +1,4 @@
-//! The second opinion: what the cluster's own health check says (`--server`).
+//! The second opinion: the result of the cluster's own health check (`--server`).
 
 use crate::assess::Assessment;
 use crate::checks::Check;
@@ -29,7 +29,7 @@ a large cluster it takes minutes.",
 
 const EXPECTED: &str = "a result of the cluster's own health check";
 
-/// What was last said of one thing that is looked at.
+/// The latest message about one of the conditions that the health check examines.
 #[derive(Clone, Copy)]
 enum Said<'a> {
     Begun,
@@ -65,7 +65,7 @@ fn judged(talos: &Talos, check: &ServerCheck) -> Verdict {
     }
     let refusal = refusals.first().map(|(_, gap)| *gap);
     if let Some(gap) = refusal.or(check.end.as_ref().err().filter(|gap| gap.kind == GapKind::Forbidden)) {
-        // What it found before it was refused is half of an opinion.
+        // Findings from before the refusal are incomplete, so they are left out.
         verdict.push(endpoint, refused(talos, gap));
         return verdict;
     }
@@ -82,11 +82,11 @@ fn judged(talos: &Talos, check: &ServerCheck) -> Verdict {
     verdict
 }
 
-/// What was last said of each thing, in the order in which they were begun.
+/// Returns the latest message about each condition, in the order in which they were started.
 fn things(check: &ServerCheck) -> Vec<(&str, Said<'_>)> {
     let mut things: Vec<(&str, Said<'_>)> = Vec::new();
     for progress in &check.progress {
-        // Anything else (`discovered nodes: …`) is no result.
+        // Other messages (`discovered nodes: …`) are not results.
         let Some((thing, said)) = progress.message.strip_prefix("waiting for ").and_then(|rest| rest.split_once(": "))
         else {
             continue;
@@ -107,12 +107,13 @@ fn things(check: &ServerCheck) -> Vec<(&str, Said<'_>)> {
 
 fn outcome(thing: &str, said: Said<'_>, check: &ServerCheck) -> Option<Outcome> {
     match said {
-        // That it did not come to an end is said once.
+        // An unfinished condition is reported only once, at the end.
         Said::Begun => None,
         Said::Good => Some(Outcome::Pass(Some(format!("{thing}: OK")))),
         Said::Skipped => Some(Outcome::Skip("the cluster's own health check skips it".to_owned())),
         Said::Wrong(why) => {
-            // The server gave up over it. If something else has cut it off, it might have become well.
+            // The server gave up because of this condition. If the stream ended for another reason, the condition might
+            // still have become healthy.
             let last_word = match &check.end {
                 Ok(()) => true,
                 Err(gap) => matches!(gap.kind, GapKind::TimedOut | GapKind::ServerError),
@@ -123,7 +124,7 @@ fn outcome(thing: &str, said: Said<'_>, check: &ServerCheck) -> Option<Outcome> 
     }
 }
 
-/// What the end of the stream adds to what was said before it.
+/// Adds the outcome of the end of the stream to the preceding messages.
 fn ended(check: &ServerCheck, things: &[(&str, Said<'_>)], is_wrong: bool) -> Option<Outcome> {
     let open = things.iter().find(|(_, said)| matches!(said, Said::Begun)).map(|(thing, _)| *thing);
     let waiting = open.map(|thing| format!("; it was waiting for {thing}")).unwrap_or_default();
@@ -151,7 +152,7 @@ fn ended(check: &ServerCheck, things: &[(&str, Said<'_>)], is_wrong: bool) -> Op
     }
 }
 
-/// The role is known not to be enough, unless it is the one that is.
+/// Skips the check if the role of the credentials is known to be insufficient.
 fn refused(talos: &Talos, gap: &Gap) -> Outcome {
     let certificate = talos.credentials.as_ref().ok().and_then(|credentials| credentials.certificate.as_ref());
     if certificate.is_some_and(|certificate| certificate.organizations.iter().any(|role| role == "os:admin")) {

@@ -1,4 +1,4 @@
-//! Stage 1: which version of Talos runs, and is it one?
+//! Stage 1: checks which version of Talos the machines run, and whether they all run the same one.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     explain: "Compares the versions that the machines report. Different versions are a warning, because every rolling upgrade \
 passes through that state. More than one minor version apart is a failure, because Talos does not support it.\n\n\
 With `--nodes`, the named machines are also compared with the others, by the version that the ready Nodes of those report to \
-Kubernetes. Only a failure is reported of them.\n\n\
+Kubernetes. For those, only failures are reported.\n\n\
 `--expect-talos V` requires a version: each machine that runs another one fails. After an upgrade this finds machines that \
-were left out, were not rebooted, or fell back to the previous version because the new one did not boot.",
+were left out, were not rebooted, or rolled back to the previous version because the new one did not boot.",
     severity: Severity::Fail,
     finds: &[Reason::VersionUnexpected, Reason::VersionsMixed],
     requires: &[CheckId::TalosNodesReachable],
@@ -32,7 +32,7 @@ were left out, were not rebooted, or fell back to the previous version because t
 type Numbers = (u32, u32, u32);
 
 fn versions(cluster: &Assessment<'_>) -> Verdict {
-    // By number, then by tag: two pre-releases of one version are two versions.
+    // Sorted by number, then by tag: two pre-releases of one version are different versions.
     let mut names = Versions::new();
     let mut verdict = each_node(cluster, |node, verdict| {
         let target = node.target();
@@ -53,7 +53,8 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
 /// Machines by their version.
 type Versions<'a> = BTreeMap<(Numbers, &'a str), Vec<&'a str>>;
 
-/// What the machines run that are not judged, as far as Kubernetes tells: those that are judged are compared with them.
+/// Returns the versions of machines that are not judged, as far as Kubernetes reports them. Judged machines are
+/// compared with them.
 fn others<'a>(cluster: &'a Assessment<'_>) -> Versions<'a> {
     let mut others = Versions::new();
     for node in cluster.nodes().iter().filter(|node| node.out_of_scope && !node.leaving) {

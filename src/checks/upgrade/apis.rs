@@ -1,4 +1,4 @@
-//! Was an API requested that the target no longer has?
+//! Checks whether an API was requested that the target no longer serves.
 
 use jiff::Timestamp;
 
@@ -11,7 +11,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, of_our_cluster, talos_way_if_asked};
 use crate::checks::scope::control_planes;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Node, RequestedApi, RequestedApis};
+use crate::snapshot::{Kubernetes, Node, Observed, RequestedApi, RequestedApis};
 use crate::text::version;
 
 pub(in crate::checks) const APIS: Check = Check {
@@ -22,10 +22,10 @@ pub(in crate::checks) const APIS: Check = Check {
 (`apiserver_requested_deprecated_apis` in its metrics) and the version that removes each. An API that the target version has \
 removed fails: its clients get 404 after the upgrade. An API that is deprecated but still served is no problem.\n\n\
 Every control plane is queried at its own address, because each counts only its own requests and a load balancer hides the \
-others. An API server that was not seen, or metrics that may not be read, are an error. Counting starts when the API server \
-starts. So a monthly job may be missing, and a client that was fixed stays listed until the API server restarts.\n\n\
-With --no-talos, a control plane that no Node is part of can only be queried at its endpoint. Then one API server has answered, and \
-a warning tells how many there are.",
+others. An API server that was not reached, or metrics that cannot be read, are an error. Counting starts when the API server \
+starts, so a monthly job may be missing, and a client that was fixed stays listed until the API server restarts.\n\n\
+Where no API server can be queried at its own address, because a provider runs them or the cluster is behind Omni, one of them is \
+queried through the endpoint, and a warning reports how many there are.",
     severity: Severity::Fail,
     finds: &[Reason::RemovedApiRequested, Reason::RequestsPartlySeen],
     requires: &[
@@ -62,6 +62,10 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
         Err(Outcome::Skip(_)) if !cluster.asks_talos() => return at_endpoint(cluster, to),
         Err(outcome) => return Verdict::whole(outcome),
     };
+    // All API servers are alive, but none can be queried at its own address.
+    if nodes.iter().all(|node| matches!(cluster.server(node), Server::AliveBy(..))) {
+        return at_endpoint(cluster, to);
+    }
     let mut verdict = Verdict::default();
     let mut started: Option<Timestamp> = None;
     for node in nodes {
@@ -78,9 +82,9 @@ fn apis(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Verdict for a control plane that others run: one of its API servers has answered, behind the endpoint.
+/// Verdict if no API server can be queried at its own address: one of them has answered, behind the endpoint.
 fn at_endpoint(cluster: &Assessment<'_>, to: Numbers) -> Verdict {
-    let seen = kubernetes_side(cluster).and_then(|side| match side.requested_apis.values().next() {
+    let seen = kubernetes_side(cluster).and_then(|side| match of_endpoint(side) {
         Some(Ok(requested)) => Ok(requested),
         Some(Err(gap)) => Err(Outcome::problem(gaps::kubernetes(cluster, gap, AT_ENDPOINT))),
         None => Err(Outcome::problem(Problem::error(Reason::NoAnswer, AT_ENDPOINT, "not queried").unseen())),
@@ -103,6 +107,10 @@ fn at_endpoint(cluster: &Assessment<'_>, to: Numbers) -> Verdict {
     verdict
 }
 
+fn of_endpoint(side: &Kubernetes) -> Option<&Observed<RequestedApis>> {
+    side.requested_apis.get(&side.credentials.as_ref().ok()?.server)
+}
+
 fn shown(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
@@ -114,7 +122,7 @@ fn requested<'a>(cluster: &Assessment<'a>, node: &Node) -> Result<&'a RequestedA
         None => return Err(Outcome::problem(Problem::error(Reason::NoAnswer, EXPECTED, "not queried").unseen())),
     };
     let problem = gaps::kubernetes(cluster, gap, EXPECTED);
-    // A server that does not even say whether it is ready is another check's to judge.
+    // A server that does not even report its readiness is judged by another check.
     let was_seen = matches!(cluster.server(node), Server::Ready | Server::NotReady(_));
     Err(Outcome::problem(if was_seen { problem } else { problem.unseen() }))
 }
@@ -142,7 +150,7 @@ fn of_server(requested: &RequestedApis, (_, target, _): Numbers) -> Outcome {
     Outcome::problem(problem.permanent().hint(hint))
 }
 
-/// `policy/v1beta1 podsecuritypolicies/status`
+/// Formats `policy/v1beta1 podsecuritypolicies/status`.
 fn name(api: &RequestedApi) -> String {
     let RequestedApi { group, version, resource, subresource, .. } = api;
     let slash = |part: &str| if part.is_empty() { "" } else { "/" };

@@ -1,7 +1,8 @@
-//! Which versions go together, as facts: what is not in these tables is not known here, and nothing passes for that.
+//! Compatible versions, as data. A version that is not in these tables is unknown, and never counts as a pass.
 //!
-//! Of 2026-11-29. Talos: the compatibility tables that its installer and `talosctl upgrade-k8s` go by, one for each minor version; a
-//! test compares with `make knowledge`. 1.15 is in development and not published: compatibility/talos115 of its repository. Kubernetes: its version skew policy; versions are those that some Talos of the table supports.
+//! The tables are as of 2026-11-29. Talos: the compatibility tables that its installer and `talosctl upgrade-k8s` use, one for each minor
+//! version; a test compares them with `make knowledge`. 1.15 is in development and not published: compatibility/talos115 of its repository.
+//! Kubernetes: its version skew policy, for versions that some Talos of the table supports.
 
 use std::ops::RangeInclusive;
 
@@ -14,13 +15,13 @@ pub(super) type Numbers = (u32, u32, u32);
 #[derive(Debug)]
 pub(super) struct Talos {
     pub(super) minor: u32,
-    /// The lowest version of a machine that may go to it.
+    /// The lowest version from which a machine can upgrade to this one.
     pub(super) from: u32,
-    /// The lowest version of a machine that may not go back to it.
+    /// The lowest version from which a machine cannot downgrade to this one.
     pub(super) not_back_from: u32,
-    /// Minor versions of Kubernetes 1 that it supports.
+    /// Minor versions of Kubernetes 1 that this Talos supports.
     pub(super) kubernetes: RangeInclusive<u32>,
-    /// A development version can still change.
+    /// Whether the version is released. A development version can still change.
     pub(super) is_released: bool,
 }
 
@@ -48,30 +49,30 @@ pub(super) const TALOS: [Talos; 11] = [
 
 /// The first and the last version of Talos in the table, for people.
 pub(super) const KNOWN_TALOS: &str = "1.5 to 1.15";
-/// The same of Kubernetes.
+/// The first and the last version of Kubernetes in the table, for people.
 pub(super) const KNOWN_KUBERNETES: &str = "1.24 to 1.38";
 
-/// What is known of the Talos of this version; `None`: nothing.
+/// Returns the row for this version of Talos; `None` if the version is unknown.
 pub(super) fn known_talos((major, minor, _): Numbers) -> Option<&'static Talos> {
     TALOS.iter().find(|talos| major == 1 && talos.minor == minor)
 }
 
-/// A version of Kubernetes that some Talos supports.
+/// Returns true if some Talos supports this version of Kubernetes.
 pub(super) fn is_known_kubernetes((major, minor, _): Numbers) -> bool {
     major == 1 && TALOS.iter().any(|talos| talos.kubernetes.contains(&minor))
 }
 
-/// A version of Kubernetes that no released Talos supports.
+/// Returns true if no released Talos supports this version of Kubernetes.
 pub(super) fn is_kubernetes_in_development((_, minor, _): Numbers) -> bool {
     !TALOS.iter().any(|talos| talos.is_released && talos.kubernetes.contains(&minor))
 }
 
-/// A version that an option names.
+/// Parses a version from an option.
 pub(super) fn target(text: &str) -> Option<Numbers> {
     version::numbers(text)
 }
 
-/// How many minor versions a kubelet of this one may be older than any API server.
+/// Returns by how many minor versions a kubelet of this version may be older than any API server.
 pub(super) fn kubelet_skew(kubelet: u32) -> u32 {
     if kubelet < 25 { 2 } else { 3 }
 }
@@ -81,7 +82,7 @@ mod tests {
     use super::super::knowledge;
     use super::*;
 
-    /// Also of the one that is not released, a slip is seen.
+    /// Also detects mistakes in the row of the version that is not released.
     #[test]
     fn each_row_is_as_talos_has_it() {
         let unreleased = TALOS.iter().filter(|it| !it.is_released).map(|it| it.minor);
@@ -115,7 +116,7 @@ mod tests {
         format!("| {} |\n", cells.into_iter().collect::<Vec<_>>().join(" | "))
     }
 
-    /// What Talos supports.
+    /// Formats the versions of Kubernetes that Talos supports.
     fn pairs() -> String {
         let supported = TALOS.iter().filter(|talos| talos.minor >= 9);
         let versions = supported.clone().flat_map(|talos| talos.kubernetes.clone());
@@ -133,7 +134,7 @@ mod tests {
         table
     }
 
-    /// The etcd of each release of Talos; releases beside each other that have the same are one row.
+    /// Formats the etcd version of each Talos release. Consecutive releases with the same version share a row.
     fn etcd_of_talos() -> String {
         let mut groups: Vec<(&str, &str, &str)> = Vec::new();
         for row in knowledge::rows(knowledge::RELEASES) {
@@ -151,7 +152,7 @@ mod tests {
         table
     }
 
-    /// Which versions each table was extracted from, and when.
+    /// Formats the versions from which each table was extracted, and the date.
     fn tables() -> String {
         let mut table = line(["table", "versions", "of"].map(str::to_owned)) + &line(["---"; 3].map(str::to_owned));
         for (name, text) in knowledge::ALL {
@@ -163,7 +164,7 @@ mod tests {
         table
     }
 
-    /// `UPDATE=1` rewrites them.
+    /// `UPDATE=1` rewrites the tables.
     #[test]
     fn the_document_shows_the_tables() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/support.md");

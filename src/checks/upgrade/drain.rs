@@ -1,4 +1,4 @@
-//! Can each machine be drained now?
+//! Checks whether each machine can be drained now.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -16,18 +16,22 @@ use crate::text::duration::human;
 pub(in crate::checks) const DRAIN: Check = Check {
     id: CheckId::UpgradeDrain,
     stage: Stage::Upgrade,
-    summary: "the pods of each machine to be upgraded or drained may be evicted now",
+    summary: "the pods of each machine to be upgraded or drained can be evicted now",
     explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Reads the \
 pods and PodDisruptionBudgets of all namespaces and decides as the Kubernetes eviction API would. It fails if a budget that \
 allows 0 disruptions selects a pod of the machine (a warning if it is one of KubeVirt's virtual machines, which are moved then), or if two budgets select the same pod. A budget with a status older than \
 its spec is an error, because it is unknown what it allows.\n\n\
-Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready may \
+Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready can \
 be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending \
 or being deleted, always.\n\n\
-It fails, too, if a pod that is being deleted should have been gone a minute ago, because a drain waits for it, and if a budget allows fewer disruptions than it has pods on the machine that run nowhere else: the last of them could never be evicted (a warning if the budget belongs to an operator, which may open it). So it does if an admission webhook for evictions fails closed and has no ready backend, \
-and if one for new pods, which fails closed on its own pods too, has all its backends on the machine: they could not come back. It fails as well \
-if the kubelet of the machine that `--drain` names has stopped reporting: a drain would wait in vain for its pods.\n\n\
-It warns of pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads with all their ready pods on the machine, data in emptyDir volumes \
+It also fails if a pod that is being deleted should have been gone a minute ago, because a drain waits for it; if a budget \
+allows fewer disruptions than it has pods on the machine that can run nowhere else, because the last of them could never be \
+evicted (a warning if the budget belongs to an operator, which may open it); if an admission webhook for evictions fails \
+closed and has no ready backend; if one for new pods, which also fails closed on its own pods, has all its backends on the \
+machine, because they could not come back; and if the kubelet of the machine that `--drain` names has stopped reporting, \
+because a drain would wait in vain for its pods.\n\n\
+It warns about pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads \
+with all their ready pods on the machine, data in emptyDir volumes \
 (which are deleted), and pods that cannot run elsewhere because of a local volume.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
 `--wait-timeout`, this check waits before anything is changed: budgets managed by operators usually allow disruptions again \
@@ -67,14 +71,14 @@ fn drain(cluster: &Assessment<'_>) -> Verdict {
     }
     match EvictionState::of(cluster) {
         Ok(evictions) => {
-            let fine = |which: &str| format!("{which} may be drained now");
+            let fine = |which: &str| format!("{which} can be drained now");
             each_to_go(cluster, fine, |node, verdict| of_machine(cluster, node, &evictions, verdict))
         }
         Err(outcome) => Verdict::whole(outcome),
     }
 }
 
-/// Pods on each node, and what blocks their eviction.
+/// Pods on each node, and the obstacles to their eviction.
 struct EvictionState<'a> {
     by_node: HashMap<&'a str, Vec<&'a BoundPod>>,
     budgets: HashMap<&'a str, Vec<&'a DisruptionBudget>>,
@@ -97,7 +101,7 @@ impl<'a> EvictionState<'a> {
         }
         for pod in pods {
             evictions.by_node.entry(&pod.node).or_default().push(pod);
-            // Those on a node that has fallen silent are called ready for a while yet.
+            // Pods on a node whose kubelet has just fallen silent are still reported as ready for a while.
             let serves = pod.ready && !pod.deleting && cluster.serving_on(Some(&pod.node)).may_be();
             if let Some(workload) = workload(pod).filter(|_| serves) {
                 evictions.ready.entry(workload).or_default().push(&pod.node);
@@ -106,7 +110,8 @@ impl<'a> EvictionState<'a> {
         Ok(evictions)
     }
 
-    /// While its machine is away: somebody makes it again, and it runs elsewhere.
+    /// Returns true if the pod has a controller that creates it again and can run on another node while this machine is
+    /// away.
     fn comes_back(&self, pod: &'a BoundPod) -> bool {
         pod.controller.is_some() && self.places.runs_elsewhere(pod, &pod.node)
     }
@@ -121,7 +126,7 @@ fn workload(pod: &BoundPod) -> Option<Workload<'_>> {
     pod.controller.as_ref().map(|(kind, name)| (pod.namespace.as_str(), kind.as_str(), name.as_str()))
 }
 
-/// A newer API server may know operators that this program does not.
+/// Returns an error for a selector with an unknown operator, which a newer API server may support.
 fn is_understood(budget: &DisruptionBudget) -> Result<(), Outcome> {
     let unknown = budget.selector.iter().flatten().find(|it| it.is_met_by(None).is_none());
     unknown.map_or(Ok(()), |it| {
@@ -130,7 +135,8 @@ fn is_understood(budget: &DisruptionBudget) -> Result<(), Outcome> {
     })
 }
 
-/// Whether the budget selects the pod, by Kubernetes' rules: no selector selects nothing, an empty one everything.
+/// Returns true if the budget selects the pod, by Kubernetes' rules: no selector selects nothing, an empty one
+/// everything.
 fn selects(budget: &DisruptionBudget, pod: &BoundPod) -> bool {
     let is_met = |requirements: &Vec<_>| {
         requirements.iter().all(|it: &crate::snapshot::Requirement| {
@@ -140,16 +146,17 @@ fn selects(budget: &DisruptionBudget, pod: &BoundPod) -> bool {
     budget.selector.as_ref().is_some_and(is_met)
 }
 
-/// The API server asks no budget for a pod that does not run, or that is on its way out.
+/// Returns true if budgets apply to the pod. The API server does not apply them to pods that are not running or are
+/// being deleted.
 fn is_held_by_budgets(pod: &BoundPod) -> bool {
     !pod.deleting && pod.phase != "Pending"
 }
 
-/// What a budget says to an eviction.
+/// The answer of a budget to an eviction.
 enum Answer {
     Allowed,
     Refused,
-    /// The budget was changed, and its controller has not counted since.
+    /// The budget was changed, and its controller has not counted its pods since.
     NotCounted,
 }
 
@@ -170,13 +177,13 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, evictions: &EvictionSta
     let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
     let here = || evictions.by_node.get(object.name.as_str()).into_iter().flatten().copied();
     let evicted: Vec<&'a BoundPod> = here().filter(|pod| is_evicted(pod)).collect();
-    // Finished pods, too, are deleted, and a drain waits until they are gone.
+    // Finished pods are deleted as well, and a drain waits until they are gone.
     let stuck = here().filter(|pod| is_drained(pod)).filter_map(stuck);
     let hooks = match refusing_webhooks(cluster, &evicted) {
         Ok(problem) => problem,
         Err(outcome) => return verdict.push(node.target(), outcome),
     };
-    // Whom `--drain` names is to go now; of all others, one that is off may be tolerated.
+    // The machine of `--drain` is about to be drained; on other machines a silent kubelet may be tolerated.
     let is_next = cluster.asked.upgrade.drain.is_some() && !evicted.is_empty();
     let silent =
         (is_next && matches!(cluster.life(&object.name), Life::Silent | Life::Removed)).then(|| never_stop(&evicted));
@@ -190,7 +197,8 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, evictions: &EvictionSta
     }
 }
 
-/// The API server asks them before it evicts, and refuses if nobody answers.
+/// Reports webhooks that the API server calls before an eviction. If a webhook does not respond, the eviction is
+/// refused.
 fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<Option<Problem>, Outcome> {
     let namespaces: BTreeSet<&str> = evicted.iter().map(|pod| pod.namespace.as_str()).collect();
     let mut dead = BTreeSet::new();
@@ -199,7 +207,7 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
     }
     let words: Vec<String> = dead.into_iter().collect();
     if !words.is_empty() {
-        let expected = "its pods may be evicted";
+        let expected = "its pods can be evicted";
         return Ok(Some(Problem::fail(Reason::WebhookUnavailable, expected, words.join("; "))));
     }
     let words = that_would_lock_themselves_out(cluster, evicted)?;
@@ -213,7 +221,7 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
 }
 
 fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) -> Vec<Problem> {
-    // By namespace and name of the budget.
+    // Problems by the budget's namespace and name.
     let mut refusing: BTreeMap<(&str, &str), (&DisruptionBudget, Vec<&BoundPod>)> = BTreeMap::new();
     let (mut uncounted, mut lasting) = (refusing.clone(), refusing.clone());
     let mut several = Vec::new();
@@ -226,7 +234,7 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) 
             continue;
         };
         let found = match answer(budget, pod) {
-            // What does not come back is a disruption that lasts.
+            // A pod that cannot run elsewhere is a lasting disruption.
             Answer::Allowed if pod.ready && !evictions.comes_back(pod) => &mut lasting,
             Answer::Allowed => continue,
             Answer::Refused => &mut refusing,
@@ -244,13 +252,13 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) 
     refused.chain(several).chain(used_up).chain(uncounted).collect()
 }
 
-/// A drain waits until they are gone, and there is no kubelet that would say so.
+/// Reports that evicted pods never terminate, because no kubelet is running that would confirm it to the drain.
 fn never_stop(pods: &[&BoundPod]) -> Problem {
     let observed = format!("its kubelet has stopped reporting, so a drain waits in vain for {}", all_named(pods));
     Problem::fail(Reason::SlowTermination, "pods that are evicted stop in time", observed)
 }
 
-/// A drain waits until it is gone.
+/// Reports a pod that is still terminating, because a drain waits until it is gone.
 fn stuck(pod: &BoundPod) -> Option<Problem> {
     let overdue = pod.overdue.filter(|overdue| pod.deleting && *overdue > LATE)?;
     let observed = format!(
@@ -263,9 +271,9 @@ fn stuck(pod: &BoundPod) -> Option<Problem> {
     Some(Problem::fail(Reason::SlowTermination, "pods that are being deleted stop in time", observed).hint(hint))
 }
 
-/// Kubelets need some time beyond what a pod is given.
+/// Time that a kubelet may need beyond a pod's grace period.
 const LATE: Duration = Duration::from_secs(60);
-/// `talosctl upgrade --drain-timeout`, by default.
+/// Default of `talosctl upgrade --drain-timeout`.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(300);
 
 fn name_of(budget: &DisruptionBudget) -> String {
@@ -279,15 +287,15 @@ fn look_at(budget: &DisruptionBudget) -> Hint {
 
 fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     let observed = format!("PodDisruptionBudget {} {}; it selects {}", name_of(budget), why(budget), all_named(pods));
-    let problem = Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget));
+    let problem = Problem::fail(Reason::EvictionBlocked, "its pods can be evicted", observed).hint(look_at(budget));
     let is_machine =
         |pod: &&BoundPod| pod.controller.as_ref().is_some_and(|(kind, _)| kind == "VirtualMachineInstance");
     if pods.iter().all(is_machine) {
-        let why = "KubeVirt moves a virtual machine once its pod is to be evicted, and drains wait for that: look at whether it can be moved (LiveMigratable)";
+        let why = "KubeVirt moves a virtual machine once its pod is to be evicted, and drains wait for that: check whether it can be moved (LiveMigratable)";
         return Problem { severity: Severity::Warn, ..problem }.hint(Hint::likely(why));
     }
     match pods.iter().find(|pod| is_of_operator(pod)) {
-        // Longhorn and CloudNativePG, for two.
+        // Longhorn and CloudNativePG are examples.
         Some(pod) => problem
             .hint(Hint::likely(
                 "the operator of these pods may open the budget only once the node is cordoned, as a drain does first: cordon it and run this again",
@@ -297,7 +305,7 @@ fn refused(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     }
 }
 
-/// Why it allows nothing, as far as its status tells.
+/// Explains why the budget allows no disruption, as far as its status shows.
 fn why(budget: &DisruptionBudget) -> String {
     let DisruptionBudget { disruptions_allowed: allowed, current_healthy: healthy, desired_healthy: required, .. } =
         budget;
@@ -305,7 +313,7 @@ fn why(budget: &DisruptionBudget) -> String {
         Some(message) => {
             format!("allows {allowed} disruptions because its controller cannot count its pods: {message}")
         }
-        // Those that are on their way out are healthy to the last.
+        // Pods that are being evicted count as healthy until they end.
         None if healthy > required => {
             format!(
                 "allows {allowed} disruptions while evictions are under way ({healthy} healthy pods, {required} required)"
@@ -315,7 +323,7 @@ fn why(budget: &DisruptionBudget) -> String {
     }
 }
 
-/// Whether the pod's owner is of a kind that is not Kubernetes' own.
+/// Returns true if the pod's owner is not of a kind that Kubernetes itself provides.
 fn is_of_operator(pod: &BoundPod) -> bool {
     const OWN: [&str; 5] = ["DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"];
     pod.controller.as_ref().is_some_and(|(kind, _)| !OWN.contains(&kind.as_str()))
@@ -335,7 +343,7 @@ fn not_counted(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     Problem::error(Reason::BudgetStale, "a status of the current generation", observed).hint(look_at(budget))
 }
 
-/// Each eviction is allowed, and the last of them never is.
+/// Reports a budget that allows each eviction, but never the last one.
 fn used_up(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     let (name, allowed, count) = (name_of(budget), budget.disruptions_allowed, pods.len());
     let s = if allowed == 1 { "" } else { "s" };
@@ -343,16 +351,16 @@ fn used_up(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
         "PodDisruptionBudget {name} allows {allowed} disruption{s}, but {count} of its pods here cannot run elsewhere: {}",
         all_named(pods),
     );
-    let problem = Problem::fail(Reason::EvictionBlocked, "its pods may be evicted", observed).hint(look_at(budget));
+    let problem = Problem::fail(Reason::EvictionBlocked, "its pods can be evicted", observed).hint(look_at(budget));
     if !budget.is_operated {
         return problem;
     }
-    // Rook, for one, replaces the budget of its OSDs once the first of a machine is down.
+    // Rook, for example, replaces the budget of its OSDs once the first one on a machine is down.
     let why = "the operator that has made this budget may open it once the first of these pods is gone";
     Problem { severity: Severity::Warn, ..problem }.hint(Hint::likely(why))
 }
 
-/// No budget opens over that.
+/// Reports a pod with several budgets, which the API server never evicts.
 fn several_budgets(pod: &BoundPod, budgets: &[&DisruptionBudget]) -> Problem {
     let names: Vec<&str> = budgets.iter().map(|budget| budget.name.as_str()).collect();
     let observed = format!(

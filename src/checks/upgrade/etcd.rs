@@ -1,4 +1,4 @@
-//! Can etcd go to the version that the new Talos brings, and does it start there?
+//! Checks whether etcd can be upgraded to the version in the new Talos, and whether it starts there.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ pub(in crate::checks) const ETCD: Check = Check {
     id: CheckId::UpgradeEtcd,
     stage: Stage::Upgrade,
     summary: "etcd can go to the version that the new Talos brings, and starts there",
-    explain: "Runs with `--upgrade-talos VERSION`. Each release of Talos brings an etcd, and since 1.13 `talosctl upgrade` no \
-longer looks at etcd. Compares the version and the storage version that each member reports, and the image and the extra \
+    explain: "Runs with `--upgrade-talos VERSION`. Each release of Talos brings an etcd, and since 1.13 `talosctl upgrade` \
+no longer checks etcd. Compares the version and the storage version that each member reports, and the image and the extra \
 arguments of each control plane (EtcdSpecs), with etcd's upgrade guides.\n\n\
 etcd goes to 3.6 only from 3.5.26 or newer (3.5.32 is recommended), to 3.7 only from 3.6.11 or newer, and never skips a minor \
 version. Talos 1.10.0 to 1.10.8, 1.12.0 to 1.12.7 and 1.13.0 bring an older etcd: the report names the release to upgrade to \
@@ -52,9 +52,9 @@ struct Member<'a> {
     storage: &'a str,
     arguments: &'a [String],
     after: Numbers,
-    /// The image is not the default of the Talos that runs: the machine configuration names it.
+    /// Whether the machine configuration sets the image, which then differs from the running Talos' default.
     is_set: bool,
-    /// The image is the default of the Talos that runs, and the new Talos brings another one.
+    /// Whether the image is the running Talos' default, and the new Talos has a different one.
     follows: bool,
 }
 
@@ -107,11 +107,11 @@ fn etcd(cluster: &Assessment<'_>) -> Verdict {
         let (strange, known) = (strange.into_iter().collect::<Vec<_>>(), releases::known_etcd());
         verdict.leave_out(format!("{}: no etcd that cluster-health knows ({known}) has it", some_of(&strange)));
     }
-    verdict.sum_up(&format!("etcd can go along with Talos v{target}: {}", ways(&members)));
+    verdict.sum_up(&format!("etcd is ready for Talos v{target}: {}", ways(&members)));
     verdict
 }
 
-/// `3.6.12 to 3.7.1`, or what stays.
+/// Formats the changes of version, such as `3.6.12 to 3.7.1`, or the version that stays.
 fn ways(members: &[Member<'_>]) -> String {
     let mut ways: Vec<_> = members.iter().map(|it| (it.running, it.after)).collect();
     ways.sort_unstable();
@@ -157,26 +157,27 @@ fn member<'a>(
     Ok(Member { node, talos, running, storage, arguments, after, is_set, follows })
 }
 
-/// Error for a release of Talos that is not in the table: the etcd that it brings is unknown.
+/// Error for a release of Talos that is not in the table, so that its version of etcd is unknown.
 fn unlisted(tag: &str) -> Outcome {
     let expected = format!("a release of Talos with an etcd that cluster-health knows ({})", releases::known_words());
     let observed = format!("Talos v{}", tag.trim_start_matches('v'));
     Outcome::problem(Problem::error(Reason::TargetUnknown, expected, observed).permanent())
 }
 
-/// Version of `registry.k8s.io/etcd:v3.6.12@sha256:…`. The port of a registry is no tag.
+/// Returns the version in `registry.k8s.io/etcd:v3.6.12@sha256:…`. A registry's port is not a tag.
 fn version_of(image: &str) -> Option<Numbers> {
     let name = image.split('@').next()?;
     version::numbers(name.rsplit('/').next()?.split_once(':')?.1)
 }
 
-/// Members that belong to none of the control planes, and a list that nobody has shown: their versions are unknown.
+/// Reports members that do not belong to any control plane, or the lack of a member list: the versions are then
+/// unknown.
 fn others(overview: &Overview<'_>) -> Vec<(Target, Outcome)> {
     let expected = "the version of every etcd member";
     let Some(members) = overview.members else {
         return vec![(Target::cluster(), unseen(Reason::NoAnswer, expected, "no member list was seen"))];
     };
-    // A control plane that was not read has its own word above.
+    // A control plane that was not read has its own finding.
     let is_of = |member: &EtcdMember, view: &View<'_>| match view.id {
         Some(id) => id == member.id,
         None => view.node.is_some_and(|node| could_be(member, node)),
@@ -201,14 +202,15 @@ fn judge(member: &Member<'_>, members: &[Member<'_>], to: Numbers) -> Vec<Proble
     problems
 }
 
-/// The newest minor version of etcd that any machine starts after the upgrade.
+/// Returns the newest minor version of etcd that any machine starts after the upgrade.
 fn newest_after(members: &[Member<'_>]) -> u32 {
     members.iter().map(|it| it.after.1).max().unwrap_or_default()
 }
 
-/// All members have to be new enough before the first one goes to the next minor version.
+/// Reports a member that is too old. All members have to be new enough before the first one is upgraded to the next
+/// minor version.
 fn too_old(member: &Member<'_>, members: &[Member<'_>], to: Numbers) -> Option<Problem> {
-    // An image that is set to an older version than runs is what the others meet.
+    // If the image is set to an older version than the running one, the other members meet that version.
     let (runs, target) = (member.running.min(member.after), newest_after(members));
     if runs.1 >= target {
         return None;
@@ -219,7 +221,7 @@ fn too_old(member: &Member<'_>, members: &[Member<'_>], to: Numbers) -> Option<P
         format!("etcd {}", dotted(runs))
     };
     let fail = |expected: String| Problem::fail(Reason::EtcdTooOld, expected, observed.as_str());
-    // Where the target is unknown, that is said of the machine whose image it is.
+    // An unknown target is reported for the machine whose image it is.
     let (least, recommended) = releases::before(target)?;
     let problem = if runs.1 + 1 < target {
         fail(format!("etcd 3.{}, because etcd 3.{target} follows and no minor version can be skipped", target - 1))
@@ -239,7 +241,7 @@ fn too_old(member: &Member<'_>, members: &[Member<'_>], to: Numbers) -> Option<P
     })))
 }
 
-/// Releases that bring the member to an etcd that is new enough. None does if the image is set.
+/// Returns releases that upgrade the member to a version of etcd that is new enough. Empty if the image is set.
 fn stops(member: &Member<'_>, to: Numbers, target: u32) -> Vec<Release> {
     if member.is_set { Vec::new() } else { releases::stops(member.talos, member.running, to, target) }
 }
@@ -248,7 +250,7 @@ fn named((talos, etcd): Release) -> String {
     format!("v{} (etcd {})", dotted(talos), dotted(etcd))
 }
 
-/// An image that the new Talos cannot start.
+/// Reports an image that the new Talos cannot start.
 fn unfit(member: &Member<'_>, to: Numbers) -> Option<Problem> {
     let (after, starts) = (member.after, releases::started_by(to.1));
     if starts.contains(&after.1) {
@@ -262,16 +264,16 @@ fn unfit(member: &Member<'_>, to: Numbers) -> Option<Problem> {
     Some(problem.hint(Hint::likely("`cluster.etcd.image` in the machine configuration names this version")))
 }
 
-/// Arguments that no etcd of the table has, so that nothing is known of them.
+/// Returns arguments that are not in the table for any version of etcd, so that they cannot be judged.
 fn strange(member: &Member<'_>) -> Vec<String> {
     let is_strange = |argument: &&String| releases::flag_of(argument, member.after.1) == Known::Never;
     member.arguments.iter().filter(is_strange).map(|argument| format!("--{argument}")).collect()
 }
 
-/// Arguments with which etcd does not start after the upgrade.
+/// Reports arguments with which etcd does not start after the upgrade.
 fn refused(member: &Member<'_>, to: Numbers) -> Option<Problem> {
     let etcd = member.after.1;
-    // Of an etcd that is in no table, its image is reported.
+    // An unknown version of etcd is reported for its image.
     if !releases::flags_known().contains(&etcd) {
         return None;
     }
@@ -289,7 +291,8 @@ fn refused(member: &Member<'_>, to: Numbers) -> Option<Problem> {
     (!found.is_empty()).then(problem)
 }
 
-/// An older minor version reads the data only if the storage version of each newer member is that of the older one.
+/// Judges a downgrade. An older minor version can read the data only if the storage version of each newer member is
+/// that of the older one.
 fn downgrade(member: &Member<'_>, members: &[Member<'_>]) -> Option<Problem> {
     let (runs, after) = (member.running, member.after);
     if runs.1 <= after.1 {
@@ -315,16 +318,18 @@ fn downgrade(member: &Member<'_>, members: &[Member<'_>]) -> Option<Problem> {
     (!untold.is_empty()).then(|| Problem::error(Reason::NoAnswer, expected, observed()))
 }
 
-/// What the next etcd needs that runs nowhere yet, and the releases of Talos that bring it.
+/// A version of etcd that the next one requires but that does not run yet, and the releases of Talos that contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EtcdStops {
     /// `cp-1 runs etcd 3.6.9; …`
     pub(crate) why: String,
-    /// Versions of Talos and of etcd, in order, without `v`. Empty: only another image in the configuration helps.
+    /// Versions of Talos and of etcd, in order, without `v`. Empty if only a different image in the configuration
+    /// helps.
     pub(crate) releases: Vec<(String, String)>,
 }
 
-/// Where the upgrade has to stop in between, as far as the round shows; what it does not show, [`ETCD`] reports.
+/// Returns the intermediate releases that the upgrade requires, as far as the round shows. [`ETCD`] reports facts that
+/// are missing.
 pub(crate) fn etcd_stops(cluster: &Assessment<'_>) -> Option<EtcdStops> {
     let target = cluster.asked.upgrade.talos.as_ref()?;
     let to = data::target(target).filter(|_| !cluster.etcd.is_external)?;

@@ -1,7 +1,7 @@
-//! Which etcd each release of Talos brings, which hop etcd allows, and what each etcd and each Talos refuse.
+//! The etcd version in each release of Talos, the upgrades that etcd allows, and the arguments that each etcd and each Talos refuse.
 //!
-//! Releases, flags and denied arguments are tables of [`knowledge`]. A release that is not there is unknown here, and nothing passes
-//! for that.
+//! Releases, flags and denied arguments are tables of [`knowledge`]. A release that is not there is unknown here, and never counts as a
+//! pass.
 
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
@@ -10,35 +10,35 @@ use super::data::{self, Numbers};
 use super::knowledge::{self, DENIED, ETCD_FLAGS, Known};
 use crate::text::version;
 
-/// A release of Talos, and the etcd that it brings.
+/// A release of Talos and its version of etcd.
 pub(super) type Release = (Numbers, Numbers);
 
-/// Every release that is known, by its tag without `v`: a release candidate can have another etcd than its release.
+/// Every known release, by its tag without `v`. A release candidate can have a different etcd than its release.
 static RELEASES: LazyLock<Vec<(&str, Release)>> = LazyLock::new(|| {
     let release = |row: Vec<&'static str>| Some((row[0], (version::numbers(row[0])?, version::numbers(row[1])?)));
     knowledge::rows(knowledge::RELEASES).filter_map(release).collect()
 });
 
-/// The first and the last release of the table, for people.
+/// Describes the first and the last release of the table, for people.
 pub(super) fn known_words() -> String {
     let tag = |release: Option<&(&'static str, Release)>| release.map_or("", |(tag, _)| *tag);
     format!("{} to {}, not all of them", tag(RELEASES.first()), tag(RELEASES.last()))
 }
 
-/// The etcd that this release of Talos brings; `None`: it is in no table.
+/// Returns the etcd version of this Talos release; `None` if it is not in the table.
 pub(super) fn etcd_of(tag: &str) -> Option<Numbers> {
     let tag = tag.strip_prefix('v').unwrap_or(tag);
     RELEASES.iter().find(|(known, _)| *known == tag).map(|(_, (_, etcd))| *etcd)
 }
 
-/// The oldest etcd that may become etcd 3.`minor`, and the one that etcd recommends; `None`: no guide says.
+/// Returns the oldest etcd that can be upgraded to etcd 3.`minor`, and the version that etcd recommends; `None` if no guide covers it.
 pub(super) fn before(minor: u32) -> Option<(Numbers, Numbers)> {
     let row = knowledge::rows(knowledge::HOPS).find(|row| row[0] == format!("3.{minor}"))?;
     Some((version::numbers(row[1])?, version::numbers(row[2])?))
 }
 
-/// Minor versions of etcd 3 that start with the arguments that Talos 1.`minor` passes: until 1.13 those that etcd 3.7 has removed,
-/// from 1.14 on those that etcd 3.5 does not have.
+/// Returns the minor versions of etcd 3 that start with the arguments that Talos 1.`minor` passes: until 1.13 arguments that etcd 3.7 has
+/// removed, from 1.14 on arguments that etcd 3.5 does not have.
 pub(super) fn started_by(minor: u32) -> RangeInclusive<u32> {
     let known =
         |etcd: &u32| DENIED.names(within_denied(minor)).all(|argument| flag_of(argument, *etcd) == Known::Present);
@@ -47,39 +47,40 @@ pub(super) fn started_by(minor: u32) -> RangeInclusive<u32> {
     first..=starts.next_back().unwrap_or(first)
 }
 
-/// Minor versions of etcd 3 whose flags are known.
+/// Returns the minor versions of etcd 3 whose flags are known.
 pub(super) fn flags_known() -> RangeInclusive<u32> {
     ETCD_FLAGS.minors()
 }
 
-/// The same for people.
+/// Describes the minor versions of etcd 3 whose flags are known, for people.
 pub(super) fn known_etcd() -> String {
     knowledge::in_words(3, &ETCD_FLAGS.minors())
 }
 
-/// What etcd 3.`minor` makes of this flag.
+/// Looks up a flag of etcd 3.`minor`.
 pub(super) fn flag_of(flag: &str, minor: u32) -> Known {
     ETCD_FLAGS.known(flag, minor)
 }
 
-/// Talos 1.10 and 1.11, whose module is not published, deny the same as 1.12; of a newer one than the last, the last is the best guess.
+/// Returns the version in the table that applies to Talos 1.`minor`. The modules of Talos 1.10 and 1.11 are not published, but deny the
+/// same arguments as 1.12; for a version newer than the table, its last version is the best guess.
 fn within_denied(minor: u32) -> u32 {
     let minors = DENIED.minors();
     minor.clamp(*minors.start(), *minors.end())
 }
 
-/// Whether Talos 1.`minor` denies this argument.
+/// Returns true if Talos 1.`minor` denies this argument.
 pub(super) fn is_denied(argument: &str, minor: u32) -> bool {
     DENIED.known(argument, within_denied(minor)) == Known::Present
 }
 
-/// Releases of Talos to upgrade to before `to`, so that etcd never skips a minor version and is new enough for the next one.
-/// Empty if none of the table would do.
+/// Returns releases of Talos to upgrade to before `to`, so that etcd never skips a minor version and is new enough for the next one. Empty
+/// if no releases in the table achieve that.
 pub(super) fn stops(from: Numbers, etcd: Numbers, to: Numbers, target: u32) -> Vec<Release> {
     let (mut at, mut runs, mut stops) = (from, etcd, Vec::new());
     while runs.1 < target {
         let is_new_enough = |etcd: Numbers| before(etcd.1 + 1).is_some_and(|(least, _)| etcd >= least);
-        // First to the newest patch of this minor version of etcd, then to the next one.
+        // First upgrade to the newest patch of this minor version of etcd, then to the next minor version.
         let wanted = if is_new_enough(runs) { runs.1 + 1 } else { runs.1 };
         if wanted == target {
             return stops;
@@ -93,7 +94,8 @@ pub(super) fn stops(from: Numbers, etcd: Numbers, to: Numbers, target: u32) -> V
     stops
 }
 
-/// The newest patch of the first minor version of Talos that can be reached, leads on to the target, and has such an etcd.
+/// Returns the newest patch release of the first minor version of Talos that is reachable, has a suitable etcd, and can be upgraded to the
+/// target.
 fn next_stop(at: Numbers, to: Numbers, fits: impl Fn(Numbers) -> bool) -> Option<Release> {
     let reaches = |from: Numbers, to: Numbers| {
         data::known_talos(to).is_some_and(|it| (it.from..it.not_back_from).contains(&from.1))

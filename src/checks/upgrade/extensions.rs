@@ -1,4 +1,4 @@
-//! Will each machine have the extensions that it has now?
+//! Checks whether each machine keeps its extensions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,16 @@ pub(in crate::checks) const EXTENSIONS: Check = Check {
     id: CheckId::UpgradeExtensions,
     stage: Stage::Upgrade,
     summary: "the installer image of the upgrade has the extensions of each machine",
-    explain: "Runs with `--upgrade-talos`, and needs the installer by `--image`; without, it is skipped. Compares the image with the \
+    explain: "Runs with `--upgrade-talos` and `--image`, the installer; without `--image` it is skipped. Compares the image \
+with the \
 extensions and the schematic that each machine reports (`ExtensionStatuses`). An installer of the Image Factory has the id of its \
 schematic before the tag (`factory.talos.dev/metal-installer/ID:v1.14.1`): the same id as the machine's means the same extensions, \
 kernel arguments and overlay. `{schematic}` in its place stands for the id of each machine.\n\n\
 It fails if extensions would be lost: `ghcr.io/siderolabs/installer` and the factory's schematic without customization have none. \
-The machine boots all the same, and what needs the extension breaks: volumes over iSCSI, drivers, guest agents.\n\n\
-An id alone does not show what is in a schematic. Another one than the machine's passes only if a machine of this cluster \
-runs it and has all the extensions; any other image only on machines without extensions. Otherwise it is an error \
+The machine still boots, but everything that needs the extension breaks: volumes over iSCSI, drivers, guest agents.\n\n\
+An id alone does not show what is in a schematic. A schematic other than the machine's passes only if a machine of this \
+cluster runs it and has all the extensions; any other image passes only on machines without extensions. Otherwise it is an \
+error \
 (`image-unknown`), never a pass. If you have compared them yourself: `--warn-only image-unknown`.",
     severity: Severity::Fail,
     finds: &[Reason::NodeUnknown, Reason::ExtensionsLost],
@@ -34,12 +36,13 @@ runs it and has all the extensions; any other image only on machines without ext
 const NO_CUSTOMIZATION: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
 /// Talos's own images, which have no extensions.
 const PLAIN: [&str; 2] = ["ghcr.io/siderolabs/installer", "ghcr.io/siderolabs/installer-base"];
-/// Entries that are no extensions: the schematic's id, and an index of kernel modules that comes and goes with them.
+/// Entries that are not extensions: the schematic's id, and an index of kernel modules that exists only together with
+/// extensions.
 const NO_EXTENSIONS: [&str; 2] = ["schematic", "modules.dep"];
 
 const EXPECTED: &str = "an image with the extensions that the machine has";
 
-/// How an installer image identifies its schematic.
+/// The schematic of an installer image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Installer<'a> {
     /// The schematic that each machine already runs.
@@ -65,7 +68,7 @@ impl<'a> Installer<'a> {
     }
 }
 
-/// The id of the schematic that an installer of the Image Factory was made by.
+/// Returns the id of the schematic of an Image Factory installer.
 pub(crate) fn schematic_of(image: &str) -> Option<&str> {
     match Installer::of(image) {
         Installer::Schematic(id) => Some(id),
@@ -74,12 +77,12 @@ pub(crate) fn schematic_of(image: &str) -> Option<&str> {
     }
 }
 
-/// Whether the schematic adds nothing to a machine without a schematic.
+/// Returns true if the schematic adds nothing to a machine without a schematic.
 pub(crate) fn is_plain(schematic: &str) -> bool {
     schematic == NO_CUSTOMIZATION
 }
 
-/// Extensions by the schematic that has them, as far as machines of this cluster run it.
+/// Extensions of each schematic, as far as machines of this cluster run it.
 type Contents<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 fn extensions(cluster: &Assessment<'_>) -> Verdict {
@@ -156,7 +159,7 @@ fn described(has: &[&str], runs: Option<&str>) -> String {
     format!("it runs {}", [schematic, extensions].into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
-/// Prefix of an id, long enough for people to compare.
+/// Returns a prefix of an id, long enough for people to compare.
 fn short(id: &str) -> String {
     id.chars().take(12).collect()
 }

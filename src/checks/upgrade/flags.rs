@@ -1,4 +1,4 @@
-//! Will the components of Kubernetes start with the flags that they have?
+//! Checks whether the Kubernetes components start with their current flags.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ pub(in crate::checks) const FLAGS: Check = Check {
 kube-scheduler from the static pods that Talos has rendered, and that of kube-proxy from its DaemonSet. Compares their flags, \
 feature gates, admission plugins and the APIs of `--runtime-config` with tables of what each version accepts, which are extracted \
 from Kubernetes itself. A component with a removed flag exits at once, and the upgrade loses the control plane. Setting a feature \
-gate to a value that is no longer allowed fails, too. A flag that no version in the tables has, such as one of a build of your own, \
-is not checked; the report names it.\n\n\
+gate to a value that is no longer allowed fails, too. A flag that no version in the tables has, such as one from your own \
+build, is not checked; the report names it.\n\n\
 The flags and feature gates of each kubelet are compared the same way (`KubeletSpecs`). Talos 1.12.9, 1.13.4, 1.14 and newer show \
 them to os:admin only: with a lower role, a warning says that they were not checked. They come from `machine.kubelet.extraArgs` \
 and `extraConfig`; those of the control plane from `cluster.apiServer.extraArgs` and so on, those of kube-proxy from \
@@ -31,7 +31,7 @@ nodes, or that others host, show none, and Kubernetes does not show the flags of
     severity: Severity::Fail,
     finds: &[Reason::RemovedFlag, Reason::KubeletFlagsUnseen],
     requires: &[CheckId::TalosNodesReachable],
-    // Kubernetes shows the command line of kube-proxy and, without Talos, all others.
+    // Kubernetes shows the command line of kube-proxy and, without Talos, those of all other components.
     after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     facts: &[
         Fact::TalosNodes,
@@ -77,7 +77,7 @@ fn flags(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Why it is not known what a kubelet is started with.
+/// The reason why a kubelet's flags are unknown.
 enum Unread {
     /// The `KubeletSpec` can contain secrets, so newer versions of Talos show it only to administrators.
     Secret,
@@ -93,7 +93,7 @@ fn kubelets_unseen(nodes: &[&str]) -> Problem {
 struct Judge {
     /// Minor version of the target.
     to: u32,
-    /// Flags and the like that are in no table, each with its component.
+    /// Flags, feature gates and plugins that are not in any table, each with its component.
     strange: BTreeSet<String>,
 }
 
@@ -125,7 +125,7 @@ impl Judge {
         verdict
     }
 
-    /// What the kubelet of this machine would not start with.
+    /// Reports flags with which this machine's kubelet would not start.
     fn of_kubelet(&mut self, cluster: &Assessment<'_>, node: &Node) -> Result<Option<Problem>, Unread> {
         let expected = "the flags of its kubelet";
         let flags = &node.talos.kubelet_flags;
@@ -142,13 +142,13 @@ impl Judge {
         }
     }
 
-    /// What the components of this control plane would not start with.
+    /// Reports flags with which this control plane's components would not start.
     fn rendered(&mut self, cluster: &Assessment<'_>, node: &Node) -> Result<Vec<Problem>, Outcome> {
         let expected = "the command lines of its static pods";
         talos_fact(cluster, node, |talos| &talos.static_pods, expected)?;
         let mut problems = Vec::new();
         for component in Component::ALL {
-            // Whoever does not run here is started by nobody.
+            // A component that is not rendered here is not started.
             if component != Component::ApiServer && component.is_not_rendered(node) {
                 continue;
             }
@@ -162,7 +162,7 @@ impl Judge {
         Ok(problems.into_iter().map(|problem| problem.hint(hint())).collect())
     }
 
-    /// The components that are static pods, by the command lines that Kubernetes lists.
+    /// Judges the components that are static pods, by the command lines that Kubernetes lists.
     fn without_talos(&mut self, cluster: &Assessment<'_>, nodes: &[&Node]) -> Result<Verdict, Outcome> {
         let pods = listed(cluster, |kubernetes| &kubernetes.pods, "the command lines of the static pods")?;
         let mut verdict = Verdict::default();
@@ -185,7 +185,7 @@ impl Judge {
                         let hint = Hint::run("{kubectl} -n {} get pod {} -o yaml", of);
                         problems.extend(self.component(component.name(), flags).map(|problem| problem.hint(hint)));
                     }
-                    // A script starts it, or a file has its configuration.
+                    // The component is started by a script, or configured in a file.
                     _ => unseen.push(pod.name.as_str()),
                 }
             }
@@ -198,8 +198,8 @@ impl Judge {
                 verdict.problem(node.target(), problem);
             }
         }
-        let which = if unseen.is_empty() { "flag" } else { "flag that was seen" };
-        verdict.sum_up(&format!("no {which} of the control plane is one that Kubernetes 1.{} refuses", self.to));
+        let which = if unseen.is_empty() { "flag" } else { "visible flag" };
+        verdict.sum_up(&format!("no {which} of the control plane is refused by Kubernetes 1.{}", self.to));
         if !unseen.is_empty() {
             verdict.leave_out(format!("the flags of {}: not in the command lines", some_of(&unseen)));
         }
@@ -209,7 +209,7 @@ impl Judge {
         Ok(verdict)
     }
 
-    /// Problems of kube-proxy, which is not there if the network plugin replaces it. It alone does not make the check pass.
+    /// Adds problems of kube-proxy, which does not exist if the network plugin replaces it. On its own, it does not make the check pass.
     fn proxies(&mut self, cluster: &Assessment<'_>, verdict: &mut Verdict) {
         let sets = match listed(cluster, |kubernetes| &kubernetes.daemon_sets, "the command line of kube-proxy") {
             Ok(sets) => sets,
@@ -235,7 +235,7 @@ impl Judge {
     }
 }
 
-/// What a component is started with that the target refuses, and what no table has.
+/// Arguments of a component that the target refuses, and those that are not in any table.
 #[derive(Default)]
 struct Found {
     refused: Vec<String>,
@@ -247,7 +247,7 @@ impl Found {
         match known {
             Known::Present => {}
             Known::Gone(since) => self.refused.push(format!("{what} (removed in 1.{since})")),
-            // The component runs with it, so it is not the one that the tables are about.
+            // The component runs with this argument, so it is not the component that the tables describe.
             Known::Later(_) | Known::Never => self.unknown.push(what),
         }
     }
@@ -266,7 +266,7 @@ impl Found {
         for plugin in flags.plugins.iter().filter(|_| component == Component::ApiServer.name()) {
             found.note(format!("admission plugin {plugin}"), PLUGINS.known(plugin, to));
         }
-        // `api/all` and the like are no versions of a group, and a group that others serve is in no table.
+        // Values such as `api/all` are not group versions, and groups of extension servers are not in any table.
         for api in &flags.apis {
             if let Known::Gone(since) = APIS.known(&format!("{api}\t"), to) {
                 found.refused.push(format!("--runtime-config {api} (removed in 1.{since})"));

@@ -1,6 +1,7 @@
-//! What the versions of Kubernetes, etcd and Talos accept, as `make knowledge` extracts it from their published modules.
+//! Flags, feature gates, plugins and APIs that versions of Kubernetes, etcd and Talos accept, as extracted by `make knowledge` from their
+//! published modules.
 //!
-//! A row of a table holds from one minor version to another; an empty cell stands for the first or the last one of the table.
+//! Each row applies to a range of minor versions. An empty cell represents the first or the last version of the table.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -10,7 +11,7 @@ macro_rules! tables {
     ($($(#[$doc:meta])* $name:ident $file:literal;)*) => {
         $($(#[$doc])* pub(super) const $name: &str = include_str!(concat!("knowledge/", $file, ".tsv"));)*
 
-        /// All of them, with their names.
+        /// All tables, with their names.
         #[cfg(test)]
         pub(super) const ALL: &[(&str, &str)] = &[$(($file, $name)),*];
     };
@@ -22,20 +23,20 @@ tables! {
     KUBERNETES_PLUGINS "kubernetes-plugins";
     KUBERNETES_APIS "kubernetes-apis";
     ETCD_FLAG_TABLE "etcd-flags";
-    /// The least etcd for the next minor version, and the one that is recommended: etcd's guides, kept by hand.
+    /// The oldest etcd that can be upgraded to the next minor version, and the recommended one. Maintained by hand from etcd's guides.
     HOPS "etcd-hops";
     TALOS_DENIED "talos-denied";
-    /// The etcd that each release of Talos brings, one release a row.
+    /// The etcd version of each Talos release, with one row per release.
     RELEASES "talos-etcd";
 }
 
-/// Talos's own table of what goes together, one minor version a row.
+/// Talos's own compatibility table, with one row per minor version.
 #[cfg(test)]
 pub(super) const COMPATIBILITY: &str = include_str!("knowledge/talos-compatibility.tsv");
 
 /// Flags of each component of Kubernetes: `COMPONENT⇥FLAG`, and whether it is deprecated.
 pub(super) static FLAGS: LazyLock<Table> = LazyLock::new(|| Table::read(KUBERNETES_FLAGS, 2));
-/// Feature gates of all components: stage, default, and whether that is the only value.
+/// Feature gates of all components: stage, default, and whether the default is the only allowed value.
 pub(super) static GATES: LazyLock<Table> = LazyLock::new(|| Table::read(KUBERNETES_GATES, 1));
 /// Admission plugins of kube-apiserver.
 pub(super) static PLUGINS: LazyLock<Table> = LazyLock::new(|| Table::read(KUBERNETES_PLUGINS, 1));
@@ -46,43 +47,43 @@ pub(super) static ETCD_FLAGS: LazyLock<Table> = LazyLock::new(|| Table::read(ETC
 /// Arguments of etcd that Talos sets itself and denies in `extraArgs`.
 pub(super) static DENIED: LazyLock<Table> = LazyLock::new(|| Table::read(TALOS_DENIED, 1));
 
-/// Rows without the head, which has the date, the versions and the names of the columns.
+/// Returns the rows without the header, which has the date, the versions and the names of the columns.
 pub(super) fn rows(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     table.lines().skip_while(|line| line.starts_with('#')).skip(1).map(|line| line.split('\t').collect())
 }
 
-/// A table whose rows hold in some minor versions.
+/// A table whose rows apply to some minor versions.
 pub(super) struct Table {
-    /// Minor versions that it has, all of them.
+    /// All minor versions that the table covers.
     minors: RangeInclusive<u32>,
     spans: HashMap<&'static str, Vec<Span>>,
 }
 
-/// Minor versions in which the cells beside a key hold.
+/// Minor versions to which the cells of a key apply.
 struct Span {
     minors: RangeInclusive<u32>,
     cells: Vec<&'static str>,
 }
 
-/// What a table says of a name in one version.
+/// The status of a name in one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Present,
-    /// Gone as of this minor version.
+    /// Removed in this minor version.
     Gone(u32),
-    /// Not there before this minor version.
+    /// Added in this minor version.
     Later(u32),
-    /// Absent from every version of the table: a build of its own has it, or one that is newer.
+    /// Absent from every version of the table: the name belongs to a custom build or a newer version.
     Never,
 }
 
-/// `1.37.2` and `1.37`, without the major version.
+/// Returns the minor version of `1.37.2` or `1.37`.
 fn minor(version: &str) -> Option<u32> {
     version.split('.').nth(1)?.parse().ok()
 }
 
 impl Table {
-    /// `keys`: how many cells name what a row is about.
+    /// Parses a table. `keys` is the number of cells that form the key of a row.
     fn read(text: &'static str, keys: usize) -> Self {
         let versions = text.lines().find_map(|line| line.strip_prefix("# versions: ")).unwrap_or_default();
         let mut known = versions.split(' ').filter_map(minor);
@@ -103,7 +104,7 @@ impl Table {
         Self { minors, spans }
     }
 
-    /// Versions to which the table says all that is gone: those that have one before them.
+    /// Returns the versions for which the table shows every removal: those with a predecessor in the table.
     pub(super) fn targets(&self) -> RangeInclusive<u32> {
         self.minors.start() + 1..=*self.minors.end()
     }
@@ -116,7 +117,7 @@ impl Table {
         self.spans.get(key).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// What the rows of this version are about.
+    /// Returns the keys of the rows that apply to this version.
     pub(super) fn names(&self, minor: u32) -> impl Iterator<Item = &'static str> {
         let holds = move |spans: &Vec<Span>| spans.iter().any(|it| it.minors.contains(&minor));
         self.spans.iter().filter(move |(_, spans)| holds(spans)).map(|(key, _)| *key)
@@ -132,7 +133,7 @@ impl Table {
         last.map(|last| Known::Gone(last + 1)).or(first.map(Known::Later)).unwrap_or(Known::Never)
     }
 
-    /// Since which minor version a feature gate may not have this value, if that is so in this one.
+    /// Returns the minor version since which a feature gate cannot have this value, if that still applies to this one.
     pub(super) fn locked(&self, gate: &str, is_on: bool, minor: u32) -> Option<u32> {
         let other = if is_on { "false" } else { "true" };
         let mut spans =
@@ -142,7 +143,7 @@ impl Table {
     }
 }
 
-/// `1.31 to 1.37`, for people.
+/// Formats `1.31 to 1.37`, for people.
 pub(super) fn in_words(major: u32, minors: &RangeInclusive<u32>) -> String {
     format!("{major}.{} to {major}.{}", minors.start(), minors.end())
 }
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(ETCD_FLAGS.minors(), 5..=7);
     }
 
-    /// Facts of the changelogs, which nobody extracts.
+    /// Compares with facts from the changelogs, which are not extracted automatically.
     #[test]
     fn the_tables_say_what_the_changelogs_say() {
         let cadvisor = FLAGS.spans.keys().filter_map(|key| key.strip_prefix("kubelet\t"));

@@ -1,4 +1,4 @@
-//! Do the versions of Talos and Kubernetes go together, before, during and after the upgrade?
+//! Checks whether the versions of Talos and Kubernetes are compatible before, during and after the upgrade.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,7 @@ pub(in crate::checks) const MATRIX: Check = Check {
 Kubernetes. The new version of one has to support the current version of the other on every machine. With both options, the \
 two new versions have to support each other, and one of the two orders has to work; the report shows which.\n\n\
 Nothing else checks this in advance: Talos refuses an unsupported Kubernetes only once the machine runs it, and `talosctl \
-upgrade-k8s` knows only the current Talos. A version that is not in the tables of cluster-health is an error \
-(`target-unknown`).",
+upgrade-k8s` knows only the current Talos. A version that cluster-health does not know is an error (`target-unknown`).",
     severity: Severity::Fail,
     finds: &[Reason::VersionsIncompatible],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
@@ -67,7 +66,7 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// The versions that the options name, as the table knows them.
+/// Returns the versions from the options, as the table has them.
 fn targets(talos: Option<&str>, kubernetes: Option<&str>) -> Result<(Option<&'static Talos>, Option<u32>), Outcome> {
     let known = |text: &str| {
         let talos = data::target(text).and_then(known_talos);
@@ -81,7 +80,7 @@ fn targets(talos: Option<&str>, kubernetes: Option<&str>) -> Result<(Option<&'st
     Ok((talos.map(known).transpose()?, kubernetes.map(minor).transpose()?))
 }
 
-/// What runs now.
+/// The versions that are running now.
 struct Pairs<'a> {
     machines: &'a ByMinor<'a>,
     parts: &'a ByMinor<'a>,
@@ -114,7 +113,10 @@ impl Pairs<'_> {
                             by_minor(self.parts, old_parts.into_iter()),
                             by_minor(self.machines, old_machines.into_iter()),
                         );
-                        let expected = format!("1.{} and 1.{kubernetes} reached one after the other", talos.minor);
+                        let expected = format!(
+                            "Talos 1.{} and Kubernetes 1.{kubernetes} reachable one after the other",
+                            talos.minor
+                        );
                         let problem = Problem::fail(Reason::VersionsIncompatible, expected, observed);
                         problem.hint(Hint::likely("upgrade to a minor version in between first")).into_outcome()
                     }
@@ -144,24 +146,26 @@ impl Pairs<'_> {
         }
     }
 
-    /// Versions of Kubernetes that this Talos does not support.
+    /// Returns the versions of Kubernetes that this Talos does not support.
     fn parts_beyond(&self, talos: &Talos) -> Vec<u32> {
         self.parts.keys().copied().filter(|minor| !talos.kubernetes.contains(minor)).collect()
     }
 
-    /// Versions of Talos that do not support this Kubernetes.
+    /// Returns the versions of Talos that do not support this Kubernetes.
     fn machines_beyond(&self, kubernetes: u32) -> Vec<u32> {
         let supports = |minor: u32| known_talos((1, minor, 0)).is_some_and(|it| it.kubernetes.contains(&kubernetes));
         self.machines.keys().copied().filter(|minor| !supports(*minor)).collect()
     }
 
-    /// A Kubernetes to go to before this Talos: both Talos that run and the new one support it, and it is no step back.
+    /// Returns a version of Kubernetes to upgrade to before this Talos: both the running and the new Talos support it,
+    /// and it is not a downgrade.
     fn kubernetes_before(&self, talos: &Talos) -> Option<u32> {
         let newest = *self.parts.keys().next_back()?;
         talos.kubernetes.clone().find(|minor| *minor >= newest && self.machines_beyond(*minor).is_empty())
     }
 
-    /// A Talos to go to before this Kubernetes: it supports that and what runs, and is no step back.
+    /// Returns a version of Talos to upgrade to before this Kubernetes: it supports both the running and the new
+    /// Kubernetes, and is not a downgrade.
     fn talos_before(&self, kubernetes: u32) -> Option<u32> {
         let newest = *self.machines.keys().next_back()?;
         let fits = |talos: &&Talos| {

@@ -1,4 +1,4 @@
-//! Stage 8: may the upgrade that an option names begin? It is there only if one is.
+//! Stage 8: checks whether the upgrade that an option specifies can begin. It exists only with such an option.
 
 mod apis;
 mod data;
@@ -41,12 +41,12 @@ use crate::model::{CheckId, Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BoundPod, Node, has_ended};
 use crate::text::version;
 
-/// No option asks for it: only tests, which run all checks, come here.
+/// Skips a check without its option. Only tests, which run all checks, reach this.
 fn not_asked(option: &str) -> Verdict {
     Verdict::skipped(format!("`{option}` is not given"))
 }
 
-/// What is on the way to the pods of each machine, and to what they need.
+/// Checks that cover access to each machine's pods and to everything that the pods need.
 const BEFORE_DRAINS: &[CheckId] = &[
     CheckId::TalosNodesReachable,
     CheckId::K8sCredentials,
@@ -55,9 +55,9 @@ const BEFORE_DRAINS: &[CheckId] = &[
     CheckId::K8sNodesRegistered,
 ];
 
-/// Each machine that may be the next one to go: all of them, or the one of `--drain`.
+/// Judges each machine that may be taken down next: all of them, or the one of `--drain`.
 ///
-/// `fine`: what is said of them if nothing stands in the way.
+/// `fine` describes the machines if there is no obstacle.
 fn each_to_go<'a>(
     cluster: &'a Assessment<'_>,
     fine: impl Fn(&str) -> String,
@@ -78,12 +78,12 @@ fn each_to_go<'a>(
     verdict
 }
 
-/// All machines that are judged, in words.
+/// Describes the machines that are judged.
 fn every_machine(cluster: &Assessment<'_>) -> &'static str {
     if is_narrowed(cluster) { "every machine of --nodes" } else { "every machine" }
 }
 
-/// The machine of `--drain` is none of those that are judged.
+/// Reports that the machine of `--drain` is not among the judged ones.
 fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
     let expected = format!("a machine called {named}");
     let Some(node) = cluster.nodes().iter().find(|node| node.is_called(named)) else {
@@ -94,7 +94,7 @@ fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
     Some(Problem::error(reason, expected, format!("{} is not checked: {why}", node.target())).permanent())
 }
 
-/// The version of Talos that this machine runs, as it says itself.
+/// Returns the version of Talos that this machine itself reports.
 fn talos_of(cluster: &Assessment<'_>, node: &Node) -> Result<Numbers, Outcome> {
     let tag = talos_contact(cluster, node)?.version.tag.as_str();
     version::numbers(tag).ok_or_else(|| {
@@ -103,7 +103,7 @@ fn talos_of(cluster: &Assessment<'_>, node: &Node) -> Result<Numbers, Outcome> {
     })
 }
 
-/// The version of Kubernetes to go to, or what is said instead.
+/// Returns the Kubernetes version of the upgrade, or the verdict without one.
 fn kubernetes_target(cluster: &Assessment<'_>) -> Result<Numbers, Verdict> {
     let Some(target) = &cluster.asked.upgrade.kubernetes else { return Err(not_asked("--upgrade-kubernetes")) };
     let to = data::target(target).filter(|to| data::is_known_kubernetes(*to));
@@ -113,25 +113,26 @@ fn kubernetes_target(cluster: &Assessment<'_>) -> Result<Numbers, Verdict> {
     })
 }
 
-/// The pods that a drain may have to do with. The static pods of the control plane alone are some.
+/// Returns the pods that a drain may affect. The list is never empty, because it includes the control plane's static pods.
 fn bound_pods<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Vec<BoundPod>, Outcome> {
     let expected = "the pods of all namespaces";
     let pods = listed(cluster, |kubernetes| &kubernetes.bound_pods, expected)?;
     if pods.is_empty() { Err(says_nothing(expected, "an empty list")) } else { Ok(pods) }
 }
 
-/// A drain leaves the pods of DaemonSets, which come back at once, and static pods, which no API takes away.
+/// Returns true if a drain removes the pod. It leaves the pods of DaemonSets, which would be recreated at once, and static pods, which the
+/// API cannot remove.
 fn is_drained(pod: &BoundPod) -> bool {
     let is_daemon = pod.controller.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet");
     !pod.mirror && !is_daemon
 }
 
-/// Whether a drain evicts the pod, and the pod has not ended.
+/// Returns true if a drain evicts the pod, and the pod has not ended.
 fn is_evicted(pod: &BoundPod) -> bool {
     is_drained(pod) && !has_ended(&pod.phase)
 }
 
-/// `pod a`, `pods a, b, c and 2 more`
+/// Formats `pod a` or `pods a, b, c and 2 more`.
 fn pods_named(pods: &[String]) -> String {
     let plural = if pods.len() == 1 { "pod" } else { "pods" };
     format!("{plural} {}", some_of(pods))
@@ -143,13 +144,13 @@ fn unknown(what: &str, version: &str, known: &str) -> Problem {
     Problem::error(Reason::TargetUnknown, expected, format!("{what} {version}")).permanent()
 }
 
-/// `1.13 on cp-1, cp-2 and 7 more`, by minor version.
+/// Formats `1.13 on cp-1, cp-2 and 7 more`, by minor version.
 fn by_minor(names: &BTreeMap<u32, Vec<&str>>, minors: impl Iterator<Item = u32>) -> String {
     let of = |minor: u32| format!("1.{minor} on {}", some_of(&names[&minor]));
     minors.map(of).collect::<Vec<_>>().join("; ")
 }
 
-/// The first few names.
+/// Returns the first few names.
 fn some_of<T: AsRef<str>>(names: &[T]) -> String {
     const SHOWN: usize = 3;
     let shown: Vec<&str> = names.iter().take(SHOWN).map(AsRef::as_ref).collect();

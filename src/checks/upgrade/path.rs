@@ -1,4 +1,4 @@
-//! May each machine go from the version that it runs to that of the upgrade?
+//! Checks whether each machine can be upgraded from its current version to the target.
 
 use super::data::{self, KNOWN_TALOS, Numbers, Talos, kubelet_skew};
 use super::{every_machine, kubernetes_target, not_asked, talos_of, unknown};
@@ -18,7 +18,8 @@ compatibility table. The installer checks that table only after the image was pu
 started.\n\n\
 Outside of the table it fails: the machine is too old, or too new for a downgrade. Within the table, skipping a minor version \
 is a warning, because only upgrades between adjacent minor versions are tested: upgrade to the latest patch of each in \
-between. A downgrade is a warning, too, and so is a version of Talos that is still in development. A version that is not in the tables of cluster-health is an error (`target-unknown`), \
+between. A downgrade is a warning, too, and so is a version of Talos that is still in development. A version that \
+cluster-health does not know is an error (`target-unknown`), \
 never a pass.",
     severity: Severity::Fail,
     finds: &[Reason::UpgradePathUnsupported, Reason::MinorSkipped, Reason::Downgrade, Reason::TargetInDevelopment],
@@ -37,7 +38,7 @@ pods and those of the kubelets from their Node objects, as k8s.controlplane.vers
 `talosctl upgrade-k8s` upgrades to a newer patch of the same minor version, or to the next minor version, and never \
 downgrades. Meanwhile the new API server works with kubelets of the old version, which may be at most three minor versions \
 older (two for those before 1.25). A version that only a Talos in development supports is a warning. A component with an image that names no version is an error, because its current version is \
-unknown; with --no-talos, the version that the API server tells is enough.",
+unknown; with --no-talos, the version that the API server reports is enough.",
     severity: Severity::Fail,
     finds: &[Reason::UpgradePathUnsupported, Reason::TargetInDevelopment],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
@@ -48,7 +49,7 @@ unknown; with --no-talos, the version that the API server tells is enough.",
 
 fn talos(cluster: &Assessment<'_>) -> Verdict {
     let Some(target) = &cluster.asked.upgrade.talos else { return not_asked("--upgrade-talos") };
-    // Whatever the machines run, that is said once.
+    // An unknown target is reported once, regardless of the machines' versions.
     let known = data::target(target).and_then(|to| Some((to, data::known_talos(to)?)));
     let Some((to, table)) = known else {
         return Verdict::whole(Outcome::problem(unknown("Talos", &format!("v{target}"), KNOWN_TALOS)));
@@ -70,7 +71,7 @@ fn unreleased(what: &str, target: &str) -> Problem {
     Problem::warn(Reason::TargetInDevelopment, expected, format!("{what} v{target} is in development")).permanent()
 }
 
-/// Whether the machine runs a final release, not a pre-release: no later version has the same numbers.
+/// Returns true if the machine runs a final release, not a pre-release: no later version has the same numbers.
 fn is_final(node: &Node) -> bool {
     node.talos.contact.as_ref().is_ok_and(|contact| !contact.version.tag.contains('-'))
 }
@@ -106,7 +107,8 @@ fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
         Err(verdict) => return verdict,
     };
     let target = cluster.asked.upgrade.kubernetes.as_deref().unwrap_or_default();
-    // Others may pin all images by digest. There the API server tells its version, and no other component is newer.
+    // Other distributions may pin all images by digest. Then the API server reports its version, and no other component
+    // is newer.
     let demanded = cluster.asks_talos().then_some("a version to upgrade from");
     let Seen { running, mut verdict, .. } = versions::seen(cluster, demanded);
     if !running.iter().any(Running::is_api_server) && verdict.problems().next().is_none() {

@@ -1,4 +1,4 @@
-//! On which machines the pods of one that goes could run.
+//! Determines on which other machines the pods of a machine could run.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,25 +9,25 @@ use crate::checks::kubernetes::scheduling::is_to_pass;
 use crate::model::{Outcome, Problem, Reason};
 use crate::snapshot::{BoundPod, NodeRoom, OWN_TAINTS, Placement, Taint, Term};
 
-/// Pairs of a placement and a node that are compared: real clusters have some dozens of the former.
+/// Maximum number of placement and node pairs that are compared. Real clusters have a few dozen placements.
 const COMPARED: usize = 20_000_000;
 
-/// What the scheduler has to know of a pod to choose nodes for it; it is the same of all pods of a workload.
+/// The requirements by which the scheduler chooses nodes for a pod. They are the same for all pods of a workload.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Wants<'a> {
     placement: &'a Placement,
-    /// Where its volumes are, of those that are not everywhere.
+    /// Node terms of the pod's volumes, except those that are available everywhere.
     volumes: Vec<&'a [Term]>,
-    /// Devices and the like, which a node has or not.
+    /// Extended resources such as devices, which a node either has or lacks.
     extended: Vec<&'a str>,
 }
 
-/// The nodes that take pods of each kind.
+/// The nodes that accept pods of each kind.
 pub(super) struct Places<'a> {
     pub(super) nodes: &'a [NodeRoom],
     /// Index in `nodes`, by node name.
     pub(super) at: HashMap<&'a str, usize>,
-    /// Terms of the volumes behind claims, by namespace and name. Of two that claim to be bound to one, nobody knows which is.
+    /// Terms of the volumes behind claims, by namespace and name. If two volumes refer to one claim, it is unknown which is bound.
     volumes: HashMap<(&'a str, &'a str), Vec<&'a [Term]>>,
     kinds: BTreeMap<Wants<'a>, usize>,
     /// Candidate nodes of each kind.
@@ -36,11 +36,11 @@ pub(super) struct Places<'a> {
 
 #[derive(Default)]
 struct CandidateNodes<'a> {
-    /// Nodes that take the pod now, if they have room.
+    /// Nodes that accept the pod now, if they have room.
     open: Vec<usize>,
     /// Nodes that are closed only for now, for example by a cordon or a temporary taint, and what closes each.
     shut: Vec<(usize, &'a str)>,
-    /// Nodes that reach the pod's volumes, even if something else keeps the pod away. Empty for a pod without volumes.
+    /// Nodes that reach the pod's volumes, even if there is another obstacle. Empty for a pod without volumes.
     reach: Vec<usize>,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// The kind of one of the pods that were named.
+    /// Returns the kind of one of the pods passed to [`Self::of`].
     pub(super) fn kind(&self, pod: &'a BoundPod) -> usize {
         self.kinds.get(&self.wants(pod)).copied().unwrap_or_default()
     }
@@ -114,23 +114,23 @@ impl<'a> Places<'a> {
         self.takers.len()
     }
 
-    /// Nodes that take pods of this kind.
+    /// Returns the nodes that accept pods of this kind.
     pub(super) fn takers(&self, kind: usize) -> &[usize] {
         self.takers.get(kind).map_or(&[], |takers| &takers.open)
     }
 
-    /// The least by this key first.
+    /// Sorts candidate nodes by this key, lowest first.
     pub(super) fn sort_takers<K: Ord>(&mut self, key: impl Fn(usize) -> K) {
         self.takers.iter_mut().for_each(|takers| takers.open.sort_by_key(|&at| key(at)));
     }
 
-    /// Whether another node takes the pod, if it has room.
+    /// Returns true if another node accepts the pod, if it has room.
     pub(super) fn runs_elsewhere(&self, pod: &'a BoundPod, node: &str) -> bool {
         let here = self.at.get(node);
         self.takers(self.kind(pod)).iter().any(|at| Some(at) != here)
     }
 
-    /// Nodes other than this one that would take the pod if they were not closed for now, and what closes each.
+    /// Returns other nodes that would accept the pod if they were not closed for now, and what closes each.
     pub(super) fn shut_elsewhere(&self, pod: &'a BoundPod, node: &str) -> Vec<(&'a str, &'a str)> {
         let here = self.at.get(node);
         let shut = self.takers.get(self.kind(pod)).into_iter().flat_map(|takers| &takers.shut);
@@ -138,7 +138,7 @@ impl<'a> Places<'a> {
         elsewhere.map(|(at, by)| (self.nodes[*at].name.as_str(), *by)).collect()
     }
 
-    /// No other node reaches its volumes.
+    /// Returns true if no other node reaches the pod's volumes.
     pub(super) fn is_held_by_volumes(&self, pod: &'a BoundPod, node: &str) -> bool {
         let here = self.at.get(node);
         let Some(takers) = self.takers.get(self.kind(pod)) else { return false };
@@ -146,13 +146,13 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Every node has the others, more or less.
+/// Returns true for resources that not every node has.
 fn is_extended(resource: &str) -> bool {
     !matches!(resource, "cpu" | "memory" | "pods" | "ephemeral-storage")
 }
 
 impl Wants<'_> {
-    /// `None`: an operator of no known meaning.
+    /// Returns the candidate nodes; `None` if a selector operator is unknown.
     fn takers<'a>(&self, nodes: &'a [NodeRoom], working: &HashSet<&str>) -> Option<CandidateNodes<'a>> {
         let mut takers = CandidateNodes::default();
         for (node, at) in nodes.iter().zip(0..) {
@@ -169,7 +169,7 @@ impl Wants<'_> {
             };
             if reaches && self.extended.iter().all(has) {
                 match access(node, self.placement)? {
-                    // Nobody has noticed yet.
+                    // The control plane has not noticed yet that the node stopped working.
                     Access::Open if !working.contains(node.name.as_str()) => takers.shut.push((at, SILENCE)),
                     Access::Open => takers.open.push(at),
                     Access::Shut(by) => takers.shut.push((at, by)),
@@ -181,30 +181,30 @@ impl Wants<'_> {
     }
 }
 
-/// Whether a node takes pods that are placed so, were there room.
+/// Whether a node accepts pods with a placement, ignoring the available room.
 enum Access<'a> {
     Open,
-    /// Not for now: it is cordoned, or has a taint that Kubernetes, the network plugin or the autoscaler sets and removes.
+    /// Not for now: the node is cordoned, or has a taint that Kubernetes, the network plugin or the autoscaler sets and removes.
     Shut(&'a str),
     /// Not by design.
     Closed,
 }
 
-/// What shuts a node that is cordoned.
+/// The obstacle on a cordoned node.
 pub(super) const CORDON: &str = "cordoned";
-/// What shuts one that works no more.
+/// The obstacle on a node that no longer works.
 pub(super) const SILENCE: &str = "no longer reporting";
-/// What shuts one that is to go.
+/// The obstacle on a node that is being deleted.
 pub(super) const DELETION: &str = "being deleted";
 
-/// `None`: an operator of no known meaning.
+/// Returns the access to a node; `None` if a selector operator is unknown.
 fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
     if !placement.selects(&node.name, &node.labels)? {
         return Some(Access::Closed);
     }
     let repels = |taint: &&Taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
     let is_cordon = |taint: &&Taint| node.unschedulable && taint.key == "node.kubernetes.io/unschedulable";
-    // Whoever tolerates those of Kubernetes finds no working machine there either.
+    // Tolerating Kubernetes' own taints does not help, because the machine behind them does not work.
     let keeps_away = |taint: &&Taint| taint.key.starts_with(OWN_TAINTS) || !placement.tolerates(taint);
     let mut taints = node.taints.iter().filter(repels).filter(|it| !is_cordon(it)).filter(keeps_away).peekable();
     Some(match taints.peek() {
@@ -218,7 +218,7 @@ fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
     })
 }
 
-/// A taint that is not there to stay.
+/// Returns true for a temporary taint.
 fn passes(key: &str) -> bool {
     key.starts_with(OWN_TAINTS) || is_to_pass(key)
 }

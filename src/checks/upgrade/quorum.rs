@@ -1,4 +1,4 @@
-//! Does the cluster go on without each machine that is to go?
+//! Checks whether the cluster keeps working without each machine that will be taken down.
 
 use super::{each_to_go, not_asked};
 use crate::assess::Assessment;
@@ -21,8 +21,9 @@ pub(in crate::checks) const QUORUM: Check = Check {
     explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts \
 the etcd voters that are up without the machine, the working API servers on other control planes, and the ready endpoints of \
 cluster DNS on other machines that are ready.\n\n\
-`quorum-at-risk` means that fewer voters than n/2+1 would be left. What cannot be avoided is a warning: etcd with one or two \
-voters, the only control plane, and DNS in a cluster of one node or with one replica. A member or API server of unknown state counts as down; if \
+`quorum-at-risk` means that fewer voters than n/2+1 would be left. Unavoidable risks are warnings: etcd with one or two \
+voters, a single control plane, and DNS in a cluster of one node or with one replica. A member or API server of unknown \
+state counts as down; if \
 the result depends on it, the check is an error. It warns if the Kubernetes endpoint in use is an address of the machine itself.\n\n\
 With --no-talos, which etcd member is on which machine is unknown, and only API servers and DNS are checked.\n\n\
 `etcd.tolerance` and `--require-quorum-margin` check the cluster as it is; this check shows what one reboot leaves.",
@@ -64,9 +65,9 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
     }
     let fine = |which: &str| {
         if cluster.asks_talos() {
-            format!("etcd, the API and DNS keep working: {which} may go down")
+            format!("etcd, the API and DNS keep working: {which} can go down")
         } else {
-            format!("no last API server and no last endpoint of DNS is on {which}")
+            format!("neither the last API server nor the last DNS endpoint is on {which}")
         }
     };
     let mut hosts_control_plane = false;
@@ -83,19 +84,19 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
         }
     });
     if hosts_control_plane && !cluster.asks_talos() {
-        verdict
-            .leave_out("whether etcd, or what else the API stores its objects in, keeps working without the machine");
+        verdict.leave_out("whether etcd, or whatever else stores the API's objects, keeps working without the machine");
     }
     verdict
 }
 
-/// What no machine that comes back could change is no reason never to upgrade.
+/// Turns a problem into a permanent warning if it is by design, because waiting for other machines would never resolve it and the upgrade
+/// would be blocked forever.
 fn unless_by_design(by_design: bool, problem: Problem) -> Outcome {
     Outcome::problem(if by_design { Problem { severity: Severity::Warn, ..problem }.permanent() } else { problem })
 }
 
 fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
-    // Behind `--etcd-endpoints` no member is on any of the machines.
+    // No member runs on the machines if `--etcd-endpoints` is given.
     if node.role == Role::Worker || cluster.etcd.is_external || !cluster.asks_talos() {
         return None;
     }
@@ -136,16 +137,16 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     }
     let others: Vec<Server<'_>> =
         cluster.control_planes().filter(|other| other.name != node.name).map(|other| cluster.server(other)).collect();
-    // From a runner that reaches none of them, the endpoint leads to any; where it reaches this one alone, the others are cut off.
+    // If this runner reaches no server, the endpoint leads to any of them. If it reaches only this one, the others are cut off.
     let is_seen = matches!(cluster.server(node), Server::Ready | Server::NotReady(_));
     if others
         .iter()
         .any(|server| matches!(server, Server::Ready) || (!is_seen && matches!(server, Server::AliveBy(..))))
     {
-        // Clients that use it cannot reach the other API servers, which work.
+        // Clients of this endpoint cannot reach the other API servers, although these work.
         return on_machine(cluster, node).map(Outcome::problem);
     }
-    let expected = "an API server that works on another control plane";
+    let expected = "a working API server on another control plane";
     let is_wrong = |server: &Server<'_>| match server {
         Server::NotReady(readyz) => gaps::readyz(cluster, readyz).severity == Severity::Fail,
         server => matches!(server, Server::Lost(_) | Server::Refused(_)),
@@ -167,11 +168,11 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     Some(unless_by_design(others.is_empty(), problem))
 }
 
-/// The endpoints of the cluster's DNS, and all that shows which of them serve.
+/// Returns the endpoints of the cluster's DNS, provided that the facts that show which of them serve were read.
 fn dns(cluster: &Assessment<'_>) -> Result<Vec<ServiceEndpoint>, Outcome> {
     let endpoints = listed(cluster, |kubernetes| &kubernetes.dns_endpoints, "the endpoints of kube-system/kube-dns")?;
     let endpoints = own(cluster, endpoints);
-    // An endpoint of a node that has fallen silent is there for a while.
+    // The endpoint of a node that has fallen silent remains for a while.
     leases(cluster)?;
     unread_pods(cluster, &endpoints).map_or(Ok(endpoints), Err)
 }
@@ -186,7 +187,7 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
     let ready = || endpoints.iter().filter(|endpoint| dns_serving(cluster, endpoint).but_for_its_node());
     let is_here = |name: &str| name == object.name;
     let lives_elsewhere = |name: &str| !is_here(name) && cluster.serving_on(Some(name)).may_be();
-    // Behind none of the pods and at none of the machines: it serves from outside of the cluster.
+    // An endpoint without a pod and on no machine serves from outside the cluster.
     let is_outside = |endpoint: &ServiceEndpoint| {
         let has = |address: &String| cluster.nodes().iter().any(|it| it.addresses.contains(address));
         endpoint.pod.is_none() && !endpoint.addresses.iter().any(has)
@@ -195,7 +196,7 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
         Some(name) => lives_elsewhere(name),
         None => is_outside(endpoint),
     });
-    // Where there is none at all, that is the trouble of `k8s.dns`, and of no machine.
+    // If there is no endpoint at all, `k8s.dns` reports that, and no machine is to blame.
     if is_elsewhere || !ready().any(|endpoint| endpoint.node.as_deref().is_none_or(is_here)) {
         return None;
     }
@@ -204,12 +205,13 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
         return Some(Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed)));
     }
     let hint = show_dns_pods(cluster, endpoints);
-    // None of those elsewhere lives.
+    // No endpoint on another machine works.
     let elsewhere = ready().filter_map(|endpoint| endpoint.node.as_deref()).filter(|name| !is_here(name));
-    let problem =
-        Problem::fail(Reason::LastDnsEndpoint, expected, "all that work are on this machine").hint(hint).on(elsewhere);
+    let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all working ones are on this machine")
+        .hint(hint)
+        .on(elsewhere);
     let is_only_node = cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| nodes.len() == 1);
-    // k3s runs one. It moves with the drain, and DNS is away for a moment.
+    // k3s runs one replica. It moves with the drain, and DNS is unavailable for a moment.
     let is_one_wanted = deployment(cluster).is_some_and(|it| it.is_observed() && it.desired == 1);
     Some(unless_by_design(is_only_node || is_one_wanted, problem))
 }

@@ -1,4 +1,4 @@
-//! Do the pods of each machine fit on the others while it is away?
+//! Checks whether the pods of each machine fit on the others while it is away.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,14 +14,14 @@ pub(in crate::checks) const ROOM: Check = Check {
     id: CheckId::UpgradeRoom,
     stage: Stage::Upgrade,
     summary: "the pods of each machine to be upgraded or drained fit on the others",
-    explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts as \
-the scheduler does. On one side is what the other nodes have allocatable, minus the requests of their own pods; on the other, \
-the requests of the evicted pods that a controller recreates. Cordoned nodes, those with \
+    explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts \
+as the scheduler does: what the other nodes have allocatable, minus the requests of their own pods, has to cover the \
+requests of the evicted pods that a controller recreates. Cordoned nodes, those with \
 one of Kubernetes' own taints and those that no longer report take no pods; node selectors, required node affinity, tolerations, the node affinity of volumes and devices are honored.\n\n\
 It fails if a pod requests more than any suitable node has left, or if all pods together request more than those nodes have \
-left together, or if all machines that take a pod are cordoned or have a taint that is not there to stay. It warns if no \
-placement was found for all of them, or if less than 20 % of the CPU or memory would be left. It also warns of pods that fit on no \
-other node and stay Pending until the machine is back. Pods that have ended take no room.\n\n\
+left together, or if all machines that take a pod are cordoned or have a temporary taint. It warns if no \
+placement was found for all of them, or if less than 20 % of the CPU or memory would be left. It also warns about pods that \
+fit on no other node and stay Pending until the machine is back. Pods that have ended take no room.\n\n\
 Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
     severity: Severity::Fail,
     finds: &[Reason::NodeUnknown, Reason::PodsDoNotFit, Reason::LittleRoom, Reason::PinnedPod],
@@ -66,31 +66,31 @@ fn of_machine(cluster: &Assessment<'_>, node: &Node, plan: &mut Plan<'_>, verdic
     }
 }
 
-/// Each pod takes one of these, whatever else it requests.
+/// The resource of which each pod takes one, regardless of its other requests.
 const PODS: &str = "pods";
 
-/// Amounts that may run out.
+/// Amounts of resources that may run out.
 type Left<'a> = BTreeMap<&'a str, i128>;
 
-/// A pod that has to go elsewhere, and by its number the way in which nodes are chosen for it.
+/// A pod that has to move, and the index of its kind in [`Places`].
 type Moving<'a> = (&'a BoundPod, usize);
 
-/// What is where, and what is left.
+/// The current distribution of pods and the remaining resources.
 struct Plan<'a> {
     /// Resources left on each node, in the order of the list of nodes.
     left: Vec<Left<'a>>,
     allocatable: Vec<&'a Amounts>,
     moving: Vec<Vec<Moving<'a>>>,
     places: Places<'a>,
-    /// Whether a node takes pods of a kind, by kind and node.
+    /// Whether a node accepts pods of a kind, by kind and node.
     is_taker: Vec<Vec<bool>>,
-    /// Resources left and allocatable on all nodes that take any of these kinds.
+    /// Resources left and allocatable on all nodes that accept any of these kinds.
     sums: HashMap<BTreeSet<usize>, Sums<'a>>,
 }
 
 #[derive(Clone, Default)]
 struct Sums<'a> {
-    /// How many nodes they are.
+    /// The number of nodes.
     takers: usize,
     left: Left<'a>,
     allocatable: Left<'a>,
@@ -113,7 +113,7 @@ impl<'a> Plan<'a> {
                 moving[at].push((pod, places.kind(pod)));
             }
         }
-        // The emptiest first, where the next pod most likely fits.
+        // The emptiest nodes come first, because the next pod most likely fits there.
         places.sort_takers(|at| std::cmp::Reverse(left[at].get("cpu").copied()));
         let is_taker = (0..places.kinds()).map(|kind| {
             let mut by_node = vec![false; left.len()];
@@ -126,7 +126,7 @@ impl<'a> Plan<'a> {
         Ok(Self { left, allocatable, moving, places, is_taker, sums: HashMap::new() })
     }
 
-    /// What is in the way of the pods of this node.
+    /// Returns the obstacles to moving this node's pods.
     fn without(&mut self, gone: usize) -> Vec<Problem> {
         let places = &self.places;
         let is_taken = |(_, kind): &Moving<'a>| places.takers(*kind).iter().any(|&at| at != gone);
@@ -144,7 +144,7 @@ impl<'a> Plan<'a> {
         problems
     }
 
-    /// No other node takes these, or none that is open.
+    /// Reports pods that no other node accepts, or only nodes that are closed for now.
     fn pinned(&self, gone: usize, pods: &[Moving<'a>]) -> Vec<Problem> {
         let node = self.places.nodes[gone].name.as_str();
         let is_shut_out = |(pod, _): &Moving<'a>| !self.places.shut_elsewhere(pod, node).is_empty();
@@ -156,7 +156,7 @@ impl<'a> Plan<'a> {
         shut_out.into_iter().chain(pinned).collect()
     }
 
-    /// The pods for which no node is left, if one after the other goes where it fits.
+    /// Returns the pods for which no node is left, if each pod in turn is placed on the first node where it fits.
     fn stranded(&self, gone: usize, moving: &[Moving<'a>]) -> Vec<&'a BoundPod> {
         let mut used: HashMap<usize, Left<'a>> = HashMap::new();
         let mut next: HashMap<usize, usize> = HashMap::new();
@@ -164,7 +164,7 @@ impl<'a> Plan<'a> {
         for (pod, kind) in moving {
             let takers = self.places.takers(*kind);
             let requests = requests(pod);
-            // Each begins where the one before it ended, so that not all of them look at the same full nodes.
+            // The search resumes where the previous one ended, so that the same full nodes are not tried each time.
             let begin = next.get(kind).copied().unwrap_or_default();
             let places = takers[begin..].iter().chain(&takers[..begin]).zip(begin..);
             let found = places.filter(|(at, _)| **at != gone).find(|(at, _)| {
@@ -182,7 +182,7 @@ impl<'a> Plan<'a> {
         stranded
     }
 
-    /// Totals of the nodes that take any of these kinds, except the one that goes down.
+    /// Totals of the nodes that accept any of these kinds, except the one that goes down.
     fn sums(&mut self, gone: usize, kinds: &BTreeSet<usize>) -> Sums<'a> {
         let mut sums = self.sums.get(kinds).cloned().unwrap_or_else(|| {
             let takers: BTreeSet<usize> = kinds.iter().flat_map(|&kind| self.places.takers(kind)).copied().collect();
@@ -202,7 +202,7 @@ impl<'a> Plan<'a> {
         sums
     }
 
-    /// The nodes that lack nothing but a slot for the pod: each runs as many pods as it may.
+    /// Reports nodes that lack only a slot for the pod, because each runs its maximum number of pods.
     fn no_slot(&self, pod: &BoundPod, takers: impl Iterator<Item = usize>) -> Option<Problem> {
         let lacks_only_a_slot = |at: &usize| lacking(&self.left[*at], requests(pod)).all(|resource| resource == PODS);
         let described = |at: usize| {
@@ -215,7 +215,7 @@ impl<'a> Plan<'a> {
         (!full.is_empty()).then(|| Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed))
     }
 
-    /// Proof that they do not fit, however they are arranged.
+    /// Proves that the pods do not fit in any arrangement.
     fn too_much(
         &mut self,
         gone: usize,
@@ -269,7 +269,7 @@ fn fits(left: &Left<'_>, requests: &Amounts) -> bool {
     lacking(left, requests).next().is_none()
 }
 
-/// The resources of which less is left than is requested.
+/// Returns the resources of which less is left than requested.
 fn lacking<'a>(left: &'a Left<'_>, requests: &'a Amounts) -> impl Iterator<Item = &'a str> {
     let is_short = |(resource, amount): &(&str, i128)| *amount > left.get(resource).copied().unwrap_or_default();
     signed(requests).filter(|(_, amount)| *amount > 0).filter(move |it| is_short(it)).map(|(resource, _)| resource)
@@ -283,7 +283,7 @@ fn pinned_here(pinned: &[Moving<'_>]) -> Problem {
     Problem::warn(Reason::PinnedPod, "another machine that takes each of its pods", observed).permanent()
 }
 
-/// `shut`: machines by name, each with what keeps pods away for now.
+/// Reports pods whose other machines are closed for now. `shut` has these machines by name, each with its obstacle.
 fn others_shut(pods: &[Moving<'_>], shut: &BTreeMap<&str, &str>) -> Problem {
     let names: Vec<String> = pods.iter().map(|(pod, _)| name_of(pod)).collect();
     let are_cordoned = shut.values().all(|by| *by == CORDON);
@@ -336,7 +336,7 @@ fn too_large(pod: &BoundPod, takers: usize) -> Problem {
     Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed)
 }
 
-/// Together they request more than is left together.
+/// Reports a resource of which the pods together request more than is left in total.
 fn in_total(moving: &[Moving<'_>], sums: &Sums<'_>) -> Option<Problem> {
     let requested = requested(moving);
     let short = |(resource, amount): &(&&str, &i128)| **amount > sums.left.get(**resource).copied().unwrap_or_default();
@@ -371,7 +371,7 @@ fn little_room(moving: &[Moving<'_>], stranded: &[&BoundPod], all: &Sums<'_>) ->
     let of = |amounts: &Left<'_>, resource: &str| amounts.get(resource).copied().unwrap_or_default();
     let low = |resource: &&str| {
         let (left, all) = (of(&all.left, resource) - of(&requested, resource), of(&all.allocatable, resource));
-        // Who requests nothing of it takes nothing away.
+        // Pods that do not request the resource do not reduce it.
         of(&requested, resource) > 0 && left * 5 < all
     };
     let resource = ["cpu", "memory"].into_iter().find(low)?;
@@ -381,7 +381,7 @@ fn little_room(moving: &[Moving<'_>], stranded: &[&BoundPod], all: &Sums<'_>) ->
     Some(Problem::warn(Reason::LittleRoom, EXPECTED, observed))
 }
 
-/// `1.5 CPU`, `3.2 GiB memory`, `2 nvidia.com/gpu`
+/// Formats `1.5 CPU`, `3.2 GiB of memory`, `2 nvidia.com/gpu`.
 fn quantity(resource: &str, amount: i128) -> String {
     let tenths =
         |unit: i128| format!("{}.{}", amount / unit, amount % unit * 10 / unit).trim_end_matches(".0").to_owned();

@@ -1,4 +1,4 @@
-//! Has every machine that was drained let go of its volumes?
+//! Checks whether every drained machine has released its volumes.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -46,7 +46,7 @@ fn volumes(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Nodes with pods that a drain would evict, and what is attached to each node.
+/// Nodes with pods that a drain would evict, and the attachments of each node.
 type Seen<'a> = (HashSet<&'a str>, BTreeMap<&'a str, Vec<&'a VolumeAttachment>>);
 
 fn seen<'a>(cluster: &'a Assessment<'_>) -> Result<Seen<'a>, Outcome> {
@@ -66,7 +66,7 @@ fn still_attached(attached: &[&VolumeAttachment]) -> Problem {
     let volumes = if names.len() == 1 { "volume" } else { "volumes" };
     let observed = format!("still attached: {volumes} {}", some_of(&names));
     let expected = "no volume, as it is cordoned and its pods are gone";
-    // Those with an error come first.
+    // Attachments with an error come first.
     let Some(first) = attached.first() else { return Problem::warn(Reason::VolumeAttached, expected, observed) };
     let problem = match &first.detach_error {
         Some(error) => {

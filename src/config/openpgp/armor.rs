@@ -1,4 +1,4 @@
-//! `OpenPGP`'s armor: base64 between two lines, and a checksum of 24 bits.
+//! `OpenPGP` armor: base64 between two marker lines, and a 24-bit checksum.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use super::Problem;
 
 const PRIVATE: &str = "PGP PRIVATE KEY BLOCK";
 
-/// The packets of the one private key block that a text is.
+/// Decodes the packets of a text that is one private key block.
 pub(super) fn private_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Problem> {
     let mut lines = text.lines().map(str::trim).skip_while(|line| !line.starts_with("-----BEGIN "));
     let label = lines.next().and_then(|line| line.strip_prefix("-----BEGIN ")?.strip_suffix("-----"));
@@ -36,11 +36,11 @@ pub(super) fn private_key(text: &str) -> Result<Zeroizing<Vec<u8>>, Problem> {
         }
     }
     if lines.any(|line| line.starts_with("-----BEGIN ")) {
-        return Err("is followed by another block: which key is meant is unknown");
+        return Err("is followed by another block: it is unclear which key is meant");
     }
     let bytes = Zeroizing::new(STANDARD.decode(body.as_bytes()).map_err(|_| "is not valid base64")?);
     if sum.is_some_and(|sum| STANDARD.decode(sum).ok().as_deref() != Some(&crc24(&bytes))) {
-        return Err("has another checksum than it says: a part of it is missing or changed");
+        return Err("does not match its checksum: a part of it is missing or changed");
     }
     Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! A transferable private key, and which part of it signs.
+//! Reads a transferable private key and selects the part of it that signs.
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use zeroize::Zeroizing;
@@ -7,14 +7,14 @@ use super::Problem;
 use super::packet::{Packet, Reader, filled};
 use super::signature::Signature;
 
-/// The algorithm: Ed25519, as it was before it had a number of its own.
+/// The algorithm number of Ed25519 from before it had its own (`EdDSA`).
 pub(super) const EDDSA: u8 = 22;
-/// Ed25519 as a curve (1.3.6.1.4.1.11591.15.1).
+/// The object identifier of the curve Ed25519 (1.3.6.1.4.1.11591.15.1).
 const ED25519: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
-/// Before a point that is not the whole of one.
+/// The prefix of a compressed point.
 const COMPRESSED: u8 = 0x40;
 
-/// Kinds of packets.
+/// Packet types.
 const SIGNATURE: u8 = 2;
 const SECRET_KEY: u8 = 5;
 const PUBLIC_KEY: u8 = 6;
@@ -23,7 +23,7 @@ const USER_ID: u8 = 13;
 const PUBLIC_SUBKEY: u8 = 14;
 const USER_ATTRIBUTE: u8 = 17;
 
-/// Kinds of signatures.
+/// Signature types.
 const USER_CERTIFIED: std::ops::RangeInclusive<u8> = 0x10..=0x13;
 const SUBKEY_BOUND: u8 = 0x18;
 const KEY_REVOKED: u8 = 0x20;
@@ -36,11 +36,11 @@ pub(super) struct Key {
     pub(super) fingerprint: [u8; 20],
     /// Unix seconds.
     pub(super) created: u32,
-    /// As it is hashed.
+    /// The public key in the form that is hashed.
     framed: Vec<u8>,
 }
 
-/// Which of a key's parts signs, and until when, in Unix seconds.
+/// The part of a key that signs, and the time until which it does, in Unix seconds.
 pub(super) struct Signer {
     pub(super) primary: [u8; 20],
     pub(super) key: Key,
@@ -49,23 +49,23 @@ pub(super) struct Signer {
 }
 
 impl Key {
-    /// The body of the packet of a secret key.
+    /// Reads the body of a secret key packet.
     fn read(body: &[u8]) -> Result<Self, Problem> {
         let mut reader = Reader(body);
         if reader.u8()? != 4 {
-            return Err("is not of version 4, which Omni's keys are");
+            return Err("is not a key of version 4, as Omni's keys are");
         }
         let created = reader.u32()?;
         if reader.u8()? != EDDSA {
-            return Err("is not an Ed25519 key (EdDSA, algorithm 22), which Omni's keys are");
+            return Err("is not an Ed25519 key (EdDSA, algorithm 22), as Omni's keys are");
         }
         let length = reader.u8()?;
         if reader.take(length.into())? != ED25519 {
-            return Err("is of another curve than Ed25519");
+            return Err("uses another curve than Ed25519");
         }
         let point = match reader.number()?.split_first() {
-            Some((&COMPRESSED, point)) => point.try_into().map_err(|_| "has no point of Ed25519")?,
-            _ => return Err("has no point of Ed25519"),
+            Some((&COMPRESSED, point)) => point.try_into().map_err(|_| "has no Ed25519 point")?,
+            _ => return Err("has no Ed25519 point"),
         };
         let public = &body[..body.len() - reader.0.len()];
         let framed = framed(public)?;
@@ -79,13 +79,13 @@ impl Key {
         let written = &before[..before.len() - reader.0.len()];
         let sum = written.iter().fold(0_u16, |sum, byte| sum.wrapping_add((*byte).into()));
         if reader.u16()? != sum {
-            return Err("has a secret with another checksum than it says");
+            return Err("has a secret that does not match its checksum");
         }
-        let secret = Zeroizing::new(filled(secret).ok_or("has no secret of Ed25519")?);
+        let secret = Zeroizing::new(filled(secret).ok_or("has no Ed25519 secret")?);
         Ok(Self { point, secret, fingerprint, created, framed })
     }
 
-    /// When it ends by the word of a signature about it.
+    /// Returns when the key expires according to a signature about it.
     fn ends(&self, by: &Signature<'_>) -> Option<u64> {
         let after = |begin: u32, lasts: Option<u32>| lasts.map(|lasts| u64::from(begin) + u64::from(lasts));
         [after(self.created, by.key_lasts), after(by.created, by.lasts)].into_iter().flatten().min()
@@ -97,7 +97,7 @@ fn framed(public: &[u8]) -> Result<Vec<u8>, Problem> {
     Ok([&[0x99][..], &length.to_be_bytes(), public].concat())
 }
 
-/// What a signature is about: the last of these before it.
+/// The part that a signature is about: the last of these before it.
 #[derive(Clone, Copy)]
 enum Part<'a> {
     Primary,
@@ -106,20 +106,20 @@ enum Part<'a> {
     Other,
 }
 
-/// Of two signatures of one kind, the later one counts.
+/// Returns the signature that counts: one of the primary user first, then the later one.
 fn later<'a>(known: Option<Signature<'a>>, new: Signature<'a>) -> Signature<'a> {
     let rank = |it: &Signature<'_>| (it.is_of_primary_user, it.created);
     known.filter(|known| rank(known) > rank(&new)).unwrap_or(new)
 }
 
 struct Subkey<'a> {
-    /// `None`: most are for encryption, and one that we cannot read does not sign.
+    /// `None` if the key cannot be read and so cannot sign. Most subkeys are for encryption.
     key: Option<Key>,
     bound: Option<Signature<'a>>,
     is_revoked: bool,
 }
 
-/// The key of the packets: what its own signatures say of it decides which part signs, as where it will be verified. `now`: Unix seconds.
+/// Selects the part that signs. The key's own signatures decide this, as they do for the verifier. `now` is in Unix seconds.
 pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
     let mut reader = Reader(packets);
     let first = reader.packet()?;
@@ -134,7 +134,7 @@ pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
     while !reader.0.is_empty() {
         let Packet { tag, body } = reader.packet()?;
         match tag {
-            SECRET_KEY | PUBLIC_KEY => return Err("is more than one key: which one is meant is unknown"),
+            SECRET_KEY | PUBLIC_KEY => return Err("contains more than one key: it is unclear which one is meant"),
             USER_ID => part = Part::User(body),
             USER_ATTRIBUTE => part = Part::Other,
             SECRET_SUBKEY | PUBLIC_SUBKEY => {
@@ -149,7 +149,7 @@ pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
             _ => {}
         }
     }
-    let own = own.ok_or("has no signature of its own that says for how long it counts")?;
+    let own = own.ok_or("has no self-signature with its validity period")?;
     let (of_primary, is_allowed) = (primary.ends(&own), own.may_sign);
     let ends_of = |subkey: &Subkey<'_>| {
         let ends = subkey.key.as_ref().zip(subkey.bound.as_ref()).and_then(|(key, bound)| key.ends(bound));
@@ -159,22 +159,22 @@ pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
     let signs = |subkey: &Subkey<'_>| {
         subkey.key.is_some() && !subkey.is_revoked && subkey.bound.as_ref().is_some_and(|it| it.may_sign)
     };
-    // A subkey goes before the primary key as long as it counts.
+    // A subkey takes precedence over the primary key while it is valid.
     subkeys.retain(|subkey| signs(subkey) && !(is_allowed && is_over(subkey)));
     let newest = subkeys.into_iter().max_by_key(|it| (!is_over(it), it.bound.as_ref().map(|bound| bound.created)));
     let (fingerprint, created) = (primary.fingerprint, primary.created);
     match newest {
         Some(subkey) => {
             let ends = ends_of(&subkey);
-            let key = subkey.key.ok_or("has no key that may sign")?;
+            let key = subkey.key.ok_or("has no signing key")?;
             Ok(Signer { primary: fingerprint, created: created.max(key.created), key, ends })
         }
         None if is_allowed => Ok(Signer { primary: fingerprint, created, key: primary, ends: of_primary }),
-        None => Err("has no key that may sign"),
+        None => Err("has no signing key"),
     }
 }
 
-/// Takes in a signature that the primary key has made; those of others say nothing.
+/// Applies a signature made by the primary key; signatures of other keys are ignored.
 fn take_in<'a>(
     primary: &Key,
     part: Part<'a>,

@@ -1,7 +1,7 @@
-//! The little of `OpenPGP` that signs what is sent to Omni: an Ed25519 key of version 4, and detached signatures.
+//! The small part of `OpenPGP` that is needed to sign calls to Omni: Ed25519 keys of version 4, and detached signatures.
 //!
-//! Of our own, since the library for all of it is a hundred crates, one of them with a vulnerability that nobody has mended. Texts of
-//! problems hold no byte of what was read.
+//! This is our own implementation, because the complete library brings in a hundred crates, one of them with an unfixed vulnerability.
+//! Error texts contain no byte of the input.
 
 mod armor;
 mod key;
@@ -15,18 +15,18 @@ use std::fmt::{self, Write as _};
 use jiff::Timestamp;
 use ring::signature::Ed25519KeyPair;
 
-/// What is wrong with a key, after its name.
+/// A problem with a key, worded to follow its name.
 pub(super) type Problem = &'static str;
 
 /// A private key that signs.
 pub(crate) struct SigningKey {
     pair: Ed25519KeyPair,
-    /// Of the key that signs.
+    /// Fingerprint of the key that signs.
     fingerprint: [u8; 20],
-    /// Of the primary key, by which others know it: 40 digits.
+    /// Fingerprint of the primary key in 40 hex digits, by which others identify it.
     pub(crate) name: String,
     pub(crate) created: Timestamp,
-    /// `None`: it counts for ever.
+    /// `None` if it never expires.
     pub(crate) ends: Option<Timestamp>,
 }
 
@@ -44,7 +44,7 @@ impl SigningKey {
             i64::try_from(seconds).ok().and_then(|it| Timestamp::from_second(it).ok()).unwrap_or(Timestamp::MAX)
         };
         Ok(Self {
-            pair: pair.map_err(|_| "has a secret that is not of its public part")?,
+            pair: pair.map_err(|_| "has a secret that does not match its public part")?,
             fingerprint: found.key.fingerprint,
             name,
             created: timestamp(found.created.into()),
@@ -52,7 +52,7 @@ impl SigningKey {
         })
     }
 
-    /// A detached signature, made at this time.
+    /// Makes a detached signature with this time.
     pub(super) fn sign(&self, document: &[u8], now: Timestamp) -> Vec<u8> {
         let created = u32::try_from(now.as_second()).unwrap_or(0);
         signature::detached(&self.pair, &self.fingerprint, document, created)

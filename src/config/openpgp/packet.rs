@@ -35,26 +35,26 @@ impl<'a> Reader<'a> {
         self.take(usize::try_from(length).map_err(|_| CUT)?)
     }
 
-    /// A part that begins with its length in two bytes.
+    /// Reads a part that is prefixed with its length in two bytes.
     pub(super) fn part(&mut self) -> Result<Self, Problem> {
         let length = self.u16()?;
         self.take(length.into()).map(Self)
     }
 
-    /// A number that begins with its length in bits; zeros in front are left out.
+    /// Reads a number that is prefixed with its length in bits. Leading zeros are omitted.
     pub(super) fn number(&mut self) -> Result<&'a [u8], Problem> {
         let bits = self.u16()?;
         self.take(bits.div_ceil(8).into())
     }
 
-    /// What a subpacket of a signature is, and what it says.
+    /// Reads a subpacket of a signature: its type and content.
     pub(super) fn subpacket(&mut self) -> Result<(u8, &'a [u8]), Problem> {
         let length = match self.u8()? {
             short @ ..192 => short.into(),
             u8::MAX => self.u32()?,
             high => two_bytes(high, self.u8()?),
         };
-        // The highest bit says that who does not know it must not pass over the signature.
+        // The highest bit marks a critical subpacket: implementations that do not know it have to reject the signature.
         let (kind, body) = self.sized(length)?.split_first().ok_or(CUT)?;
         Ok((kind & 0x7f, body))
     }
@@ -70,14 +70,14 @@ impl<'a> Reader<'a> {
                 short @ ..192 => short.into(),
                 high @ 192..224 => two_bytes(high, self.u8()?),
                 u8::MAX => self.u32()?,
-                _ => return Err("has packets without a length, as no key has"),
+                _ => return Err("has packets without a length, which no key has"),
             }
         } else {
             match head & 3 {
                 0 => self.u8()?.into(),
                 1 => self.u16()?.into(),
                 2 => self.u32()?,
-                _ => return Err("has packets without a length, as no key has"),
+                _ => return Err("has packets without a length, which no key has"),
             }
         };
         let tag = if is_new { head & 0x3f } else { (head >> 2) & 0x0f };
@@ -95,7 +95,7 @@ pub(super) struct Packet<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// A number as it is written: its length in bits, and no zeros in front.
+/// Encodes a number: its length in bits, then its bytes without leading zeros.
 pub(super) fn number(bytes: &[u8]) -> Vec<u8> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let digits = &bytes[zeros..];
@@ -103,7 +103,7 @@ pub(super) fn number(bytes: &[u8]) -> Vec<u8> {
     [&u16::try_from(bits).unwrap_or(u16::MAX).to_be_bytes()[..], digits].concat()
 }
 
-/// A number with the zeros in front that make it `N` bytes.
+/// Pads a number with leading zeros to `N` bytes.
 pub(super) fn filled<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     bytes.get_mut(N.checked_sub(digits.len())?..)?.copy_from_slice(digits);

@@ -1,4 +1,4 @@
-//! Signatures of version 4 by an Ed25519 key: those within a key, and the ones that we make.
+//! Signatures of version 4 by an Ed25519 key: those within a key, and those that we make.
 
 use ring::digest::{Algorithm, Context, SHA256, SHA384, SHA512};
 use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
@@ -9,7 +9,7 @@ use super::packet::{Reader, filled, number};
 
 const SHA_256: u8 = 8;
 
-/// Kinds of subpackets.
+/// Subpacket types.
 const CREATED: u8 = 2;
 const SIGNATURE_LASTS: u8 = 3;
 const KEY_LASTS: u8 = 9;
@@ -18,28 +18,29 @@ const PRIMARY_USER: u8 = 25;
 const FLAGS: u8 = 27;
 const ISSUER_FINGERPRINT: u8 = 33;
 
-/// Of the flags of a key.
+/// The key flag that allows signing.
 const MAY_SIGN: u8 = 2;
 
-/// What a signature within a key says.
+/// A signature within a key.
 pub(super) struct Signature<'a> {
     pub(super) kind: u8,
     /// Unix seconds.
     pub(super) created: u32,
-    /// Seconds since then; `None`: for ever.
+    /// Seconds since `created`; `None` if the signature never expires.
     pub(super) lasts: Option<u32>,
-    /// Seconds since the key was created; `None`: for ever.
+    /// Seconds since the key was created; `None` if the key never expires.
     pub(super) key_lasts: Option<u32>,
     pub(super) may_sign: bool,
     pub(super) is_of_primary_user: bool,
-    /// What is hashed after what it is about.
+    /// The bytes that are hashed after the signed data.
     hashed: &'a [u8],
     hash: &'static Algorithm,
     value: [u8; 64],
 }
 
 impl<'a> Signature<'a> {
-    /// `None`: of a kind that no Ed25519 key makes, or that we do not know, so that it says nothing here.
+    /// Reads a signature. `None` if an Ed25519 key cannot have made it or its type is unknown, so that it proves
+    /// nothing here.
     pub(super) fn read(body: &'a [u8]) -> Result<Option<Self>, Problem> {
         let mut reader = Reader(body);
         let (version, kind, algorithm, hash) = (reader.u8()?, reader.u8()?, reader.u8()?, reader.u8()?);
@@ -54,7 +55,7 @@ impl<'a> Signature<'a> {
         }
         let mut said = reader.part()?;
         let hashed = &body[..body.len() - reader.0.len()];
-        // What is not signed itself, and the first bytes of the hash.
+        // Skips the unsigned subpackets and the first bytes of the hash.
         reader.part()?;
         reader.take(2)?;
         let (Some(r), Some(s)) = (filled::<32>(reader.number()?), filled::<32>(reader.number()?)) else {
@@ -80,14 +81,14 @@ impl<'a> Signature<'a> {
         Ok(Some(read))
     }
 
-    /// Whether the key with this point has made it, about what these parts are.
+    /// Returns whether the key with this point made the signature over these parts.
     pub(super) fn is_by(&self, point: &[u8; 32], parts: &[&[u8]]) -> bool {
         let digest = digest(self.hash, parts, self.hashed);
         UnparsedPublicKey::new(&ED25519, point).verify(digest.as_ref(), &self.value).is_ok()
     }
 }
 
-/// The hash of what is signed, and of what the signature says of itself.
+/// Hashes the signed data and the signature's own description.
 fn digest(hash: &'static Algorithm, parts: &[&[u8]], said: &[u8]) -> ring::digest::Digest {
     let mut context = Context::new(hash);
     for part in parts {
@@ -99,10 +100,10 @@ fn digest(hash: &'static Algorithm, parts: &[&[u8]], said: &[u8]) -> ring::diges
     context.finish()
 }
 
-/// A detached signature of a document: binary, version 4, `EdDSA`, SHA-256.
+/// Makes a detached signature of a document: binary, version 4, `EdDSA`, SHA-256.
 pub(super) fn detached(pair: &Ed25519KeyPair, fingerprint: &[u8; 20], document: &[u8], created: u32) -> Vec<u8> {
     const BINARY: u8 = 0;
-    // Nothing here is as long as a length may be.
+    // All lengths here fit into one byte.
     let short = |length: usize| u8::try_from(length).unwrap_or(u8::MAX);
     let subpacket = |kind: u8, body: &[u8]| [&[short(body.len() + 1), kind][..], body].concat();
     let part = |body: &[u8]| [&u16::from(short(body.len())).to_be_bytes()[..], body].concat();
@@ -112,9 +113,9 @@ pub(super) fn detached(pair: &Ed25519KeyPair, fingerprint: &[u8; 20], document: 
     let digest = digest(&SHA256, &[document], &said);
     let value = pair.sign(digest.as_ref());
     let (r, s) = value.as_ref().split_at(32);
-    // The key's ID is the end of its fingerprint.
+    // The key ID is the end of the fingerprint.
     let unsigned = part(&subpacket(ISSUER, &fingerprint[12..]));
     let body = [&said[..], &unsigned, &digest.as_ref()[..2], &number(r), &number(s)].concat();
-    // A signature, whose length has one byte: it is never longer than 120.
+    // A signature packet with a length of one byte: it is never longer than 120.
     [&[0xc2, short(body.len())][..], &body].concat()
 }

@@ -1,4 +1,4 @@
-//! Keys that the simulator makes, spoilt in every way, and what the real gpg says of our signatures.
+//! Keys made by the simulator and corrupted in every way, and signatures verified by the real gpg.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::*;
 const CREATED: u32 = 1_800_000_000;
 const YEAR: u32 = 365 * 24 * 60 * 60;
 
-/// As a private key, with no checksum: one that is not right would hide all that comes after it.
+/// Armors packets as a private key, without a checksum: a wrong checksum would hide every later error.
 pub(in crate::config) fn armored(packets: &[u8]) -> String {
     let body = STANDARD.encode(packets);
     format!("-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{body}\n-----END PGP PRIVATE KEY BLOCK-----\n")
@@ -48,7 +48,7 @@ fn a_key_tells_its_name_and_its_end() {
 
 #[test]
 fn numbers_with_zeros_in_front_are_signatures_too() {
-    // One in 128 signatures has a number that is a byte shorter.
+    // In one of 128 signatures, a number is one byte shorter.
     let key = made(None);
     let read = read_key(&key.armored()).unwrap();
     for number in 0..400_u32 {
@@ -79,20 +79,20 @@ fn what_is_no_such_key_is_told_in_its_own_words() {
         (good.replace("PGP PRIVATE", "EC PRIVATE"), "is armored, but not a private key"),
         (good.replace("-----END PGP PRIVATE KEY BLOCK-----", ""), "has no end line"),
         (good.replace("END PGP PRIVATE", "END PGP PUBLIC"), "has different labels at its beginning and end"),
-        (good.replace(sum, "=AAAA"), "has another checksum than it says: a part of it is missing or changed"),
-        (good.replace(sum, "=***"), "has another checksum than it says: a part of it is missing or changed"),
-        (format!("{good}{}", other.armored()), "is followed by another block: which key is meant is unknown"),
-        (armored(&twice), "is more than one key: which one is meant is unknown"),
+        (good.replace(sum, "=AAAA"), "does not match its checksum: a part of it is missing or changed"),
+        (good.replace(sum, "=***"), "does not match its checksum: a part of it is missing or changed"),
+        (format!("{good}{}", other.armored()), "is followed by another block: it is unclear which key is meant"),
+        (armored(&twice), "contains more than one key: it is unclear which one is meant"),
         (armored(&[]), "ends too early: a part of it is missing"),
         (armored(b"hello"), "is not an OpenPGP key"),
-        (edited(version, &[6]), "is not of version 4, which Omni's keys are"),
-        (edited(algorithm, &[1]), "is not an Ed25519 key (EdDSA, algorithm 22), which Omni's keys are"),
-        (edited(algorithm, &[27]), "is not an Ed25519 key (EdDSA, algorithm 22), which Omni's keys are"),
-        (edited(algorithm, &[28]), "is not an Ed25519 key (EdDSA, algorithm 22), which Omni's keys are"),
-        (edited(curve, &[0x2c]), "is of another curve than Ed25519"),
-        (edited(point + 1, &[0x04]), "has no point of Ed25519"),
+        (edited(version, &[6]), "is not a key of version 4, as Omni's keys are"),
+        (edited(algorithm, &[1]), "is not an Ed25519 key (EdDSA, algorithm 22), as Omni's keys are"),
+        (edited(algorithm, &[27]), "is not an Ed25519 key (EdDSA, algorithm 22), as Omni's keys are"),
+        (edited(algorithm, &[28]), "is not an Ed25519 key (EdDSA, algorithm 22), as Omni's keys are"),
+        (edited(curve, &[0x2c]), "uses another curve than Ed25519"),
+        (edited(point + 1, &[0x04]), "has no Ed25519 point"),
         (edited(encrypted + 1, &[254]), "is encrypted with a passphrase, and no prompt is possible"),
-        (edited(encrypted + 8, &[0; 4]), "has a secret with another checksum than it says"),
+        (edited(encrypted + 8, &[0; 4]), "has a secret that does not match its checksum"),
     ] {
         assert_eq!(problem(&text), Some(expected), "{text}");
     }
@@ -107,7 +107,7 @@ fn a_secret_of_another_key_is_none() {
     let secret = 2 + 6 + 10 + 35 + 1;
     mixed.splice(secret..end, of_other[secret..2 + usize::from(of_other[1])].iter().copied());
     mixed[1] = of_other[1];
-    assert_eq!(read_key(&armored(&mixed)).err(), Some("has a secret that is not of its public part"));
+    assert_eq!(read_key(&armored(&mixed)).err(), Some("has a secret that does not match its public part"));
 }
 
 #[test]
@@ -116,15 +116,12 @@ fn what_its_owner_has_not_signed_says_nothing() {
     let packets = key.packets();
     let user = 2 + usize::from(packets[1]);
     let signed = user + 2 + usize::from(packets[user + 1]);
-    assert_eq!(
-        read_key(&armored(&packets[..signed])).err(),
-        Some("has no signature of its own that says for how long it counts")
-    );
+    assert_eq!(read_key(&armored(&packets[..signed])).err(), Some("has no self-signature with its validity period"));
     let end = at(CREATED + YEAR);
     for at in signed + 2..packets.len() {
         let mut spoilt = packets.clone();
         spoilt[at] ^= 1;
-        // Its issuer, and the first bytes of its hash, are not signed.
+        // The issuer and the first bytes of the hash are not signed.
         let Ok(read) = read_key(&armored(&spoilt)) else { continue };
         assert_eq!(read.ends, Some(end), "byte {at}");
     }
@@ -141,7 +138,7 @@ fn debug_keeps_the_key() {
     assert!(key.packets().windows(4).all(|bytes| !shown.contains(&format!("{bytes:?}").replace(['[', ']'], ""))));
 }
 
-/// What gpg says of a detached signature, in a home of its own.
+/// Runs gpg in a separate home directory.
 fn gpg(home: &Path, arguments: &[&str], input: &[u8]) -> std::io::Result<std::process::Output> {
     let mut command = Command::new("gpg");
     command.env("GNUPGHOME", home).args(["--batch", "--no-autostart", "--no-tty"]).args(arguments);

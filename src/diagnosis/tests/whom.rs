@@ -293,14 +293,14 @@ fn a_kubelet_that_has_not_registered_has_or_has_not_asked_for_a_certificate() {
         headline(&snapshot, "kubelet-not-registered")
     };
     let asked_nothing = told(|snapshot| snapshot.kube().signing_requests = Ok(Vec::new())).unwrap();
-    assert!(asked_nothing.ends_with("has neither a Node nor an open certificate request of it"), "{asked_nothing}");
+    assert!(asked_nothing.ends_with("has neither a Node nor an open certificate request for it"), "{asked_nothing}");
     let had_one = told(|snapshot| {
         let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
         request.state = RequestState::Settled;
     });
     assert_eq!(had_one.as_ref(), Some(&asked_nothing), "it was issued to the machine that it was before");
     let unread = told(|snapshot| snapshot.kube().signing_requests = gap(GapKind::Forbidden)).unwrap();
-    assert!(unread.ends_with("has no Node of it"), "{unread}");
+    assert!(unread.ends_with("has no Node for it"), "{unread}");
     // A request that is pending or not signed is more specific evidence.
     let waits = |snapshot: &mut Snapshot| {
         let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];

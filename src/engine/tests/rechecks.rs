@@ -1,12 +1,12 @@
-//! Rounds that ask everything, and what is asked between them.
+//! Full rounds, and the rechecks between them.
 
 use super::*;
 
-/// Rounds and rechecks see what the scripts say; the last entry repeats.
+/// An observer with one script for rounds and one for rechecks; the last entry repeats.
 struct Sly {
     rounds: Vec<Said>,
     rechecks: Vec<Said>,
-    /// What was done, and when.
+    /// Calls and their times.
     done: Vec<(&'static str, Duration)>,
     started: Instant,
     hangs: bool,
@@ -71,7 +71,8 @@ async fn waited(wait: u64, rounds: &[Said], rechecks: &[Said], change: impl FnOn
 async fn most_of_a_long_wait_asks_for_what_was_not_well() {
     let (end, sly) = waited(300, &[Said::Bad], &[Said::Bad], |_, _| {}).await;
     assert_eq!(end, End::Deadline);
-    // The first three, one each 24 or each two minutes, one while silence could still be heard out, and the last one.
+    // The first three, one for every 24 rechecks or two minutes, one while there is still time to wait for silent
+    // machines, and the last one.
     assert_eq!((sly.count("round"), sly.count("recheck")), (7, 54));
     assert_eq!(sly.done.last().map(|(what, _)| *what), Some("round"));
     let whole = sly.done.iter().filter(|(what, _)| *what == "round").map(|(_, at)| *at);
@@ -79,7 +80,8 @@ async fn most_of_a_long_wait_asks_for_what_was_not_well() {
     assert!(pauses.max() <= Some(Duration::from_secs(125)), "{:?}", sly.done);
 }
 
-/// However well it looks: no success but by a round that asks everything, and no two rechecks without one once it does.
+/// However good rechecks look, only a full round is a success, and each recheck that finds no problem is followed by
+/// one.
 #[tokio::test(start_paused = true)]
 async fn what_is_asked_between_rounds_is_no_success() {
     for well in [Said::Fine, Said::Warns, Said::Restarted] {
@@ -104,7 +106,7 @@ async fn another_problem_than_before_is_looked_at_by_a_whole_round() {
     }
 }
 
-/// A machine that hangs takes no time from the last round.
+/// A machine that does not respond takes no time from the last round.
 #[tokio::test(start_paused = true)]
 async fn a_recheck_that_hangs_gives_way_to_a_round() {
     let (end, sly) = waited(60, &[Said::Bad], &[Said::Bad], |_, sly| sly.hangs = true).await;

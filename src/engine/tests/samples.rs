@@ -1,4 +1,4 @@
-//! Second samples: what a judge doubts is looked at again.
+//! Second samples: doubtful problems are observed again.
 
 use super::*;
 
@@ -17,7 +17,8 @@ async fn a_doubt_is_resampled_once_a_round_and_never_past_the_deadline() {
     assert_eq!((outcome.end, outcome.rounds, outcome.again), (End::OnePass, 1, 1));
 }
 
-/// After a second, and the 11 that the judge asks for: as much as the first one took has to be left.
+/// The second sample comes after the round's second and the 11 s that the judge requests; then as much time as the
+/// first one took has to be left.
 #[tokio::test(start_paused = true)]
 async fn a_second_sample_needs_the_time_of_the_first() {
     for (wait, again) in [(13, 0), (14, 1)] {
@@ -26,14 +27,14 @@ async fn a_second_sample_needs_the_time_of_the_first() {
     }
 }
 
-/// It would replace what was seen of two by a doubt.
+/// The round would replace a result of two samples with a doubt.
 #[tokio::test(start_paused = true)]
 async fn a_last_round_without_the_time_for_a_second_sample_does_not_count() {
     let setup = || Setup { wait: Some(16), ..WAITING };
     let outcome = run_with(setup(), &script(&[Said::Doubtful, Said::Bad, Said::Doubtful])).await;
     assert_eq!((outcome.end, outcome.again), (End::Deadline, 1));
     assert_eq!(outcome.events, ["round 1", "waiting", "waiting"], "nothing of it is told");
-    // Unless it sees that all is well, or the one before knew no more.
+    // The round counts if it passes, or if the one before was as doubtful.
     let outcome = run_with(setup(), &script(&[Said::Doubtful, Said::Bad, Said::Fine])).await;
     assert_eq!((outcome.end, outcome.rounds), (End::Healthy, 2));
     let outcome = run_with(Setup { wait: Some(11), ..WAITING }, &script(&[Said::Doubtful])).await;

@@ -1,4 +1,4 @@
-//! What is decided about verdicts, without a run.
+//! Decisions about verdicts, without a run.
 
 use super::*;
 use crate::model::CheckId;
@@ -30,7 +30,7 @@ fn said_of_credentials(pace: &Pace, broken: GapKind, script: &[Said]) -> Option<
 async fn behind_unusable_credentials_nobody_was_asked() {
     let failed = (Status::Fail, false);
     let blocked = (Status::Blocked, true);
-    // Other credentials that are fine are told as they are; whatever else is not known.
+    // Other credentials that pass are reported as they are; everything else is unknown.
     for (other, expected) in [
         (Said::Fine, (Status::Pass, false)),
         (Said::Warns, (Status::Warn, false)),
@@ -40,11 +40,11 @@ async fn behind_unusable_credentials_nobody_was_asked() {
         let said = said_of_credentials(&pace(true), GapKind::Malformed, &[other]);
         assert_eq!(said, Some(vec![failed, expected, blocked]), "{other:?}");
     }
-    // The certificate will be valid in time, and what only warns stops nobody.
+    // The certificate will be valid in time, and a warning does not stop the run.
     assert_eq!(said_of_credentials(&pace(true), GapKind::PeerCertificateExpired, &[Said::Fine]), None);
     assert_eq!(said_of_credentials(&pace(true), GapKind::NotAsked, &[Said::Fine]), None);
     assert_eq!(said_of_credentials(&pace(false), GapKind::NotAsked, &[Said::Fine]), None);
-    // Health is no matter of credentials.
+    // A failed health check is not a matter of credentials.
     let healthy_credentials = Pace { checks: vec![&CHECK], ..pace(false) };
     assert_eq!(said_of_credentials(&healthy_credentials, GapKind::Malformed, &[Said::Hopeless]), None);
 }
@@ -76,7 +76,7 @@ async fn strictness_makes_failures_of_warnings_alone() {
     assert_eq!(severities(&Pace { warn_only, ..strict }), [Severity::Warn; 3]);
 }
 
-/// Of a worker that is allowed to be silent, what fails all the same is nobody else's.
+/// A problem that still fails is not attributed to a worker that is allowed to be silent.
 #[tokio::test(start_paused = true)]
 async fn what_fails_is_left_to_no_cause_that_is_allowed() {
     let mut snapshot = crate::testing::fixture::healthy();
@@ -107,7 +107,7 @@ async fn a_judge_that_says_nothing_is_told_of() {
     assert_eq!((target, problem.reason, problem.severity), (&Target::cluster(), Reason::NoAnswer, Severity::Error));
 }
 
-/// Only what stands in the way counts, so that a warning keeps nobody waiting.
+/// Only failures count, so a warning does not keep the run waiting.
 #[tokio::test(start_paused = true)]
 async fn waiting_is_in_vain_if_nothing_in_the_way_can_heal() {
     let warns = || Problem::warn(Reason::Cordoned, "yes", "no");

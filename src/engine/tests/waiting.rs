@@ -1,19 +1,19 @@
-//! Until when a cluster may become well and is found to be.
+//! The times until which a cluster can become healthy and is still found to be.
 
 use super::*;
 
-/// Well from some time on. Rounds that began before take as long as they take, whatever happens meanwhile.
+/// A cluster that becomes healthy at some time. Rounds that began before it take as long as they take, whatever happens meanwhile.
 struct Healing {
     wait: Duration,
     interval: Duration,
     heals_after: Duration,
-    /// What rounds cost before, in turn, and after.
+    /// Durations of rounds before that, in turn, and after.
     sick: Vec<Duration>,
     well: Duration,
 }
 
 impl Healing {
-    /// What the engine made of it, when, and after how many rounds, those included that were cut off.
+    /// Returns how the engine ended, when, and after how many rounds, including those that were cut off.
     async fn run(self) -> (End, Duration, usize) {
         let (end, took, starts) = self.starts().await;
         (end, took, starts.len())
@@ -30,7 +30,7 @@ impl Healing {
 
 struct Healed {
     started: Instant,
-    /// When each began, after the start.
+    /// Start of each round, after the start of the run.
     starts: Vec<Duration>,
     of: Healing,
 }
@@ -75,7 +75,7 @@ async fn there_is_a_last_round_before_the_deadline() {
         (28.0, 15.0, 0.2, 15.5),
         (28.0, 15.0, 0.2, 27.1),
         (300.0, 5.0, 8.0, 290.0),
-        // A plugin for credentials that hangs.
+        // A credentials plugin that does not respond.
         (25.0, 5.0, 10.0, 13.0),
         (300.0, 5.0, 0.01, 299.1),
         (300.0, 60.0, 0.3, 241.0),
@@ -96,7 +96,7 @@ async fn there_is_a_last_round_before_the_deadline() {
     }
 }
 
-/// A round that begins late may hang: what hung is asked anew as long as there is time.
+/// A round that begins late may block: unanswered calls are repeated as long as there is time.
 #[tokio::test(start_paused = true)]
 async fn a_round_that_hangs_does_not_take_the_time_of_the_last() {
     let healing = Healing {
@@ -111,7 +111,7 @@ async fn a_round_that_hangs_does_not_take_the_time_of_the_last() {
     assert!(took > seconds(28.0), "{took:?}");
 }
 
-/// Xorshift: the same cases every time.
+/// Returns xorshift numbers: the cases are the same every time.
 fn numbers(mut state: u64) -> impl FnMut(f64, f64) -> f64 {
     move |from, to| {
         state ^= state << 13;
@@ -145,14 +145,14 @@ async fn whenever_it_heals_it_is_found_while_there_is_time_for_a_round() {
         let told = format!("{case}: {wait} {interval} {sick:?} {well} {heals_after}: {end:?} {took:?} {begun}");
         assert_eq!(end, End::Healthy, "{told}");
         assert!(took <= seconds(wait), "{told}");
-        // As soon as the next round is due, and not later for the sake of the last one.
+        // Recovery is found when the next round is due, and not later for the sake of the last one.
         assert!(took <= seconds(heals_after + interval.max(longest) + well + 1.0), "{told}");
-        // Not more often than asked for, but for the last ones.
+        // Rounds are not more frequent than requested, except for the last ones.
         assert!(f64::from(u32::try_from(begun).unwrap()) <= wait / interval + 8.0, "{told}");
     }
 }
 
-/// The promise of `--help`: every 5 s. Rounds of 6 s are what a silent machine makes of them at first, and 4 s what it makes later.
+/// The promise of `--help`: every 5 s. A silent machine makes rounds take 6 s at first, and 4 s later.
 #[tokio::test(start_paused = true)]
 async fn rounds_begin_an_interval_apart_to_the_end() {
     for (sick, apart) in [(&[0.3][..], 5.0), (&[6.0, 4.3], 6.0), (&[4.9], 5.0), (&[5.9], 5.9)] {
@@ -169,7 +169,7 @@ async fn rounds_begin_an_interval_apart_to_the_end() {
     }
 }
 
-/// The same, of one that never heals: it is asked until the end, once each interval, or by one round after the other.
+/// A cluster that never recovers is checked until the end, once each interval or by back-to-back rounds.
 #[tokio::test(start_paused = true)]
 async fn rounds_are_bounded() {
     for (sick, most) in [(0.001, 64), (0.4, 64), (3.0, 64), (9.0, 36), (14.0, 24)] {
@@ -183,8 +183,8 @@ async fn rounds_are_bounded() {
     }
 }
 
-/// Ten seconds before the end machines fall silent, which takes each call all its time: that is seen, though the last round, which was to
-/// be as short as all before it, does not end.
+/// Machines fall silent ten seconds before the end, so that each call takes its full time: the run sees that, although the last round,
+/// which was to be as short as all before it, does not end.
 #[tokio::test(start_paused = true)]
 async fn silence_before_the_deadline_is_heard_out() {
     let setup = Setup { wait: Some(40), round_takes: &[100, 100, 100, 100, 100, 100, 5_100], ..WAITING };

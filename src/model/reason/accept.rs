@@ -1,10 +1,10 @@
-//! Which problems may stay for a while because somebody has written it into a policy.
+//! Reasons that a policy can accept for a limited time.
 
 use super::Reason;
 
 impl Reason {
-    /// Whether a policy can accept it. Never: what says who somebody is or whether anything was seen at all; whether etcd keeps its data
-    /// and its quorum; whether an upgrade may begin; and what is wrong with the policy itself.
+    /// Returns true if a policy can accept problems with this reason. Never acceptable are reasons about identity or missing observations,
+    /// etcd's data and quorum, whether an upgrade can begin, and errors in the policy itself.
     #[expect(clippy::too_many_lines, reason = "an arm for each reason")]
     pub(crate) fn can_be_accepted(self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Credentials, endpoints, and the way to them.
+//! Credentials, endpoints, and the connections to them.
 
 use super::Step::{Change, Do, Look};
 use super::Text;
@@ -29,13 +29,13 @@ pub(super) const CERTIFICATE_EXPIRES_SOON: Text = Text {
     source: TALOS_PKI,
     remedy: &[
         Look("talosctl config info"),
-        Do("In a talosconfig or kubeconfig: renew it now, while the old one still works:"),
+        Do("For a talosconfig or kubeconfig: renew it now, while the old one still works:"),
         NEW_TALOSCONFIG,
         Change("talosctl -n CP kubeconfig --force"),
-        Do("Of an API server: check why Talos did not renew it. The server loads the new one automatically."),
+        Do("For an API server: check why Talos did not renew it. The server loads the new one automatically."),
         Look("talosctl -n NODE logs controller-runtime"),
         Do(
-            "Of the Talos CA: preview a rotation first, and rotate only while every machine is up; one that misses it is locked out:",
+            "For the Talos CA: preview a rotation first, and rotate only while every machine is up; one that misses it is locked out:",
         ),
         Look("talosctl -n CP rotate-ca --kubernetes=false"),
         Change("talosctl -n CP rotate-ca --kubernetes=false --dry-run=false"),
@@ -93,7 +93,7 @@ pub(super) const CONFIG_UNREADABLE: Text = Text {
     explanation: "A talosconfig, kubeconfig or certificate file is missing, cannot be opened or is invalid. No request was sent to the cluster. In CI the usual cause is a secret that was not mounted, is empty, or was encoded twice.",
     source: TALOS_CLIENT,
     remedy: &[
-        Do("Look at the path in the message: does the file exist, is it readable by this user, is it YAML?"),
+        Do("Check the path in the message: the file has to exist, be readable by this user, and be YAML."),
         Look("talosctl config info"),
     ],
 };
@@ -139,7 +139,7 @@ pub(super) const KUBECONFIG_INSECURE: Text = Text {
 };
 
 pub(super) const CONNECTION_REFUSED: Text = Text {
-    explanation: "The machine answered, but nothing listens on the port, or a firewall rejects the connection. Typical while a node boots, when the service behind the port has crashed, or when the port is wrong (Talos: 50000, Kubernetes: 6443).",
+    explanation: "The machine answered, but nothing listens on the port, or a firewall rejects the connection. This is typical while a node boots, when the service behind the port has crashed, or when the port is wrong (Talos: 50000, Kubernetes: 6443).",
     source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         NODE_VERSION,
@@ -153,7 +153,9 @@ pub(super) const NO_ROUTE: Text = Text {
     source: TALOS_TROUBLESHOOTING_API,
     remedy: &[
         Look("ip route get NODE"),
-        Do("On a CI runner: is it in the right network? Do other addresses of the same cluster answer?"),
+        Do(
+            "On a CI runner, check that it is in the right network, and whether other addresses of the same cluster answer.",
+        ),
     ],
 };
 
@@ -223,10 +225,10 @@ pub(super) const SIGNATURE_REFUSED: Text = Text {
     explanation: "Omni was reached, and does not accept the signature of the service account. It gives the same answer for a key that it does not know, that has expired, or that was revoked or renewed, and for a signature with a time that is more than five minutes from its own. An expired key is found without Omni, and a different clock is reported if the answer has a date; so it is usually one of the others.",
     source: OMNI_SERVICE_ACCOUNTS,
     remedy: &[
-        Do("With your own login in Omni: is the account there, and until when does its key count?"),
+        Do("With your own login in Omni, check that the account exists and until when its key is valid:"),
         Look("omnictl serviceaccount list"),
         Do(
-            "If the key was renewed or the account was made again, put the new key into the variable. If the endpoint is another Omni's, use the talosconfig of this one. Compare the clock of this runner with a reference.",
+            "If the key was renewed or the account was recreated, put the new key into the variable. If the endpoint is another Omni's, use the talosconfig of this one. Compare the clock of this runner with a reference.",
         ),
         Change("omnictl serviceaccount renew NAME"),
     ],
@@ -244,7 +246,7 @@ pub(super) const SERVICE_KEY_EXPIRED: Text = Text {
 };
 
 pub(super) const SERVICE_KEY_EXPIRES_SOON: Text = Text {
-    explanation: "The key of the service account still counts, but not for long: less than 30 days, or less than a tenth of its lifetime if that is shorter. When it expires, everything that uses it stops working at once.",
+    explanation: "The key of the service account is still valid, but not for long: less than 30 days, or less than a tenth of its lifetime if that is shorter. When it expires, everything that uses it stops working at once.",
     source: OMNI_SERVICE_ACCOUNTS,
     remedy: &[
         Look("omnictl serviceaccount list"),
@@ -254,7 +256,7 @@ pub(super) const SERVICE_KEY_EXPIRES_SOON: Text = Text {
 };
 
 pub(super) const SERVICE_KEY_NOT_YET_VALID: Text = Text {
-    explanation: "By the clock of this runner, the key of the service account has not been made yet. So a clock is wrong: that of this runner, or that of the machine on which the key was made.",
+    explanation: "By the clock of this runner, the key of the service account has not been created yet. So a clock is wrong: that of this runner, or that of the machine on which the key was created.",
     source: OMNI_SERVICE_ACCOUNTS,
     remedy: &[Do("Compare the clock of this runner with a reference."), Look("omnictl serviceaccount list")],
 };

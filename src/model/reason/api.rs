@@ -1,4 +1,4 @@
-//! The API server, and who asks it.
+//! The API server and its clients.
 
 use super::Step::{Change, Do, Look};
 use super::Text;
@@ -48,12 +48,12 @@ pub(super) const ENDPOINT_DOWN_SERVERS_READY: Text = Text {
         Look("getent hosts ENDPOINT"),
         Look("nc -vz ENDPOINT 6443"),
         Look("talosctl -n CP1,CP2,CP3 get addresses"),
-        Do("Does the load balancer list the current control planes? Does one of them hold the virtual IP?"),
+        Do("Check that the load balancer lists the current control planes, and that one of them holds the virtual IP."),
     ],
 };
 
 pub(super) const ENDPOINT_ADDRESS_DEAD: Text = Text {
-    explanation: "The name of the Kubernetes endpoint has several addresses, and this one takes no connections from here. Clients that get it wait, then try the next address, or fail if they try only one. Either the API server at this address is down, or a control plane was removed and its address is still in the DNS records.",
+    explanation: "The name of the Kubernetes endpoint has several addresses, and this one does not accept connections from here. Clients that get it wait, then try the next address, or fail if they try only one. Either the API server at this address is down, or a control plane was removed and its address is still in the DNS records.",
     source: TALOS_TROUBLESHOOTING_KUBERNETES_API,
     remedy: &[
         Look("getent ahosts ENDPOINT"),
@@ -74,7 +74,7 @@ pub(super) const FORBIDDEN: Text = Text {
     remedy: &[
         Look("kubectl auth can-i --list"),
         Do(
-            "Grant the rights that `cluster-health rbac` prints; with the options `--upgrade` and `--policy` that the run needs, or their rights are gone:",
+            "Grant the rights that `cluster-health rbac` prints. Pass the `--upgrade` and `--policy` that the run needs, because applying the ClusterRole without them removes their rights:",
         ),
         Change("cluster-health rbac | kubectl apply -f -"),
     ],
@@ -130,7 +130,7 @@ pub(super) const API_UNREACHABLE_FROM_HERE: Text = Text {
 };
 
 pub(super) const API_SERVICE_EMPTY: Text = Text {
-    explanation: "The Service `kubernetes` in namespace `default` has no ready endpoint, although an API server is ready. Pods reach the Kubernetes API through this Service: cluster DNS, network plugins and operators lose it. API servers enter their own addresses there and repeat it every ten seconds.",
+    explanation: "The Service `kubernetes` in namespace `default` has no ready endpoint, although an API server is ready. Pods reach the Kubernetes API through this Service: cluster DNS, network plugins and operators lose it. API servers enter their own addresses there, and do so again every ten seconds.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml"),
@@ -142,25 +142,25 @@ pub(super) const API_SERVICE_EMPTY: Text = Text {
 };
 
 pub(super) const API_SERVICE_INCOMPLETE: Text = Text {
-    explanation: "An API server reports ready, and is not among the ready endpoints of the Service `kubernetes` in namespace `default`. Pods reach the Kubernetes API through this Service, so they lose it with the servers that are listed, although another one works. Each API server lists itself every 10 seconds, and removes whoever does not; with `--endpoint-reconciler-type=none` none does.",
+    explanation: "An API server reports ready, but is not among the ready endpoints of the Service `kubernetes` in namespace `default`. Pods reach the Kubernetes API through this Service, so they lose it with the servers that are listed, although another one works. Each API server lists itself every 10 seconds, and removes those that do not; with `--endpoint-reconciler-type=none` none does.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml"),
         Look("kubectl -n kube-system get lease"),
         Do(
-            "Look for `--endpoint-reconciler-type` and `--advertise-address` among the arguments of each API server, and for whoever writes these endpoints.",
+            "Look for `--endpoint-reconciler-type` and `--advertise-address` among the arguments of each API server, and for anything else that writes these endpoints.",
         ),
     ],
 };
 
 pub(super) const API_SERVICE_STRAY: Text = Text {
-    explanation: "The Service `kubernetes` in namespace `default` has an endpoint that is a worker, or that no known machine has, beside the control planes. Pods reach the Kubernetes API through this Service, so a share of their requests goes to an address at which no API server of this cluster answers. API servers enter their own `--advertise-address` there; a wrong one, a copied configuration, or a control plane of another cluster with the same etcd shows like this.",
+    explanation: "The Service `kubernetes` in namespace `default` has an endpoint that is a worker, or an address of no known machine, alongside the control planes. Pods reach the Kubernetes API through this Service, so a share of their requests goes to an address at which no API server of this cluster answers. API servers enter their own `--advertise-address` there; a wrong one, a copied configuration, or a control plane of another cluster with the same etcd looks like this.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o yaml"),
         Look("kubectl -n kube-system get lease"),
         Do(
-            "Look for `--advertise-address` among the arguments of each API server, and for whoever writes these endpoints.",
+            "Look for `--advertise-address` among the arguments of each API server, and for anything else that writes these endpoints.",
         ),
     ],
 };

@@ -12,7 +12,7 @@ use super::steps::{
 };
 
 pub(super) const NEVER_BOOTSTRAPPED: Text = Text {
-    explanation: "etcd waits on all control planes, its data directory is empty everywhere, and no Kubernetes answers: the cluster was never bootstrapped. Bootstrapping is a manual step, done once in the life of a cluster and on one control plane only; the others join by themselves within minutes.",
+    explanation: "etcd waits on all control planes, its data directory is empty everywhere, and no Kubernetes answers: the cluster was never bootstrapped. Bootstrapping is a manual step, done once in the life of a cluster and on one control plane only; the others join on their own within minutes.",
     source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[
         ETCD_SERVICE,
@@ -49,7 +49,7 @@ pub(super) const ETCD_UNHEALTHY: Text = Text {
 };
 
 pub(super) const ETCD_ACCESS_DENIED: Text = Text {
-    explanation: "An etcd that was queried directly (`--etcd-endpoints`) was reached but does not allow the request. Its own authentication is enabled: the user is that of `CLUSTER_HEALTH_ETCD_USER`, else the common name of the client certificate. That user does not exist, has another password, or does not have the required role: etcd 3.6 before 3.6.12, and 3.5.31, tell their status only to the role `root`. Talos roles are not involved. What was refused could not be determined; it is not a failure.",
+    explanation: "An etcd that was queried directly (`--etcd-endpoints`) was reached but does not allow the request. Its own authentication is enabled: the user is that of `CLUSTER_HEALTH_ETCD_USER`, else the common name of the client certificate. That user does not exist, has another password, or does not have the required role: etcd 3.6 before 3.6.12, and 3.5.31, report their status only to the role `root`. Talos roles are not involved. What was refused could not be determined; it is not a failure.",
     source: ETCD_ACCESS,
     remedy: &[
         Look("openssl x509 -noout -subject -in CLIENT.crt"),
@@ -64,7 +64,7 @@ pub(super) const ETCD_ACCESS_DENIED: Text = Text {
 };
 
 pub(super) const QUORUM_LOST: Text = Text {
-    explanation: "etcd can neither write nor read reliably, because fewer than a majority of its voting members are up: of three, two are needed. Kubernetes does not work without it. Nothing is lost yet: when enough members are back, etcd recovers by itself.",
+    explanation: "etcd can neither write nor read reliably, because fewer than a majority of its voting members are up: of three, two are needed. Kubernetes does not work without it. Nothing is lost yet: when enough members are back, etcd recovers on its own.",
     source: TALOS_DISASTER,
     remedy: &[
         ETCD_STATUS,
@@ -82,7 +82,7 @@ pub(super) const QUORUM_LOST: Text = Text {
 };
 
 pub(super) const QUORUM_UNPROVEN: Text = Text {
-    explanation: "No member was seen with a leader and an answer to a request that needs a majority, but none was seen without a leader either. Usually the control planes could not be reached, so nothing is known about etcd.",
+    explanation: "No member reported a leader and answered a request that needs a majority, but none reported having no leader either. Usually the control planes could not be reached, so nothing is known about etcd.",
     source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[ETCD_STATUS, ETCD_SERVICE, Do("First find out why the control planes do not answer.")],
 };
@@ -119,7 +119,7 @@ pub(super) const SPLIT_CLUSTER: Text = Text {
 };
 
 pub(super) const FOREIGN_ETCD: Text = Text {
-    explanation: "The control planes run their own etcd, and `--etcd-endpoints` leads to none of its members. The health of another etcd is no evidence for this cluster, so both are checked.",
+    explanation: "The control planes run their own etcd, and `--etcd-endpoints` leads to none of its members. The health of another etcd is not evidence for this cluster, so both are checked.",
     source: ETCD_RECONFIGURATION,
     remedy: &[
         Look("talosctl -n CP etcd members"),
@@ -258,7 +258,7 @@ pub(super) const LAGGING: Text = Text {
 };
 
 pub(super) const VERSIONS_MIXED: Text = Text {
-    explanation: "Members or machines run different versions of the same program. This is normal during an upgrade. If it persists, one was left out, failed to upgrade, or fell back to its previous version because the new one did not boot. Mixed versions are meant only for the time of an upgrade; machines more than one minor version of Talos apart are not supported.",
+    explanation: "Members or machines run different versions of the same program. This is normal during an upgrade. If it persists, one was left out, failed to upgrade, or rolled back to its previous version because the new one did not boot. Mixed versions are meant only for the duration of an upgrade; machines more than one minor version of Talos apart are not supported.",
     source: TALOS_UPGRADE,
     remedy: &[
         Look("talosctl -n CP1,CP2,CP3 version"),
@@ -333,7 +333,7 @@ pub(super) const MARGIN_UNMET: Text = Text {
 };
 
 pub(super) const PEER_ADDRESS: Text = Text {
-    explanation: "The other members look for this one at its peer URLs, and none of them is an address of its machine. While the members are connected nothing shows: they keep their connections. When all control planes restart at once, they do not find each other, and the cluster has no quorum. Usually etcd took an address of the network plugin when it started, because no subnet was configured for it, or the machine got another address later.",
+    explanation: "The other members look for this one at its peer URLs, and none of them is an address of its machine. Nothing shows while the members stay connected. When all control planes restart at once, they cannot find each other, and the cluster has no quorum. Usually etcd took an address of the network plugin when it started, because no subnet was configured for it, or the machine got another address later.",
     source: TALOS_ETCD,
     remedy: &[
         Look("talosctl -n CP etcd members"),

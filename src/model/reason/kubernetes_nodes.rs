@@ -9,7 +9,7 @@ use super::sources::{
 use super::steps::{DESCRIBE_NODE, KUBELET_LOGS, KUBELET_SERVICE, NODE_VERSION};
 
 pub(super) const NODE_PRESSURE: Text = Text {
-    explanation: "The kubelet reports that the node runs out of memory, disk space or process IDs, or its network is marked as unavailable. Under pressure a kubelet evicts pods, deletes images and takes no new pods; in the end this also affects the control plane's own pods.",
+    explanation: "The kubelet reports that the node is running out of memory, disk space or process IDs, or its network is marked as unavailable. Under pressure a kubelet evicts pods, deletes images and takes no new pods; eventually this also affects the control plane's own pods.",
     source: KUBERNETES_PRESSURE,
     remedy: &[
         DESCRIBE_NODE,
@@ -35,7 +35,7 @@ pub(super) const NODE_CONDITION: Text = Text {
 };
 
 pub(super) const CSR_PENDING: Text = Text {
-    explanation: "A kubelet has requested a certificate, and the request was neither approved nor denied. Without its serving certificate nothing that connects to the kubelet works: logs, exec, metrics, and Talos's own view of the static pods. With `rotate-server-certificates` every node sends such requests, and Talos approves none of them by itself.",
+    explanation: "A kubelet has requested a certificate, and the request was neither approved nor denied. Without its serving certificate nothing that connects to the kubelet works: logs, exec, metrics, and Talos's own view of the static pods. With `rotate-server-certificates` every node sends such requests, and Talos approves none of them automatically.",
     source: KUBERNETES_TLS,
     remedy: &[
         Look("kubectl get csr"),
@@ -53,7 +53,7 @@ pub(super) const CSR_DENIED: Text = Text {
     remedy: &[
         Look("kubectl get csr"),
         Look("kubectl describe csr CSR"),
-        Do("Look at the log of the approver: it says which name or address it does not accept."),
+        Do("Look at the log of the approver: it shows which name or address is not accepted."),
     ],
 };
 
@@ -105,7 +105,7 @@ pub(super) const DUPLICATE_NAME: Text = Text {
 };
 
 pub(super) const NODE_ADDRESS: Text = Text {
-    explanation: "The InternalIP of a Node is not an address of its machine, or another Node has it, too, or the Node has no address at all. The API server uses it for the kubelet (logs, exec, metrics) and the network plugin for the pods, so both reach nothing, or another machine. Usually a machine has several networks and the kubelet has picked the wrong one. It is the same on all machines, like a hypervisor's NAT network, or no longer exists. Or flannel of two nodes has taken such an address, or a virtual IP is held by two machines at once, so that packets for both reach now one and now the other.",
+    explanation: "The InternalIP of a Node is not an address of its machine, or another Node has it, too, or the Node has no address at all. The API server uses it for the kubelet (logs, exec, metrics) and the network plugin for the pods, so both reach nothing, or another machine. Usually a machine has several networks and the kubelet has picked the wrong one. It is the same on all machines, like a hypervisor's NAT network, or no longer exists. Or flannel of two nodes has taken such an address, or a virtual IP is held by two machines at once, so that packets reach sometimes one machine, sometimes the other.",
     source: KUBERNETES_NODES,
     remedy: &[
         Look("kubectl get nodes -o wide"),
@@ -217,7 +217,7 @@ pub(super) const STALE_TAINT: Text = Text {
 };
 
 pub(super) const NOTHING_ALLOCATABLE: Text = Text {
-    explanation: "The node is Ready, but of CPU, memory or pods it has nothing allocatable, so the scheduler places no pod there. Usually the kubelet's configuration reserves as much as the machine has (`systemReserved`, `kubeReserved`, `evictionHard`) or sets `maxPods` to 0.",
+    explanation: "The node is Ready, but has no allocatable CPU, memory or pods, so the scheduler places no pod there. Usually the kubelet's configuration reserves as much as the machine has (`systemReserved`, `kubeReserved`, `evictionHard`) or sets `maxPods` to 0.",
     source: KUBERNETES_NODES,
     remedy: &[
         DESCRIBE_NODE,
@@ -254,5 +254,5 @@ pub(super) const NOT_TALOS_NOT_READY: Text = Text {
 pub(super) const TOO_MANY_UNREADY: Text = Text {
     explanation: "More workers are not ready than `--max-unready-workers` allows. The report lists them, each with its own reason.",
     source: KUBERNETES_NODES,
-    remedy: &[Look("kubectl get nodes"), Do("Look at what they have in common: a rack, a network, an upgrade.")],
+    remedy: &[Look("kubectl get nodes"), Do("Look for what they have in common: a rack, a network, an upgrade.")],
 };

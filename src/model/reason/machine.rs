@@ -19,17 +19,17 @@ pub(super) const NETWORK_NOT_READY: Text = Text {
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE get networkstatus -o yaml"),
-        Do("No address: is the link up, and does DHCP or the machine configuration provide one?"),
+        Do("No address: check that the link is up, and that DHCP or the machine configuration provides an address."),
         Look("talosctl -n NODE get links"),
         Look("talosctl -n NODE get addresses"),
-        Do("No connectivity: is there a default route, and do the configured probes succeed?"),
+        Do("No connectivity: check for a default route, and whether the configured probes succeed."),
         Look("talosctl -n NODE get routes"),
         Look("talosctl -n NODE get probestatus"),
     ],
 };
 
 pub(super) const KUBESPAN_PEER_DOWN: Text = Text {
-    explanation: "KubeSpan keeps an encrypted WireGuard tunnel between all machines, and has received nothing from this peer for some minutes. If all traffic has to use the tunnel, the two machines and the pods on them cannot reach each other. Usually UDP port 51820 is filtered between them, or none of the peer's known endpoints leads to it.",
+    explanation: "KubeSpan keeps an encrypted WireGuard tunnel between all machines, and has received nothing from this peer for a few minutes. If all traffic has to use the tunnel, the two machines and the pods on them cannot reach each other. Usually UDP port 51820 is filtered between them, or none of the peer's known endpoints leads to it.",
     source: TALOS_KUBESPAN,
     remedy: &[
         Look("talosctl -n NODE get kubespanpeerstatuses"),
@@ -88,7 +88,7 @@ pub(super) const DISK_FULL: Text = Text {
         MOUNTS,
         Look("talosctl -n NODE usage -H --depth 2 /var"),
         Do("Remove what is not needed: pods with large volumes first, then images. Or enlarge the disk."),
-        Do("If etcd has stopped, free space before anything else; it starts again by itself."),
+        Do("If etcd has stopped, free space before anything else; etcd then starts again on its own."),
     ],
 };
 

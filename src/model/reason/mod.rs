@@ -1,8 +1,7 @@
-//! Reason codes: stable, kebab-case, one table; and what each means and what to do about it, for `explain`.
+//! Reason codes: stable, kebab-case, in one table, each with an explanation and a remedy for `explain`.
 //!
-//! Texts are for somebody who has never seen the cluster: what was seen, what usually lies behind it, what to look at first.
-//! Commands that only read come first; `NODE` and `CP` stand for the address of the node concerned and of a healthy control
-//! plane.
+//! Texts are written for readers who have never seen the cluster: what was observed, the usual cause, and what to look at first. Read-only
+//! commands come first. `NODE` is a placeholder for the address of the node concerned, `CP` for that of a healthy control plane.
 
 mod accept;
 mod access;
@@ -22,28 +21,28 @@ pub(crate) use sources::Source;
 /// One step of a remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// In words.
+    /// An instruction in words.
     Do(&'static str),
     /// A command that only reads.
     Look(&'static str),
-    /// A command that changes the cluster or a configuration; shown marked as such.
+    /// A command that changes the cluster or a configuration. Displayed with a mark.
     Change(&'static str),
 }
 
-/// What is said of a reason.
+/// The explanation of a reason and its remedy.
 #[derive(Debug)]
 pub(crate) struct Text {
     /// Two to four sentences.
     pub(crate) explanation: &'static str,
-    /// The official document that the remedy comes from.
+    /// The official document that the remedy is based on.
     pub(crate) source: Source,
     pub(crate) remedy: &'static [Step],
 }
 
-/// Makes the enum, its codes, titles and texts from one list.
+/// Generates the enum, its codes, titles and texts from one list.
 macro_rules! reasons {
     ($($variant:ident $code:literal $title:literal $text:path;)+) => {
-        /// Why a target did not pass. The code never changes its meaning.
+        /// The reason why a target did not pass. A code never changes its meaning.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub(crate) enum Reason {
             $($variant,)+
@@ -58,7 +57,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// One line for people.
+            /// Returns a one-line title for users.
             pub(crate) fn title(self) -> &'static str {
                 match self {
                     $(Self::$variant => $title,)+
@@ -109,7 +108,7 @@ reasons! {
     NodeUnreachable "node-unreachable" "the endpoint cannot reach the node" access::NODE_UNREACHABLE;
     NodeFrozen "node-frozen" "the node accepts connections and does not answer" nodes::NODE_FROZEN;
     NodeMissing "node-missing" "an expected node is missing" nodes::NODE_MISSING;
-    NodeUnknown "node-unknown" "no node has the name that was given" nodes::NODE_UNKNOWN;
+    NodeUnknown "node-unknown" "no node has the given name" nodes::NODE_UNKNOWN;
     NodesContradict "nodes-contradict" "two options contradict each other about a node" nodes::NODES_CONTRADICT;
     NodeUnexpected "node-unexpected" "a node is not expected" nodes::NODE_UNEXPECTED;
     StaleDiscoveryMember "stale-discovery-member" "discovery still lists a node that is gone" nodes::STALE_DISCOVERY_MEMBER;
@@ -160,15 +159,15 @@ reasons! {
     EtcdSlow "etcd-slow" "an etcd member answers slowly" etcd::ETCD_SLOW;
     Lagging "lagging" "an etcd member falls behind" etcd::LAGGING;
     VersionsMixed "versions-mixed" "versions differ" etcd::VERSIONS_MIXED;
-    EvenMembers "even-members" "an even number of voters survives no more failures than one fewer" etcd::EVEN_MEMBERS;
-    TwoMembers "two-members" "two voters are worse than one" etcd::TWO_MEMBERS;
+    EvenMembers "even-members" "an even number of voters survives no more failures than one voter fewer" etcd::EVEN_MEMBERS;
+    TwoMembers "two-members" "etcd has two voters; losing either one stops the cluster" etcd::TWO_MEMBERS;
     NoTolerance "no-tolerance" "etcd cannot lose another member" etcd::NO_TOLERANCE;
     MarginUnmet "margin-unmet" "etcd survives fewer failures than required" etcd::MARGIN_UNMET;
     ApiUnreachable "api-unreachable" "the Kubernetes API server cannot be reached" api::API_UNREACHABLE;
     ApiNotReady "api-not-ready" "the Kubernetes API server reports not ready" api::API_NOT_READY;
     ApiFrozen "api-frozen" "the API server accepts connections and does not answer" api::API_FROZEN;
     EndpointDownServersReady "endpoint-down-servers-ready" "all API servers are ready, but their common endpoint is not" api::ENDPOINT_DOWN_SERVERS_READY;
-    EndpointAddressDead "endpoint-address-dead" "an address of the endpoint's name takes no connections" api::ENDPOINT_ADDRESS_DEAD;
+    EndpointAddressDead "endpoint-address-dead" "an address of the endpoint's name does not accept connections" api::ENDPOINT_ADDRESS_DEAD;
     Unauthorized "unauthorized" "Kubernetes does not accept the credentials" api::UNAUTHORIZED;
     Forbidden "forbidden" "Kubernetes does not allow the request" api::FORBIDDEN;
     ForbiddenOrStarting "forbidden-or-starting" "Kubernetes does not allow the request, or the API server is still starting" api::FORBIDDEN_OR_STARTING;
@@ -207,7 +206,7 @@ reasons! {
     Uninitialized "uninitialized" "a cloud provider has not initialized the node" kubernetes_nodes::UNINITIALIZED;
     OutOfService "out-of-service" "the node is marked as out of service" kubernetes_nodes::OUT_OF_SERVICE;
     StaleTaint "stale-taint" "a taint has outlived the condition that it stands for" kubernetes_nodes::STALE_TAINT;
-    NothingAllocatable "nothing-allocatable" "the node has no CPU, memory or pods to give" kubernetes_nodes::NOTHING_ALLOCATABLE;
+    NothingAllocatable "nothing-allocatable" "the node has no allocatable CPU, memory or pods" kubernetes_nodes::NOTHING_ALLOCATABLE;
     NothingSchedulable "nothing-schedulable" "no node takes new pods" kubernetes_nodes::NOTHING_SCHEDULABLE;
     NodeLeaving "node-leaving" "the node is being removed" kubernetes_nodes::NODE_LEAVING;
     NotTalosNotReady "not-talos-not-ready" "a node that is not a Talos machine is not ready" kubernetes_nodes::NOT_TALOS_NOT_READY;
@@ -220,7 +219,7 @@ reasons! {
     DnsMissing "dns-missing" "cluster DNS is not installed" workloads::DNS_MISSING;
     WorkloadUnavailable "workload-unavailable" "no pod of a system workload is available" workloads::WORKLOAD_UNAVAILABLE;
     WorkloadDegraded "workload-degraded" "a system workload has fewer available pods than desired" workloads::WORKLOAD_DEGRADED;
-    PodsNotScheduled "pods-not-scheduled" "no scheduler has looked at a pod" workloads::PODS_NOT_SCHEDULED;
+    PodsNotScheduled "pods-not-scheduled" "no scheduler has considered a pod" workloads::PODS_NOT_SCHEDULED;
     NodeCannotAttach "node-cannot-attach" "volumes cannot be attached on the node" workloads::NODE_CANNOT_ATTACH;
     NodeCannotPull "node-cannot-pull" "the node cannot pull images that run on others" workloads::NODE_CANNOT_PULL;
     PodsCannotStart "pods-cannot-start" "the node cannot start pods" workloads::PODS_CANNOT_START;
@@ -244,14 +243,14 @@ reasons! {
     RemovedFlag "removed-flag" "a component has a flag that the target refuses" upgrade::REMOVED_FLAG;
     KubeletFlagsUnseen "kubelet-flags-unseen" "the flags of the kubelets were not checked" upgrade::KUBELET_FLAGS_UNSEEN;
     ExtensionsLost "extensions-lost" "the installer image lacks extensions of the machine" upgrade::EXTENSIONS_LOST;
-    ImageUnknown "image-unknown" "which extensions the installer image has is not known" upgrade::IMAGE_UNKNOWN;
-    RequestsPartlySeen "requests-partly-seen" "the requested APIs of some API servers are not known" upgrade::REQUESTS_PARTLY_SEEN;
+    ImageUnknown "image-unknown" "the installer image's extensions are unknown" upgrade::IMAGE_UNKNOWN;
+    RequestsPartlySeen "requests-partly-seen" "the APIs requested from some API servers are unknown" upgrade::REQUESTS_PARTLY_SEEN;
     RemovedApiRequested "removed-api-requested" "an API was requested that the target has removed" upgrade::REMOVED_API_REQUESTED;
     EvictionBlocked "eviction-blocked" "a PodDisruptionBudget allows no eviction" upgrade::EVICTION_BLOCKED;
     SeveralBudgets "several-budgets" "a pod is selected by several PodDisruptionBudgets" upgrade::SEVERAL_BUDGETS;
     BudgetStale "budget-stale" "the status of a PodDisruptionBudget is older than its spec" upgrade::BUDGET_STALE;
     SlowTermination "slow-termination" "a pod takes longer to stop than a drain waits" upgrade::SLOW_TERMINATION;
-    QuorumAtRisk "quorum-at-risk" "etcd loses its quorum without the machine" upgrade::QUORUM_AT_RISK;
+    QuorumAtRisk "quorum-at-risk" "taking the machine down would cost etcd its quorum" upgrade::QUORUM_AT_RISK;
     LastApiServer "last-api-server" "no other control plane has a working API server" upgrade::LAST_API_SERVER;
     EndpointOnMachine "endpoint-on-machine" "the Kubernetes endpoint leads to this machine alone" upgrade::ENDPOINT_ON_MACHINE;
     LastDnsEndpoint "last-dns-endpoint" "all ready endpoints of the cluster DNS are on the machine" upgrade::LAST_DNS_ENDPOINT;
@@ -274,7 +273,7 @@ reasons! {
     AcceptExceeded "accept-exceeded" "more problems match than the policy accepts" policy::ACCEPT_EXCEEDED;
     RequirementUnmet "requirement-unmet" "an object is not as the policy requires" policy::REQUIREMENT_UNMET;
     RequirementProgressing "requirement-progressing" "an object is not yet as the policy requires" policy::REQUIREMENT_PROGRESSING;
-    RequirementUnclear "requirement-unclear" "whether an object is as the policy requires is not known" policy::REQUIREMENT_UNCLEAR;
+    RequirementUnclear "requirement-unclear" "it is unknown whether an object is as the policy requires" policy::REQUIREMENT_UNCLEAR;
     ObjectMissing "object-missing" "an object that the policy requires does not exist" policy::OBJECT_MISSING;
     KindNotServed "kind-not-served" "the API server does not serve what the policy requires" policy::KIND_NOT_SERVED;
     TooManyUnready "too-many-unready" "more workers are not ready than allowed" kubernetes_nodes::TOO_MANY_UNREADY;
@@ -291,8 +290,8 @@ impl Reason {
     }
 }
 
-/// What can cost data, quorum or a machine stands behind words that say when it may be done, and what takes a member of etcd away
-/// behind a snapshot of it. For the tests of all remedies.
+/// Returns the first command that can cost data, quorum or a machine and is not preceded by words about when to run it, or that removes an
+/// etcd member without a snapshot before it. Tests apply this to all remedies.
 #[cfg(test)]
 pub(crate) fn dares_without_a_word(remedy: &[Step]) -> Option<&'static str> {
     const DARING: [&str; 9] = [

@@ -1,4 +1,4 @@
-//! Which nodes there are, and whether they are ready.
+//! The set of nodes and their readiness.
 
 use super::Step::{Change, Do, Look};
 use super::Text;
@@ -51,13 +51,13 @@ pub(super) const NODE_UNEXPECTED: Text = Text {
 };
 
 pub(super) const STALE_DISCOVERY_MEMBER: Text = Text {
-    explanation: "Discovery still lists a machine that neither Kubernetes nor etcd knows and that does not answer. It is left over from a node that was removed; the entry expires by itself within 30 minutes.",
+    explanation: "Discovery still lists a machine that neither Kubernetes nor etcd knows and that does not answer. It is left over from a node that was removed; the entry expires on its own within 30 minutes.",
     source: TALOS_DISCOVERY,
     remedy: &[Look("talosctl -n CP get members"), Do("Wait. If the machine should be there, look at its console.")],
 };
 
 pub(super) const MACHINE_TYPE_INIT: Text = Text {
-    explanation: "The machine has the type `init` instead of `controlplane`. Talos no longer recommends that type: such a machine bootstraps etcd by itself, which does not go together with recovering etcd from a snapshot. Nothing is broken now; it matters on the day when etcd has to be recovered.",
+    explanation: "The machine has the type `init` instead of `controlplane`. Talos no longer recommends that type: such a machine bootstraps etcd on its own, which is incompatible with recovering etcd from a snapshot. Nothing is broken now; it matters once etcd has to be recovered.",
     source: TALOS_DISASTER,
     remedy: &[
         Look("talosctl -n NODE get machinetype"),
@@ -75,7 +75,7 @@ pub(super) const STALE_NODE_OBJECT: Text = Text {
         Look("kubectl describe node NODENAME"),
         Look("talosctl -n CP get members"),
         Do(
-            "Is it powered off, or cut off? Look at its console, its hypervisor or your inventory; once powered on, it recovers by itself.",
+            "Check its console, its hypervisor or your inventory: it may be powered off or cut off. Once powered on, it recovers on its own.",
         ),
         Do("Only if the machine is permanently gone:"),
         Change("kubectl delete node NODENAME"),
@@ -94,7 +94,7 @@ pub(super) const SINGLE_SOURCE: Text = Text {
 };
 
 pub(super) const STAGE_NOT_RUNNING: Text = Text {
-    explanation: "Talos on this machine is not in its normal state: it is booting, installing, upgrading, rebooting, shutting down or being reset. This is normal for some minutes during an upgrade. A machine that stays in such a stage is held up by something.",
+    explanation: "Talos on this machine is not in its normal state: it is booting, installing, upgrading, rebooting, shutting down or being reset. This is normal for a few minutes during an upgrade. A machine that stays in such a stage is held up by something.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n NODE get machinestatus -o yaml"),

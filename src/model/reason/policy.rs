@@ -1,11 +1,11 @@
-//! What a policy says, beside the cluster.
+//! Expectations of a policy that go beyond the cluster's own state.
 
 use super::Step::{Do, Look};
 use super::Text;
 use super::sources::{KUBECTL_WAIT, POLICY, TALOS_EXTENSIONS_INSTALL};
 
 pub(super) const EXTENSION_MISSING: Text = Text {
-    explanation: "The policy lists system extensions that every machine should have (`expect.extensions`), and this machine reports no such extension. An installer without it, used once in an upgrade, is enough: the machine boots all the same, and what needs the extension breaks, such as volumes over iSCSI or a guest agent.",
+    explanation: "The policy lists system extensions that every machine should have (`expect.extensions`), and this machine reports no such extension. A single upgrade with an installer without it is enough: the machine still boots, but everything that needs the extension breaks, such as volumes over iSCSI or a guest agent.",
     source: TALOS_EXTENSIONS_INSTALL,
     remedy: &[
         Look("talosctl -n NODE get extensions"),
@@ -14,7 +14,7 @@ pub(super) const EXTENSION_MISSING: Text = Text {
 };
 
 pub(super) const MACHINE_OFF: Text = Text {
-    explanation: "The policy declares this machine to be off on purpose (`machines`), and it is. Its other findings are skipped with that reason, and the workloads that ran on it are checked on the machines where they should run now. The excuse ends by itself at the time that the policy gives.",
+    explanation: "The policy declares this machine to be off on purpose (`machines`), and it is. Its other findings are skipped with that reason, and the workloads that ran on it are checked on the machines where they should run now. The excuse ends automatically at the time that the policy gives.",
     source: POLICY,
     remedy: &[Do(
         "Nothing, until the time that the policy gives. When the machine is back, take the entry out of the policy.",
@@ -39,7 +39,7 @@ pub(super) const EXCUSE_EXPIRED: Text = Text {
 };
 
 pub(super) const EXCUSE_UNPROVEN: Text = Text {
-    explanation: "An excuse of the policy counts only while the runner's clock and the clock of an API server are both before its end. No API server has reported its time in this round, or the end lies further in the future than any excuse may by that clock. So nothing is excused.",
+    explanation: "An excuse of the policy counts only while the runner's clock and the clock of an API server are both before its end. No API server has reported its time in this round, or, by that clock, the end is further in the future than an excuse may last. So nothing is excused.",
     source: POLICY,
     remedy: &[
         Look("kubectl get --raw /version"),
@@ -50,7 +50,7 @@ pub(super) const EXCUSE_UNPROVEN: Text = Text {
 };
 
 pub(super) const ACCEPT_UNUSED: Text = Text {
-    explanation: "The policy accepts a problem (`accept`) that does not exist: the check has looked at its targets, and none of its problems has this reason and this target. Either it has been repaired, or the entry never matched. An entry that is left behind excuses the next problem of its kind.",
+    explanation: "The policy accepts a problem (`accept`) that does not exist: the check ran on its targets, and none of its problems has this reason and this target. Either it has been repaired, or the entry never matched. An entry that is left behind excuses the next problem of its kind.",
     source: POLICY,
     remedy: &[Do(
         "Take the entry out of the policy. If it should match, compare its check, reason and target with the report (`-o json`, `checks[].problems[]`).",
@@ -58,13 +58,13 @@ pub(super) const ACCEPT_UNUSED: Text = Text {
 };
 
 pub(super) const ACCEPT_EXCEEDED: Text = Text {
-    explanation: "More problems match an entry of the policy than it accepts (`max`, 1 unless it is set), so it accepts none of them. A pattern was written for the problems that were known then; what has come since was not decided on by anybody.",
+    explanation: "More problems match an entry of the policy than it accepts (`max`, 1 unless it is set), so it accepts none of them. A pattern was written for the problems that were known then; the newer ones were never decided on.",
     source: POLICY,
     remedy: &[Do("Look at the problems that are new. If all of them are known, raise `max`.")],
 };
 
 pub(super) const REQUIREMENT_UNMET: Text = Text {
-    explanation: "The policy requires something of objects in the cluster (`require`), such as a condition, a value of a field or a recent time, and the objects say otherwise. What they are for is not checked beyond that: the entry is the word of whoever wrote the policy.",
+    explanation: "The policy requires something of objects in the cluster (`require`), such as a condition, a value of a field or a recent time, and the objects do not meet it. Nothing else about them is checked: the requirement is the policy author's own.",
     source: KUBECTL_WAIT,
     remedy: &[
         Look("kubectl -n NAMESPACE describe RESOURCE NAME"),
@@ -79,34 +79,36 @@ pub(super) const REQUIREMENT_PROGRESSING: Text = Text {
     source: KUBECTL_WAIT,
     remedy: &[
         Look("kubectl -n NAMESPACE describe RESOURCE NAME"),
-        Do("Wait. If nothing changes for several minutes, see whether the controller of this kind of object runs."),
+        Do(
+            "Wait. If nothing changes for several minutes, check that the controller for this kind of object is running.",
+        ),
     ],
 };
 
 pub(super) const REQUIREMENT_UNCLEAR: Text = Text {
-    explanation: "What the policy requires (`require`) could be read from the objects neither as met nor as unmet: the field is absent, the path leads to several values or to a list, the time is in the future or no time at all, or the status says nothing about whether the object is current. Nothing passes for lack of evidence, so this is undetermined.",
+    explanation: "The objects show neither that a requirement of the policy (`require`) is met nor that it is not: the field is absent, the path leads to several values or to a list, the time is in the future or not a time at all, or the status does not show whether the object is current. A requirement does not pass without evidence, so this is undetermined.",
     source: KUBECTL_WAIT,
     remedy: &[
         Look("kubectl -n NAMESPACE get RESOURCE NAME -o yaml"),
         Do(
-            "Compare the path of the policy with the object. Where the API leaves a field out that is zero, give its value with `orElse`. If nothing has ever written a status, see whether the controller of this kind of object is installed and runs.",
+            "Compare the path of the policy with the object. If the API omits a field that is zero, give its value with `orElse`. If nothing has ever written a status, check that the controller for this kind of object is installed and running.",
         ),
     ],
 };
 
 pub(super) const OBJECT_MISSING: Text = Text {
-    explanation: "The policy requires something of an object that does not exist, or of all objects of a list that has none. The kind is served, so whoever should create the object has not done so, or it was deleted. Where an empty list is fine, the policy says `allowNone: true`.",
+    explanation: "The policy requires something of an object that does not exist, or of all objects of a list that has none. The kind is served, so the object was never created, or it was deleted. If an empty list is fine, set `allowNone: true` in the policy.",
     source: KUBECTL_WAIT,
     remedy: &[
         Look("kubectl get RESOURCE --all-namespaces"),
         Do(
-            "Compare name, namespace and selectors of the policy with the objects that there are, and see who creates them.",
+            "Compare name, namespace and selectors of the policy with the existing objects, and find out what creates them.",
         ),
     ],
 };
 
 pub(super) const KIND_NOT_SERVED: Text = Text {
-    explanation: "The policy requires something of a kind of object that the API server does not serve, or it says a namespace for objects that are in none, or none for objects that are in namespaces. A custom resource is served once its definition is installed; an aggregated API, while its server answers. Whether the objects are as required is not known.",
+    explanation: "The policy requires something of a kind of object that the API server does not serve, or it sets a namespace for objects that are not namespaced, or none for objects that are. A custom resource is served once its definition is installed; an aggregated API, while its server answers. It is unknown whether the objects are as required.",
     source: KUBECTL_WAIT,
     remedy: &[
         Look("kubectl api-resources -o name"),

@@ -1,11 +1,11 @@
-//! Which official document a remedy comes from. What is shown is its title: addresses move with every version, titles do not. Titles
-//! are those of Talos 1.13, etcd 3.6 and Kubernetes; in brackets the section, where the document is about more.
+//! The official documents that remedies are based on. Reports show titles, because addresses change with every version and titles do not.
+//! Titles are those of Talos 1.13, etcd 3.6 and Kubernetes; the section is in parentheses if the document covers more.
 
 /// An official document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) title: &'static str,
-    /// For the pages of the site and the HTML report, where the title is a link.
+    /// The link target in the site's pages and in the HTML report.
     pub(crate) address: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What stands in the way of an upgrade.
+//! Obstacles to an upgrade.
 
 use super::Step::{Change, Do, Look};
 use super::Text;
@@ -11,12 +11,12 @@ use super::sources::{
 use super::steps::NODE_VERSION;
 
 pub(super) const TARGET_UNKNOWN: Text = Text {
-    explanation: "The tables of cluster-health do not have this version, so it is unknown whether the cluster can be upgraded to it. They end with the latest versions released when cluster-health was built. Nothing is wrong with the cluster.",
+    explanation: "cluster-health does not know this version, so it is unknown whether the cluster can be upgraded to it. Its tables end with the latest versions released when it was built. Nothing is wrong with the cluster.",
     source: TALOS_SUPPORT,
     remedy: &[
-        Do("Is the version spelled correctly?"),
+        Do("Check that the version is spelled correctly."),
         Do("Use a newer release of cluster-health that knows the version."),
-        Do("Compare with the support matrix in Talos's documentation by hand."),
+        Do("Compare with the support matrix in Talos's documentation manually."),
     ],
 };
 
@@ -90,7 +90,7 @@ pub(super) const SEVERAL_BUDGETS: Text = Text {
 };
 
 pub(super) const BUDGET_STALE: Text = Text {
-    explanation: "The PodDisruptionBudget was changed, and the disruption controller has not counted its pods since. Its status belongs to the previous spec, so it is unknown whether pods may be evicted; until then, the API server refuses evictions. This takes seconds, unless kube-controller-manager is down.",
+    explanation: "The PodDisruptionBudget was changed, and the disruption controller has not counted its pods since. Its status belongs to the previous spec, so it is unknown whether pods can be evicted; until then, the API server refuses evictions. This takes seconds, unless kube-controller-manager is down.",
     source: KUBERNETES_DISRUPTIONS,
     remedy: &[
         Look("kubectl get poddisruptionbudget NAME -n NAMESPACE -o yaml"),
@@ -103,8 +103,8 @@ pub(super) const SLOW_TERMINATION: Text = Text {
     source: KUBERNETES_DRAIN,
     remedy: &[
         Look("kubectl get pod NAME -n NAMESPACE -o yaml"),
-        Do("Has it finalizers? Then repair the controller that removes them. If it has none, read the kubelet's log."),
-        Do("If it needs the time, drain the machine before the upgrade, or pass a longer `--drain-timeout`."),
+        Do("If it has finalizers, repair the controller that removes them. If it has none, read the kubelet's log."),
+        Do("If it needs the longer time, drain the machine before the upgrade, or pass a longer `--drain-timeout`."),
     ],
 };
 
@@ -132,7 +132,7 @@ pub(super) const LAST_API_SERVER: Text = Text {
 };
 
 pub(super) const ENDPOINT_ON_MACHINE: Text = Text {
-    explanation: "The server of the kubeconfig, or `--k8s-endpoint`, is an address of the machine itself. Whoever connects to it has no API while the machine is down, however many other API servers work. If it is the endpoint of the whole cluster, that includes kubelets that do not use KubePrism.",
+    explanation: "The server of the kubeconfig, or `--k8s-endpoint`, is an address of the machine itself. Its clients have no API while the machine is down, no matter how many other API servers work. If it is the endpoint of the whole cluster, that includes kubelets that do not use KubePrism.",
     source: TALOS_VIP,
     remedy: &[
         Look("kubectl cluster-info"),
@@ -172,7 +172,7 @@ pub(super) const LOCAL_DATA: Text = Text {
     source: KUBERNETES_DRAIN,
     remedy: &[
         Look("kubectl get pod NAME -n NAMESPACE -o yaml"),
-        Do("Is it more than a cache? Then keep it in a PersistentVolumeClaim."),
+        Do("If it is more than a cache, keep it in a PersistentVolumeClaim."),
     ],
 };
 
@@ -213,7 +213,7 @@ pub(super) const ETCD_FLAG_REFUSED: Text = Text {
 };
 
 pub(super) const ETCD_DOWNGRADE: Text = Text {
-    explanation: "The target brings an older minor version of etcd. Once all members run the newer one, the storage version goes up, and the older etcd refuses the data. `etcdctl downgrade enable` takes the storage version of every member down first. As long as one member still runs the older version, the cluster can go back without it.",
+    explanation: "The target brings an older minor version of etcd. Once all members run the newer one, the storage version goes up, and the older etcd refuses the data. `etcdctl downgrade enable` takes the storage version of every member down first. As long as one member still runs the older version, the cluster can go back without this command.",
     source: ETCD_DOWNGRADES,
     remedy: &[
         Look("talosctl -n NODE etcd status"),
@@ -241,7 +241,7 @@ pub(super) const KUBELET_FLAGS_UNSEEN: Text = Text {
     explanation: "Kubelets have their own flags and configuration, which Talos 1.12.9, 1.13.4, 1.14 and newer show to the role os:admin only, so they are not checked. A flag or feature gate that the target has removed keeps the kubelet of every machine from starting.",
     source: TALOS_RBAC,
     remedy: &[
-        Do("Run the check once with a talosconfig of the role os:admin, which only reads. Or look by yourself:"),
+        Do("Run the check once with a talosconfig of the role os:admin; the check only reads. Or look yourself:"),
         Look("talosctl -n NODE get kubeletspecs -o yaml"),
         Do(
             "Compare `machine.kubelet.extraArgs` and `machine.kubelet.extraConfig` with the removals in the changelog of the target.",
@@ -250,7 +250,7 @@ pub(super) const KUBELET_FLAGS_UNSEEN: Text = Text {
 };
 
 pub(super) const EXTENSIONS_LOST: Text = Text {
-    explanation: "System extensions are part of the installer image. The image of the upgrade does not have some that the machine has, so they are gone after the reboot. Talos boots all the same, and what needs them breaks: volumes over iSCSI, drivers, guest agents.",
+    explanation: "System extensions are part of the installer image. The image of the upgrade lacks some that the machine has, so they are gone after the reboot. Talos still boots, but everything that needs them breaks: volumes over iSCSI, drivers, guest agents.",
     source: TALOS_EXTENSIONS_INSTALL,
     remedy: &[
         Look("talosctl -n NODE get extensions"),
@@ -258,19 +258,19 @@ pub(super) const EXTENSIONS_LOST: Text = Text {
             "Use the installer of the schematic that the machine runs: `factory.talos.dev/metal-installer/SCHEMATIC:VERSION`, where SCHEMATIC is the version of the extension called `schematic`.",
         ),
         Do(
-            "Machines with different schematics need an image each: `upgrade-gate` takes `{schematic}` in `--image`, or `--images`.",
+            "Machines with different schematics need different images: `upgrade-gate` takes `{schematic}` in `--image`, or `--images`.",
         ),
     ],
 };
 
 pub(super) const IMAGE_UNKNOWN: Text = Text {
-    explanation: "The image of the upgrade is of another schematic than the machine, or of none, and no machine of the cluster runs it. Its name does not say which extensions it has, so whether extensions of the machine would be lost is unknown.",
+    explanation: "The image of the upgrade has a different schematic than the machine, or none, and no machine of the cluster runs it. Its name does not show which extensions it has, so it is unknown whether the machine would lose extensions.",
     source: TALOS_EXTENSIONS_INSTALL,
     remedy: &[
         Look("talosctl -n NODE get extensions"),
-        Do("Compare with the schematic that the image was made of."),
+        Do("Compare them with the schematic that the image was made from."),
         Do(
-            "If it has all of them: `--warn-only image-unknown`. After the first machine was upgraded, the program compares the others with it.",
+            "If it has all of them: `--warn-only image-unknown`. Once the first machine is upgraded, cluster-health compares the others with it.",
         ),
     ],
 };

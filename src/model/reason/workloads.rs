@@ -1,4 +1,4 @@
-//! Control plane components and workloads; and what any check can say.
+//! Control plane components and workloads, and reasons that any check can give.
 
 use super::Step::{Change, Do, Look};
 use super::Text;
@@ -61,7 +61,7 @@ pub(super) const NOT_LEADING: Text = Text {
 };
 
 pub(super) const FOREIGN_LEADER: Text = Text {
-    explanation: "The lease of kube-controller-manager or kube-scheduler is held and renewed by an instance on a host that is none of the known control planes. The instances on the control planes only stand by, so what schedules pods or runs the controllers is one that no check looks at, possibly of another version. Usually a control plane was removed from the cluster but not reset, and still runs.",
+    explanation: "The lease of kube-controller-manager or kube-scheduler is held and renewed by an instance on a host that is not a known control plane. The instances on the control planes only stand by, so pods are scheduled, or controllers are run, by an instance that no check covers, possibly of another version. Usually a control plane was removed from the cluster but not reset, and still runs.",
     source: KUBERNETES_LEASES,
     remedy: &[
         Look("kubectl -n kube-system get lease kube-controller-manager kube-scheduler -o yaml"),
@@ -108,14 +108,14 @@ pub(super) const DAEMONSET_INCOMPLETE: Text = Text {
 };
 
 pub(super) const MANIFESTS_NOT_APPLIED: Text = Text {
-    explanation: "A control plane applies the bootstrap manifests as soon as the API works: RBAC for kubelets that join, kube-proxy, flannel, CoreDNS. No control plane has the missing ones in its `ManifestStatuses`. Either the cluster was bootstrapped a moment ago, or the API server refuses a manifest, which holds up all of them, or the control planes do not reach the API.",
+    explanation: "A control plane applies the bootstrap manifests as soon as the API works: RBAC for kubelets that join, kube-proxy, flannel, CoreDNS. No control plane has the missing ones in its `ManifestStatuses`. Either the cluster was bootstrapped a moment ago, or the API server refuses a manifest, which holds up all of them, or the control planes cannot reach the API.",
     source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     remedy: &[
         Look("talosctl -n CP get manifeststatus -o yaml"),
         Look("talosctl -n CP get manifests"),
         Look("talosctl -n CP logs controller-runtime"),
         Do(
-            "Look there for the name of a manifest and the error of the API server. Correct that manifest in `cluster.inlineManifests` or `cluster.extraManifests`, or repair what makes the API server refuse it, such as a webhook that does not answer. Talos then tries again by itself.",
+            "Look there for the name of a manifest and the error of the API server. Correct that manifest in `cluster.inlineManifests` or `cluster.extraManifests`, or repair what makes the API server refuse it, such as a webhook that does not answer. Talos then retries automatically.",
         ),
     ],
 };
@@ -187,7 +187,7 @@ pub(super) const WORKLOAD_UNAVAILABLE: Text = Text {
 };
 
 pub(super) const WORKLOAD_DEGRADED: Text = Text {
-    explanation: "A DaemonSet, Deployment or StatefulSet of kube-system or of the network plugin has fewer available pods than desired. It is a warning while something changes, as in a rollout. It is a failure once nothing has changed for 5 minutes, or the rollout has exceeded its deadline (ProgressDeadlineExceeded): then it does not recover by itself.",
+    explanation: "A DaemonSet, Deployment or StatefulSet of kube-system or of the network plugin has fewer available pods than desired. It is a warning while something changes, as in a rollout. It is a failure once nothing has changed for 5 minutes, or the rollout has exceeded its deadline (ProgressDeadlineExceeded): then it does not recover on its own.",
     source: KUBERNETES_PODS,
     remedy: &[
         Look("kubectl -n NAMESPACE describe deployment NAME"),
@@ -201,7 +201,7 @@ pub(super) const WORKLOAD_DEGRADED: Text = Text {
 };
 
 pub(super) const PODS_NOT_SCHEDULED: Text = Text {
-    explanation: "A pod for the default scheduler has been pending for more than 5 minutes, and no scheduler has looked at it: it has no condition `PodScheduled`, not even one that says why it does not fit. The scheduler that holds the lease hangs, or its configuration has no profile named `default-scheduler`. Running pods keep running, but no new pod starts anywhere. If a scheduler has looked at a younger pod, it is only a warning: the scheduler is slow, or another component holds this pod back.",
+    explanation: "A pod for the default scheduler has been pending for more than 5 minutes, and no scheduler has considered it: it has no condition `PodScheduled`, not even one that explains why it does not fit. The scheduler that holds the lease hangs, or its configuration has no profile named `default-scheduler`. Running pods keep running, but no new pod starts anywhere. If a scheduler has considered a younger pod, it is only a warning: the scheduler is slow, or another component holds this pod back.",
     source: KUBERNETES_PODS,
     remedy: &[
         Look("kubectl -n NAMESPACE describe pod POD"),
@@ -229,7 +229,7 @@ pub(super) const CONVERSION_UNAVAILABLE: Text = Text {
 };
 
 pub(super) const NODE_CANNOT_ATTACH: Text = Text {
-    explanation: "The node is Ready, but several of its pods have waited for their volumes for more than 5 minutes. The storage driver has not registered with the kubelet there, or it fails on this node: a missing system extension or kernel module, records that an upgrade left behind, a driver that crashes. A single waiting pod would be its own matter; several on one node are the node's. Pods that already have their volumes keep running, so the failure is easily overlooked, and every further machine that is upgraded loses its volumes, too.",
+    explanation: "The node is Ready, but several of its pods have waited for their volumes for more than 5 minutes. The storage driver has not registered with the kubelet there, or it fails on this node: a missing system extension or kernel module, records that an upgrade left behind, a driver that crashes. A single waiting pod would have a problem of its own; several on one node point to the node. Pods that already have their volumes keep running, so the failure is easily overlooked, and every further machine that is upgraded loses its volumes, too.",
     source: KUBERNETES_CSI,
     remedy: &[
         Look("kubectl -n NAMESPACE describe pod POD"),
@@ -237,7 +237,7 @@ pub(super) const NODE_CANNOT_ATTACH: Text = Text {
         Look("kubectl get volumeattachments"),
         Look("kubectl get pods -A -o wide --field-selector spec.nodeName=NODENAME"),
         Do(
-            "Is the pod of the driver's DaemonSet ready on this node? Its log, and that of its registrar, show why not.",
+            "Check whether the pod of the driver's DaemonSet is ready on this node. If not, its log and its registrar's log show why.",
         ),
         Look("talosctl -n NODE get extensions"),
         Do(
@@ -276,7 +276,7 @@ pub(super) const PODS_CANNOT_START: Text = Text {
 };
 
 pub(super) const WEBHOOK_UNAVAILABLE: Text = Text {
-    explanation: "An admission webhook names a Service without a ready endpoint. If its failurePolicy is Fail, the API server refuses every request that matches the webhook: pods are not created, kubelets cannot update their Nodes, leases are not renewed. If it is Ignore, whatever the webhook checks or adds is skipped.",
+    explanation: "An admission webhook names a Service without a ready endpoint. If its failurePolicy is Fail, the API server refuses every request that matches the webhook: pods are not created, kubelets cannot update their Nodes, leases are not renewed. If it is Ignore, everything that the webhook checks or adds is skipped.",
     source: KUBERNETES_WEBHOOKS,
     remedy: &[
         Look("kubectl get validatingwebhookconfigurations"),
@@ -342,7 +342,7 @@ pub(super) const STATUS_STALE: Text = Text {
 };
 
 pub(super) const SERVER_CHECK_FAILED: Text = Text {
-    explanation: "Talos's own health check (run because of `--server`) reported this problem in its own words. It runs on a control plane, so it may see problems that this runner cannot see, and the reverse.",
+    explanation: "Talos's own health check (run because of `--server`) reported this problem in its own words. It runs on a control plane, so it may see problems that this runner cannot see, and vice versa.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("talosctl -n CP health --server=true"),
@@ -351,7 +351,7 @@ pub(super) const SERVER_CHECK_FAILED: Text = Text {
 };
 
 pub(super) const SERVER_CHECK_UNFINISHED: Text = Text {
-    explanation: "Talos's own health check (run because of `--server`) did not finish within the round, or its stream ended early. This says nothing about the cluster. It runs its checks one after the other, and takes minutes on a large cluster.",
+    explanation: "Talos's own health check (run because of `--server`) did not finish within the round, or its stream ended early. This does not show whether the cluster is healthy. The health check runs its checks one after the other, and takes minutes on a large cluster.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Do("Allow more time with `--attempt-timeout`, or omit `--server`."),

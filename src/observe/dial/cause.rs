@@ -1,4 +1,4 @@
-//! Why a connection failed, told apart: the one table from errors to gaps.
+//! Maps the errors of failed connections to gaps, with a separate gap for each cause.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -9,11 +9,11 @@ use rustls::{AlertDescription, CertificateError};
 
 use crate::snapshot::{Gap, GapKind};
 
-/// Longest text of a gap, in characters: enough for every error of Talos, gRPC and Kubernetes that has been seen.
+/// Length limit for the text of a gap, in characters: enough for every known error of Talos, gRPC and Kubernetes.
 const LONGEST: usize = 300;
 
-/// Text of others, fit for a terminal and a report: one line, no control characters, bounded. A blank in the place of one would tear a
-/// secret apart.
+/// Makes foreign text fit for a terminal and a report: one line, no control characters, bounded. Control characters are not replaced by
+/// blanks, which would split a secret and prevent its detection.
 pub(in crate::observe) fn clean(text: &str) -> String {
     let mut clean = String::new();
     for word in text.split_whitespace() {
@@ -28,7 +28,7 @@ pub(in crate::observe) fn clean(text: &str) -> String {
     }
 }
 
-/// A gap on its way through the errors of libraries, which [`of_chain`] finds again.
+/// A gap that passes through the errors of libraries, where [`of_chain`] finds it.
 #[derive(Debug)]
 pub(in crate::observe) struct Failed(pub(in crate::observe) Gap);
 
@@ -40,7 +40,7 @@ impl fmt::Display for Failed {
 
 impl StdError for Failed {}
 
-/// A kubelet answers where an API server should.
+/// The error for a kubelet that answers in the place of an API server.
 #[derive(Debug)]
 pub(in crate::observe) struct KubeletCertificate;
 
@@ -52,7 +52,7 @@ impl fmt::Display for KubeletCertificate {
 
 impl StdError for KubeletCertificate {}
 
-/// An error and its sources, the outermost first. [`io::Error`] hides the error that it wraps from `source`.
+/// Iterates over an error and its sources, the outermost first. [`io::Error`] omits the error that it wraps from `source`.
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&error| match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner as &(dyn StdError + 'static)),
@@ -60,22 +60,22 @@ fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (d
     })
 }
 
-/// The outermost error of a kind.
+/// Returns the outermost error of a type.
 pub(in crate::observe) fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     chain(error).find_map(<dyn StdError>::downcast_ref)
 }
 
-/// The innermost error of input or output: those around it have no kind of their own.
+/// Returns the innermost I/O error, because the outer ones have no specific kind.
 pub(in crate::observe) fn find_io<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a io::Error> {
     chain(error).filter_map(<dyn StdError>::downcast_ref).last()
 }
 
-/// The text of the last error of a chain: the others repeat it.
+/// Returns the text of the last error of a chain, which the others repeat.
 pub(in crate::observe) fn innermost(error: &(dyn StdError + 'static)) -> String {
     chain(error).last().map(|error| clean(&error.to_string())).unwrap_or_default()
 }
 
-/// The cause of whatever a library has wrapped it in.
+/// Returns the cause from inside an error of a library.
 pub(in crate::observe) fn of_chain(error: &(dyn StdError + 'static)) -> Gap {
     if let Some(Failed(gap)) = find(error) {
         return gap.clone();
@@ -89,32 +89,32 @@ pub(in crate::observe) fn of_chain(error: &(dyn StdError + 'static)) -> Gap {
     }
 }
 
-/// Why what was asked on a connection got no answer: what ended the connection, if that is known, else what the library says.
+/// Returns why a request got no answer: the cause of the connection's end if it is known, otherwise the library's error.
 pub(in crate::observe) fn of_loss(error: &(dyn StdError + 'static), fault: Option<&Gap>) -> Gap {
     fault.cloned().unwrap_or_else(|| Gap::new(GapKind::Broken, innermost(error)))
 }
 
-/// Neither a connection nor a refusal.
+/// The gap for an address that neither accepts nor refuses a connection.
 pub(in crate::observe) fn no_connection(within: Duration) -> Gap {
     Gap::new(GapKind::ConnectTimedOut, format!("no connection within {}", seconds(within)))
 }
 
-/// Connected, and then silence.
+/// The gap for a server that accepts a connection but does not answer.
 pub(in crate::observe) fn no_answer(within: Duration) -> Gap {
     Gap::new(GapKind::TimedOut, format!("no answer within {}", seconds(within)))
 }
 
-/// Connected, and silence before TLS was set up: what a frozen process looks like.
+/// The gap for a server that accepts a connection but does not start TLS, as a frozen process does.
 pub(in crate::observe) fn no_handshake() -> Gap {
     Gap::new(GapKind::TimedOut, "connected, but the TLS handshake was not answered")
 }
 
-/// `10s`, `1.5s`.
+/// Formats `10s`, `1.5s`.
 fn seconds(duration: Duration) -> String {
     format!("{}s", duration.as_secs_f64())
 }
 
-/// The cause of a TLS handshake that failed.
+/// Returns the cause of a failed TLS handshake.
 pub(in crate::observe) fn of_handshake(error: &io::Error) -> Gap {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Gap::new(GapKind::Broken, "the connection was closed during the TLS handshake"),
@@ -122,7 +122,7 @@ pub(in crate::observe) fn of_handshake(error: &io::Error) -> Gap {
     }
 }
 
-/// The cause of a failed read, write or connect.
+/// Returns the cause of a failed read, write or connect.
 pub(in crate::observe) fn of_io(error: &io::Error) -> Gap {
     if let Some(tls) = find(error) {
         return of_tls(tls);
@@ -144,17 +144,17 @@ pub(in crate::observe) fn of_io(error: &io::Error) -> Gap {
     }
 }
 
-/// `(os error 111)` tells people nothing that the words before it do not.
+/// Removes `(os error 111)`, which adds nothing to the words before it.
 pub(in crate::observe) fn without_number(text: &str) -> &str {
     text.split(" (os error ").next().unwrap_or(text)
 }
 
-/// What the user gave as a host is none.
+/// The gap for a host in the configuration that is not a valid name.
 pub(in crate::observe) fn no_name(host: &str) -> Gap {
     Gap::new(GapKind::NameNotFound, clean(&format!("`{host}` is not a valid hostname")))
 }
 
-/// The cause of a name that did not resolve.
+/// Returns the cause of a failed name lookup.
 pub(in crate::observe) fn of_lookup(host: &str, error: &io::Error) -> Gap {
     let text = error.to_string();
     let reason = without_number(&text).trim_start_matches("failed to lookup address information: ");
@@ -194,22 +194,22 @@ fn of_certificate(error: &CertificateError) -> Gap {
             let text = format!("the server's certificate is not valid for `{expected}`, only for: {presented}");
             Gap::new(GapKind::NameNotInCertificate, clean(&text))
         }
-        // All CAs of Talos have the same subject, and so have Kubernetes', so another cluster's shows itself as a signature that
-        // does not fit.
+        // All CAs of Talos have the same subject, and so do those of Kubernetes, so another cluster's CA shows up as a signature that does
+        // not match.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             Gap::new(GapKind::UnknownCa, "the server's certificate is signed by another CA")
         }
         CertificateError::Other(error) if error.0.is::<KubeletCertificate>() => {
             Gap::new(GapKind::NameNotInCertificate, KubeletCertificate.to_string())
         }
-        // Whatever else is wrong with it, it does not verify under the CA that we were given.
+        // Any other fault means that the certificate does not verify with our CA.
         other => {
             Gap::new(GapKind::UnknownCa, clean(&format!("the server's certificate does not verify: {}", words(other))))
         }
     }
 }
 
-/// The library's own texts have lists of numbers in them, or the names of its types.
+/// Describes a certificate error. The library's own texts contain lists of numbers or names of its types.
 fn words(error: &CertificateError) -> String {
     match error {
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
@@ -230,7 +230,7 @@ fn words(error: &CertificateError) -> String {
     }
 }
 
-/// rustls writes `DnsName("cp-1")` and `IpAddress(10.0.0.1)`.
+/// Extracts the name from rustls's notation, such as `DnsName("cp-1")` or `IpAddress(10.0.0.1)`.
 fn plain_name(name: &str) -> &str {
     let inner = name.split_once('(').map_or(name, |(_, rest)| rest);
     inner.trim_end_matches(')').trim_matches('"')

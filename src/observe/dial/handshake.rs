@@ -1,6 +1,7 @@
-//! What has to be said to a proxy before it is a mere wire. The errors are fragments about the proxy.
+//! Handshakes with proxies, after which a proxy passes bytes through. Each error is a fragment that follows the proxy's name.
 //!
-//! By hand: hyper-util's `Tunnel` tells no status but 407, its `SocksV5` insists on a login and tells no cause of a lost connection.
+//! This is our own implementation because hyper-util's `Tunnel` reports no status except 407, and its `SocksV5` insists on a login and does
+//! not report why a connection was lost.
 
 use std::str::FromStr as _;
 
@@ -11,10 +12,10 @@ use tokio::net::TcpStream;
 use super::cause;
 use crate::config::endpoint::with_port;
 
-/// Longest answer of a proxy that we read, in bytes.
+/// Size limit for a proxy's answer, in bytes.
 const LONGEST_ANSWER: usize = 8192;
 
-/// HTTP `CONNECT`.
+/// Requests a tunnel with HTTP `CONNECT`.
 pub(super) async fn connect(
     stream: &mut TcpStream,
     host: &str,
@@ -32,8 +33,7 @@ pub(super) async fn connect(
     stream.write_all(request.as_bytes()).await.map_err(|error| cause::of_io(&error).text)?;
 
     let mut answer = Vec::new();
-    // TLS lets the client speak first, so nothing but the proxy's answer can be read here.
-    // A refusal may bring a page with it.
+    // In TLS the client speaks first, so only the proxy's answer can be read here. A refusal may include a page.
     while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
         if answer.len() > LONGEST_ANSWER {
             return Err("its answer is too long".to_owned());
@@ -46,7 +46,7 @@ pub(super) async fn connect(
     let status = text.lines().next().unwrap_or_default();
     match status.split_once(' ') {
         Some((version, rest)) if version.starts_with("HTTP/1.") && rest.starts_with('2') => Ok(()),
-        // Its own words may repeat the password.
+        // The proxy's own text may repeat the password.
         Some((version, rest)) if version.starts_with("HTTP/") => {
             Err(match StatusCode::from_str(rest.get(..3).unwrap_or_default()) {
                 Ok(status) => format!("it answered {status}"),
@@ -57,7 +57,7 @@ pub(super) async fn connect(
     }
 }
 
-/// RFC 1928, and RFC 1929 for user and password.
+/// Requests a tunnel by RFC 1928, with RFC 1929 for user and password.
 pub(super) async fn socks(
     stream: &mut TcpStream,
     host: &str,
@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection to a proxy that answers each read with the next of `answers`, and keeps the connection.
+    /// Connects to a proxy that answers each read with the next of `answers` and keeps the connection open.
     async fn proxy(answers: &[&[u8]]) -> TcpStream {
         let answers: Vec<_> = answers.iter().map(|answer| answer.to_vec()).collect();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

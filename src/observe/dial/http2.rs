@@ -1,7 +1,7 @@
-//! One HTTP/2 connection to one endpoint of Talos or etcd, and what became of it.
+//! An HTTP/2 connection to one endpoint of Talos or etcd, and the cause of its end.
 //!
-//! The connection is our own rather than a `tonic` channel: a channel hides when it connects and turns every cause into one
-//! text, while "refused", "unknown CA" and "your certificate was refused" are different verdicts here.
+//! We use our own connection rather than a `tonic` channel: a channel does not show when it connects and turns every cause into one text,
+//! while "refused", "unknown CA" and "your certificate was refused" are different verdicts here.
 
 use std::io;
 use std::pin::Pin;
@@ -38,22 +38,22 @@ use crate::text::clock::now;
 /// The body of an answer.
 #[cfg(not(feature = "record"))]
 type Heard = hyper::body::Incoming;
-/// The same, of which the bytes are counted as they come.
+/// The body of an answer, with its bytes counted as they arrive.
 type Counted = MapFrame<Heard, Count>;
 type Count = Box<dyn FnMut(Frame<hyper::body::Bytes>) -> Frame<hyper::body::Bytes> + Send>;
 
-/// Bytes of one answer, and of all answers of a connection, that may be on their way at once. HTTP/2's 64 KiB would make the members
-/// of a large cluster wait for a round trip each 64 KiB; a window that grows with what it measures waits for its first ones, too.
+/// Bytes of one answer, and of all answers of a connection, that may be in flight at once. With HTTP/2's 64 KiB, the members of a large
+/// cluster would take a round trip for each 64 KiB; an adaptive window would still lose its first round trips.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// Where a server is, and on which way.
+/// The address of a server, and the proxy on the way to it.
 #[derive(Clone)]
 pub(crate) struct EndpointAddress {
     /// Name or address, without brackets; its certificate must be valid for it.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// As people know it.
+    /// The address as shown to users.
     pub(crate) shown: String,
     pub(crate) via: Proxy,
 }
@@ -64,28 +64,28 @@ impl EndpointAddress {
     }
 }
 
-/// What is spoken below HTTP/2.
+/// The protocol below HTTP/2.
 #[derive(Clone)]
 pub(in crate::observe) enum Security {
     PlainText,
     Tls {
         config: Arc<ClientConfig>,
-        /// A server that does not agree on HTTP/2 in the handshake is refused.
+        /// Refuses a server that does not agree on HTTP/2 in the handshake.
         demands_h2: bool,
     },
-    /// To Omni: each call is signed, which takes a server that has proved itself.
+    /// A connection to Omni: each call is signed, which requires that the server was verified.
     Signed {
         config: Verified,
         account: Arc<ServiceAccount>,
     },
 }
 
-/// An endpoint and the connection to it, opened when first needed and again when it was lost.
+/// An endpoint and the connection to it, which is opened when first needed and again after it was lost.
 pub(in crate::observe) struct Link {
     pub(in crate::observe) address: EndpointAddress,
     security: Security,
     live: Mutex<Option<Http2>>,
-    /// The attempt to open it, the present or else the last one, got as far as TLS.
+    /// Set once the current attempt to open the connection, or else the last one, has reached TLS.
     connected: AtomicBool,
 }
 
@@ -94,9 +94,9 @@ impl Link {
         Self { address, security, live: Mutex::new(None), connected: AtomicBool::new(false) }
     }
 
-    /// The present connection, or a new one. `true`: it was there before.
+    /// Returns the present connection, or opens a new one. `true` if it already existed.
     ///
-    /// Callers that come while it is being opened wait for the one who opens it. The deadline is theirs to set.
+    /// Callers that arrive while it is being opened wait for the one that opens it. The deadline is up to them.
     pub(in crate::observe) async fn open(&self) -> Result<(Http2, bool), Gap> {
         let mut live = self.live.lock().await;
         if let Some(present) = live.as_ref().filter(|present| !present.sender.is_closed()) {
@@ -108,14 +108,14 @@ impl Link {
         Ok((fresh, false))
     }
 
-    /// Why [`Link::open`] has not come to its end in time. A filter drops packets; a frozen server still accepts
-    /// connections, which its kernel does for it.
+    /// Returns why [`Link::open`] did not finish in time. A packet filter drops packets, while a frozen server still accepts connections
+    /// because its kernel does.
     pub(in crate::observe) fn silence(&self, within: Duration) -> Gap {
         if self.connected.load(Ordering::Relaxed) { cause::no_handshake() } else { cause::no_connection(within) }
     }
 
-    /// Forgets a connection that has not answered anything since `answers` was read, so that the next call opens a new one.
-    /// Packets of an old connection may vanish for minutes after the peer has come back.
+    /// Drops a connection that has not answered anything since `answers` was read, so that the next call opens a new one. Packets of an old
+    /// connection may be lost for minutes after the peer has come back.
     pub(in crate::observe) async fn doubt(&self, suspect: &Http2, answers: u64) {
         let mut live = self.live.lock().await;
         if live.as_ref().is_some_and(|present| Arc::ptr_eq(&present.answers, &suspect.answers))
@@ -156,7 +156,7 @@ impl Link {
             .handshake(TokioIo::new(wire))
             .await
             .map_err(|error| cause::of_loss(&error, fault.get()))?;
-        // It ends when the last sender is dropped; its error is in `fault` or reaches the calls.
+        // The task ends when the last sender is dropped; its error is in `fault` or reaches the calls.
         tokio::spawn(async move {
             let _ = connection.await;
         });
@@ -185,7 +185,7 @@ pub(in crate::observe) struct Http2 {
     fault: Arc<OnceLock<Gap>>,
     /// Signs each call.
     account: Option<Arc<ServiceAccount>>,
-    /// What the server's clock said in its first answer that says so, and what ours said then.
+    /// The server's clock in its first answer with a date, and our clock at that moment.
     clock: Arc<OnceLock<(Timestamp, Timestamp)>>,
     answers: Arc<AtomicU64>,
     bytes: Bytes,
@@ -194,38 +194,38 @@ pub(in crate::observe) struct Http2 {
 }
 
 impl Http2 {
-    /// The same connection, for a call that is recorded.
+    /// Returns the same connection, for a call that is recorded.
     #[cfg(feature = "record")]
     pub(in crate::observe) fn recorded(self, reel: Reel) -> Self {
         Self { reel: Some(reel), ..self }
     }
 
-    /// The same connection, for a call that is counted.
+    /// Returns the same connection, for a call whose bytes are counted.
     pub(in crate::observe) fn counted(self, bytes: Bytes) -> Self {
         Self { bytes, ..self }
     }
 
-    /// Scheme and authority of every call.
+    /// Returns the scheme and authority of every call.
     pub(in crate::observe) fn origin(&self) -> http::Uri {
         self.origin.clone()
     }
 
-    /// Why the connection ended, if it has.
+    /// Returns why the connection ended, if it has.
     pub(in crate::observe) fn fault(&self) -> Option<&Gap> {
         self.fault.get()
     }
 
-    /// Each call on it is signed.
+    /// Returns whether each call is signed.
     pub(in crate::observe) fn is_signed(&self) -> bool {
         self.account.is_some()
     }
 
-    /// By how much the server's clock is ahead of ours, if it has told.
+    /// Returns how far the server's clock is ahead of ours, if the server has sent a date.
     pub(in crate::observe) fn ahead(&self) -> Option<SignedDuration> {
         self.clock.get().map(|(theirs, ours)| theirs.duration_since(*ours))
     }
 
-    /// How many calls have been answered on it, with whatever answer.
+    /// Returns how many calls on this connection have been answered, with any status.
     pub(in crate::observe) fn answers(&self) -> u64 {
         self.answers.load(Ordering::Relaxed)
     }
@@ -236,7 +236,7 @@ impl Service<http::Request<Body>> for Http2 {
     type Error = hyper::Error;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
-    /// Always: tonic would make a text of what is said here, and the call that follows fails for the same reason.
+    /// Always ready: tonic would turn an error from here into text, and the call that follows fails for the same reason.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }
@@ -271,16 +271,16 @@ impl Service<http::Request<Body>> for Http2 {
     }
 }
 
-/// What HTTP/2 is spoken over.
+/// The transport that HTTP/2 runs over.
 trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
 
-/// Keeps the cause of the connection's end, which the layers above reduce to a text.
+/// A transport that records the cause of the connection's end, which the layers above reduce to text.
 pub(in crate::observe) struct Watched {
     inner: Box<dyn Wire>,
     fault: Arc<OnceLock<Gap>>,
-    /// Of a write, while what there is to read is looked at. Nothing is written after it.
+    /// A write error, kept while the remaining input is read. Nothing is written after it.
     failed: Option<io::Error>,
 }
 
@@ -289,18 +289,18 @@ impl Watched {
         Self { inner: Box::new(inner), fault: Arc::default(), failed: None }
     }
 
-    /// Why it has ended, once it has.
+    /// Returns the cell that receives the cause of the connection's end.
     pub(in crate::observe) fn fault(&self) -> Arc<OnceLock<Gap>> {
         Arc::clone(&self.fault)
     }
 
     fn keep(&self, error: &io::Error) {
-        // The first cause is the cause; later ones are its consequences.
+        // The first cause counts; later ones are its consequences.
         let _ = self.fault.set(cause::of_io(error));
     }
 
-    /// A server that refuses our certificate sends an alert and closes, so a write may fail before the alert has been read: what
-    /// there is to read comes first. A connection that cannot be written to has ended, so its reader does not wait.
+    /// Writes, and reads the remaining input if that fails. A server that refuses our certificate sends an alert and closes, so a write may
+    /// fail before the alert has been read. A connection that cannot be written to has ended, so its reader does not wait.
     fn poll_with<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -378,7 +378,7 @@ mod tests {
         Reset,
     }
 
-    /// A write has failed, and another one would not; what there is to read comes piece by piece, and then its end.
+    /// A connection that the peer has closed: the first write fails, and reading returns the remaining pieces, then the end.
     struct Closed {
         pieces: VecDeque<Piece>,
         wrote: bool,

@@ -1,4 +1,4 @@
-//! The way to a host, whichever API is asked there: directly, or through an HTTP or SOCKS5 proxy; then TLS.
+//! Connections to a host, for every API: directly, or through an HTTP or SOCKS5 proxy, then TLS.
 
 pub(super) mod cause;
 mod handshake;
@@ -29,10 +29,10 @@ use crate::config::proxy::Proxy;
 use crate::observe::trace::Span;
 use crate::snapshot::{Gap, GapKind};
 
-/// When to try the next address beside one that has not answered, as in RFC 8305.
+/// Delay before the next address is tried in parallel with one that has not answered, as in RFC 8305.
 const NEXT_ADDRESS: Duration = Duration::from_millis(250);
 
-/// A byte stream to `host:port`. The deadline is the caller's to set.
+/// Opens a byte stream to `host:port`. The deadline is up to the caller.
 pub(super) async fn connect(via: &Proxy, host: &str, port: u16) -> Result<TcpStream, Gap> {
     let (proxy, proxy_port) = match via {
         Proxy::Direct => return dial(host, port).await,
@@ -63,7 +63,7 @@ async fn dial(host: &str, port: u16) -> Result<TcpStream, Gap> {
         Ok(stream)
     });
     staggered(attempts, NEXT_ADDRESS).await.map_err(|gaps| {
-        // The first address is the one that the resolver prefers.
+        // The resolver lists the preferred address first.
         gaps.into_iter().next().unwrap_or_else(|| Gap::new(GapKind::NameNotFound, format!("`{host}` has no address")))
     })
 }
@@ -75,13 +75,14 @@ async fn open(address: SocketAddr) -> Result<TcpStream, Gap> {
     stream
 }
 
-/// For how long an address may say nothing to a connection: long enough for a packet to be lost and sent again.
+/// Time limit for an address to accept a connection: long enough for a lost packet to be sent again.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(2);
 
-/// Addresses of a name that are tried: whoever answers for the DNS could name thousands.
+/// Limit for the addresses of a name that are tried: a DNS server could return thousands.
 const ADDRESSES: usize = 16;
 
-/// Whether each of a name's addresses takes connections; nothing of a name that has one, or none.
+/// Connects to each address of a name with several addresses and returns the outcomes. Empty for names with one address
+/// or none.
 pub(super) async fn each_address(host: &str, port: u16) -> Vec<(SocketAddr, Result<(), Gap>)> {
     if host.parse::<IpAddr>().is_ok() {
         return Vec::new();
@@ -99,7 +100,7 @@ async fn take_connections(addresses: Vec<SocketAddr>) -> Vec<(SocketAddr, Result
     .await
 }
 
-/// Verified TLS on `stream`, whose peer has to be `name`.
+/// Sets up verified TLS on `stream`, whose peer has to be `name`.
 pub(super) async fn secure(
     tls: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -112,12 +113,13 @@ pub(super) async fn secure(
     secured
 }
 
-/// The name that a certificate has to hold for a peer that is dialed as `host`, a name or an address without brackets.
+/// Returns the name that the certificate has to be valid for if a peer is dialed as `host`, a name or an address
+/// without brackets.
 pub(super) fn server_name(host: &str) -> Result<ServerName<'static>, Gap> {
     ServerName::try_from(host.to_owned()).map_err(|_| cause::no_name(host))
 }
 
-/// What the server's clock says in an answer.
+/// Returns the server's clock from the headers of an answer.
 pub(super) fn date(headers: &HeaderMap) -> Option<Timestamp> {
     let date = headers.get(DATE)?.to_str().ok()?;
     rfc2822::DateTimeParser::new().parse_timestamp(date).ok()

@@ -1,4 +1,4 @@
-//! Names into addresses, by the system's resolver: it may take half a minute, and cannot be called off.
+//! Name lookups with the system's resolver, which can take half a minute and cannot be canceled.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::{Arc, LazyLock};
@@ -9,12 +9,13 @@ use super::cause;
 use crate::observe::trace::Span;
 use crate::snapshot::{Gap, GapKind};
 
-/// Look-ups at once. Each has a thread until the resolver lets go of it, even where nobody waits for it any more.
+/// Limit for concurrent lookups. Each occupies a thread until the resolver returns, even if its result is no longer
+/// needed.
 const AT_ONCE: usize = 64;
 
 static FREE: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(AT_ONCE)));
 
-/// The addresses of a host, the one first that the resolver prefers. The deadline is the caller's to set.
+/// Returns the addresses of a host in the resolver's order of preference. The deadline is up to the caller.
 pub(super) async fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, Gap> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![(address, port).into()]);

@@ -1,4 +1,4 @@
-//! Several ways to the same answer.
+//! Several ways to get the same answer, tried with a delay between them.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use futures::stream::FuturesUnordered;
 
 use crate::snapshot::Gap;
 
-/// Tries one way after the other. The next one is started when one has failed, or when none has answered for `patience`; the
-/// slow ones go on beside it. The first success wins, else all causes are returned, in the order of the ways.
+/// Tries one way after the other. The next one is started when one has failed, or when none has answered for `patience`; slow ones continue
+/// in parallel. Returns the first success, or else all causes in the order of the ways.
 pub(in crate::observe) async fn staggered<T, F>(
     ways: impl IntoIterator<Item = F>,
     patience: Duration,
@@ -28,7 +28,7 @@ where
         let ended =
             if more { tokio::time::timeout(patience, running.next()).await.ok() } else { Some(running.next().await) };
         match ended {
-            // Patience is over.
+            // No way has answered in time, so the next one is started.
             None => {}
             Some(Some((_, Ok(value)))) => return Ok(value),
             Some(Some((place, Err(gap)))) => gaps.push((place, gap)),

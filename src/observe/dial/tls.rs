@@ -1,4 +1,4 @@
-//! What we show and what we demand in a TLS handshake with Talos and with etcd.
+//! TLS settings for Talos and etcd: the certificate that we present, and the verification of the server.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::unverified::AcceptAny;
 use crate::config::certificate::{Identity, is_current};
 use crate::config::crypto;
 
-/// TLS that verifies the server: what must not reach a stranger is sent on connections of this kind alone.
+/// TLS that verifies the server. Secrets are sent only on connections of this kind.
 #[derive(Clone)]
 pub(in crate::observe) struct Verified(Arc<ClientConfig>);
 
@@ -21,7 +21,7 @@ impl Verified {
     }
 }
 
-/// Full verification against `ca`, and our certificate if there is one. Without a CA nobody is believed.
+/// Configures full verification against `ca`, with our certificate if there is one. Without a CA, no server is trusted.
 pub(in crate::observe) fn verifying(
     ca: &[CertificateDer<'static>],
     client: Option<&Identity>,
@@ -40,7 +40,7 @@ pub(in crate::observe) fn verifying(
     Ok(Verified(common(config)))
 }
 
-/// No verification and no certificate of ours: see [`AcceptAny`] for what it is good for.
+/// Configures TLS without verification and without a client certificate; see [`AcceptAny`] for its purpose.
 pub(in crate::observe) fn accepting_any() -> anyhow::Result<Arc<ClientConfig>> {
     let algorithms = crypto::provider().signature_verification_algorithms;
     let config =
@@ -49,7 +49,7 @@ pub(in crate::observe) fn accepting_any() -> anyhow::Result<Arc<ClientConfig>> {
 }
 
 fn builder() -> anyhow::Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
-    // Named here rather than taken from the process, so that this module works in any program and test.
+    // The provider is named here rather than taken from the process, so that this module works in any program and test.
     ClientConfig::builder_with_provider(crypto::provider())
         .with_safe_default_protocol_versions()
         .context("the TLS library is built without a protocol version")
@@ -57,7 +57,7 @@ fn builder() -> anyhow::Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
 
 fn common(mut config: ClientConfig) -> Arc<ClientConfig> {
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // Every connection proves anew that our certificate is accepted.
+    // Without resumption, every connection proves that our certificate is accepted.
     config.resumption = Resumption::disabled();
     Arc::new(config)
 }

@@ -1,12 +1,12 @@
-//! A verifier that accepts any certificate, for two questions only.
+//! A verifier that accepts any certificate, for two purposes only.
 //!
-//! A node without a configuration (maintenance mode) shows a certificate of a CA that nobody else has, so the only way to
-//! learn that it is in this mode is to ask without verification. This is safe because nothing is given away and nothing is
-//! believed: the connection carries no client certificate, no cluster name and no secret, and its answer can only turn one
-//! reason for "not healthy" (unknown CA) into another (maintenance mode): `maintenance`.
+//! A node without a configuration (maintenance mode) presents a certificate from its own private CA, so the only way to detect this mode is
+//! to connect without verification. This is safe because no data is disclosed and no answer is trusted: the connection carries no client
+//! certificate, no cluster name and no secret, and its answer can only turn one reason for "not healthy" (unknown CA) into another
+//! (maintenance mode): `maintenance`.
 //!
-//! A kubelet's serving certificate is self-signed unless somebody has installed an approver, and what is wanted is the certificate
-//! itself: `kubelet`. Nothing is asked on that connection, and its dates count only where it names the node.
+//! A kubelet's serving certificate is self-signed unless the cluster has an approver, and the certificate itself is what is needed:
+//! `kubelet`. Nothing is sent on that connection, and the certificate's dates count only if it names the node.
 //!
 //! There are no other users.
 

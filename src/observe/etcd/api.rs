@@ -1,4 +1,4 @@
-//! What is asked of one member.
+//! The calls to one member.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::observe::dial::http2::Http2;
 use crate::observe::kubernetes::short;
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, EtcdStatus, Gap, GapKind, Observed};
 
-/// Longest answer that is taken, in bytes. That of eleven members has two thousand.
+/// Size limit for an answer, in bytes. With eleven members, an answer has two thousand.
 const LARGEST: usize = 64 << 10;
 
-/// Where etcd looks for a token.
+/// The header in which etcd expects the token.
 const TOKEN: HeaderName = HeaderName::from_static("token");
 
-/// What a member wants to see of who asks; `None`: nothing.
+/// The token that identifies us to a member; `None` if no token is needed.
 pub(super) type Pass = Option<HeaderValue>;
 
 /// The API of the member at the other end of a connection.
@@ -34,7 +34,8 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// The library is given a connection of ours: its own would make one text of every cause, and try to log in where nobody can.
+    /// Wraps our own connection. The library's connection would reduce every cause to one text, and would try to log in even when that is
+    /// impossible.
     pub(super) async fn new(connection: &Http2, pass: &Pass) -> Observed<Self> {
         let (origin, pass) = (connection.origin(), pass.clone());
         let channel = connection
@@ -42,14 +43,14 @@ impl Api {
             .map_request(move |mut request: http::Request<Body>| {
                 let mut to = origin.clone().into_parts();
                 to.path_and_query = request.uri().path_and_query().cloned();
-                // Of a scheme, a host and a path that each are one already.
+                // Scheme, authority and path are all set, so this cannot fail.
                 *request.uri_mut() = http::Uri::from_parts(to).unwrap_or_default();
                 if let Some(token) = &pass {
                     request.headers_mut().insert(TOKEN, token.clone());
                 }
                 request
             })
-            // The only bound: the library has one of its own for reads alone.
+            // The only size limit: the library's own applies to reads alone.
             .map_response(|answer| answer.map(|body| Body::new(Limited::new(body, LARGEST))))
             .map_err(BoxError::from);
         let channel = Channel::Custom(BoxCloneSyncService::new(channel));
@@ -58,7 +59,7 @@ impl Api {
         Ok(Self { client, connection: connection.clone() })
     }
 
-    /// The pass of a user. Members prove a quorum before they look at the password.
+    /// Requests a token for a user. Members prove a quorum before they check the password.
     pub(super) async fn authenticate(self, user: &EtcdUser) -> Observed<Pass> {
         let mut client = self.client.auth_client();
         let answer = match client.authenticate(user.name.clone(), user.password.to_string()).await {
@@ -69,7 +70,7 @@ impl Api {
         };
         answered_by(answer.header())?;
         let token = HeaderValue::from_str(answer.token()).ok().filter(|token| !token.is_empty());
-        let mut token = token.ok_or_else(|| Gap::new(GapKind::Malformed, "a token that is none"))?;
+        let mut token = token.ok_or_else(|| Gap::new(GapKind::Malformed, "an invalid token"))?;
         token.set_sensitive(true);
         Ok(Some(token))
     }
@@ -87,7 +88,7 @@ impl Api {
             errors: status.errors().to_vec(),
             db_size: size(status.db_size()),
             db_size_in_use: size(status.raft_used_db_size()),
-            // An older etcd leaves the field out, which reads as 0.
+            // Older versions of etcd omit the field, which reads as 0.
             quota: u64::try_from(status.db_size_quota()).ok().filter(|&quota| quota > 0),
             version: status.version().to_owned(),
             storage_version: status.storage_version().to_owned(),
@@ -96,14 +97,14 @@ impl Api {
         })
     }
 
-    /// The members, after a proof of quorum.
+    /// Lists the members after proving a quorum.
     ///
-    /// etcd before 3.5 knows a serializable list only, which a member without quorum answers from its memory. A linearizable read
-    /// through the same member first makes the list what a linearizable one would be: etcd itself makes it in these two steps.
+    /// etcd before 3.5 supports only a serializable list, which a member without quorum answers from memory. A linearizable read through
+    /// the same member first makes the list equivalent to a linearizable one: etcd implements that in these same two steps.
     pub(super) async fn members(mut self) -> Observed<Vec<EtcdMember>> {
         match self.client.get("cluster-health", Some(GetOptions::new().with_count_only())).await {
             Ok(read) => drop(answered_by(read.header())?),
-            // The member has read linearizably before it looks at users and permissions.
+            // The member has done the linearizable read before it checks users and permissions.
             Err(Error::GRpcStatus(status)) if is_refused_after_reading(&status) => {}
             Err(error) => return Err(self.gap(error)),
         }
@@ -122,7 +123,7 @@ impl Api {
         let answer = self.client.alarm(AlarmAction::Get, AlarmType::None, None).await;
         let answer = answer.map_err(|error| self.gap(error))?;
         answered_by(answer.header())?;
-        // The message itself: the library's own view of an alarm has no value for a kind that it does not know.
+        // Read from the message itself: the library's view of an alarm cannot represent a kind that it does not know.
         let alarms = answer.0.alarms.iter().map(|alarm| EtcdAlarm {
             member_id: alarm.member_id,
             kind: match AlarmType::try_from(alarm.alarm) {
@@ -139,7 +140,7 @@ impl Api {
             Error::GRpcStatus(status) => status,
             other => return Gap::new(GapKind::Broken, short(&other.to_string())),
         };
-        // A status that was made on this side of the wire.
+        // This status was created on our side of the connection.
         if let Some(source) = status.source() {
             return match cause::find::<LengthLimitError>(source) {
                 Some(_) => too_large(),
@@ -162,7 +163,8 @@ fn too_large() -> Gap {
     Gap::new(GapKind::TooLarge, "an answer of more than 64 KiB")
 }
 
-/// In etcd's own words and not those of a gateway before it: it has users, and this is none of them, or one without the right.
+/// Returns whether etcd itself refused the user after the read: authentication is on, and we have no user or one without permission. The
+/// refusal of a gateway in front of etcd has other words.
 fn is_refused_after_reading(status: &Status) -> bool {
     match status.code() {
         Code::PermissionDenied => status.message() == "etcdserver: permission denied",
@@ -173,7 +175,7 @@ fn is_refused_after_reading(status: &Status) -> bool {
 
 const NOBODY: &str = "etcdserver: user name is empty";
 
-/// Refusals of whoever asks that have codes which mean other things elsewhere.
+/// Returns whether the text is one of etcd's authentication errors, whose codes have other meanings elsewhere.
 fn is_of_users(message: &str) -> bool {
     [
         NOBODY,
@@ -185,9 +187,9 @@ fn is_of_users(message: &str) -> bool {
     .contains(&message)
 }
 
-/// Every answer of etcd names the member that gave it. One that names none is an empty message, which would otherwise read as
-/// no leader, no alarm, or a quorum.
+/// Returns the member that gave an answer. An answer without one is an empty message, which would otherwise read as no leader, no alarm, or
+/// a quorum.
 fn answered_by(header: Option<&ResponseHeader>) -> Observed<u64> {
     let member = header.map(ResponseHeader::member_id).filter(|&id| id != 0);
-    member.ok_or_else(|| Gap::new(GapKind::Malformed, "an answer of no member"))
+    member.ok_or_else(|| Gap::new(GapKind::Malformed, "an answer that names no member"))
 }

@@ -1,7 +1,7 @@
-//! Who we are to etcd: a user's name and password, which any voter makes a token of for all members.
+//! Authentication to etcd: any voter exchanges a user's name and password for a token that all members accept.
 //!
-//! Not the library's own login. That one fails at a learner, and where etcd has no users; and without a quorum, where nobody can log
-//! in, it would hide what each living member still says of itself.
+//! The library's own login is not used. It fails with a learner, and if etcd has no users; and without a quorum, where no login succeeds,
+//! it would hide the status that each living member still reports.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::observe::dial::http2::Http2;
 use crate::observe::dial::stagger::staggered;
 use crate::snapshot::{Gap, GapKind, Observed};
 
-/// After this time without an answer the next member is asked, too. A password is slow to verify on purpose.
+/// Delay without an answer before the next member is asked too. Password verification is slow on purpose.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Between the questions to a member that does not know a new token yet.
+/// Pauses between attempts at a member that does not recognize a new token yet.
 const PAUSES: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(100), Duration::from_millis(500)];
 
-/// A user, and what it has come to in this run.
+/// A user, and the outcome of its login in this run.
 pub(super) struct Login {
     user: EtcdUser,
-    /// A wrong password stays wrong: it is tried once.
+    /// The final outcome. A wrong password stays wrong, so it is tried once.
     known: Mutex<Option<Observed<Pass>>>,
 }
 
@@ -38,14 +38,14 @@ impl Login {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Asks any voter. Half of the time is left for the questions themselves: without a quorum nobody answers this one.
+    /// Logs in at any voter. Half of the time is reserved for the actual calls: without a quorum, no member answers a login.
     async fn attempt(&self, connections: &[Connecting<'_>], until: Instant) -> Observed<Pass> {
         let now = Instant::now();
         let within = until.saturating_duration_since(now) / 2;
         let ways = connections.iter().map(|connection| async move {
             let connection = connection.clone().await?;
             let answer = Api::new(&connection, &None).await?.authenticate(&self.user).await;
-            // What the one says of the password all say.
+            // A final verdict on the password from one member holds for all.
             if answer.as_ref().is_err_and(|gap| !is_final(gap)) { answer.map(Ok) } else { Ok(answer) }
         });
         let answer = match timeout_at(now + within, staggered(ways, PATIENCE)).await {
@@ -60,22 +60,22 @@ impl Login {
     }
 }
 
-/// The password is wrong, as opposed to a member that cannot tell.
+/// Returns whether the credentials were rejected, as opposed to a member that cannot check them.
 fn is_final(gap: &Gap) -> bool {
     matches!(gap.kind, GapKind::Unauthenticated | GapKind::Forbidden)
 }
 
-/// Who cannot log in because of etcd's state has not been refused.
+/// The gap for a login that failed because of etcd's state, which is not a refusal.
 fn unproven(why: &str) -> Gap {
     Gap::new(GapKind::ServerError, format!("etcd cannot authenticate the user now: {why}"))
 }
 
-/// The questions of one round.
+/// The calls of one round.
 pub(super) struct Session<'s, 'a> {
     login: Option<&'s Login>,
     connections: &'s [Connecting<'a>],
     pub(super) until: Instant,
-    /// At most one login a round, whoever needs it.
+    /// At most one login per round, shared by all callers.
     attempt: OnceCell<Observed<Pass>>,
 }
 
@@ -88,7 +88,7 @@ impl<'s, 'a> Session<'s, 'a> {
         self.attempt.get_or_init(|| login.attempt(self.connections, self.until)).await.clone()
     }
 
-    /// Asks a member as the user, and once more with a new pass if the member does not take the one from before.
+    /// Calls a member as the user, and once more with a new token if the member rejects the old one.
     pub(super) async fn ask<T, A>(&self, connection: &Http2, question: impl Fn(Api) -> A) -> Observed<T>
     where
         A: Future<Output = Observed<T>>,
@@ -102,7 +102,7 @@ impl<'s, 'a> Session<'s, 'a> {
         let pass = match known {
             Ok(pass) => pass,
             Err(gap) if is_final(&gap) => return Err(gap),
-            // What a member says without knowing us still counts, but that it does not know us is no refusal.
+            // A member's answer without a login still counts, but its refusal of an unknown user does not.
             Err(gap) => return ask(&None).await.map_err(|own| if is_final(&own) { gap } else { own }),
         };
         match ask(&pass).await {
@@ -115,8 +115,8 @@ impl<'s, 'a> Session<'s, 'a> {
     }
 }
 
-/// A member may refuse a token that a voter has just made: it looks for it one entry of the log too early. And whatever it is that it
-/// waits for, the password was not refused.
+/// Retries while a member refuses a token that a voter has just issued: it looks the token up one log entry too early. If that persists,
+/// the reason is unknown, but the password was not refused.
 async fn known_soon<T>(ask: impl AsyncFn() -> Observed<T>) -> Observed<T> {
     for pause in PAUSES {
         match ask().await {

@@ -34,12 +34,12 @@ pub(crate) struct EtcdClients {
     timeout: Duration,
 }
 
-/// A connection that several wait for.
+/// A connection that several callers wait for.
 type Connecting<'a> = Shared<BoxFuture<'a, Observed<Http2>>>;
 
 impl EtcdClients {
-    /// `http://` endpoints are asked in plain text and without the client certificate, all others through TLS.
-    /// `call_timeout` bounds all that is done with one of them.
+    /// Creates the clients. `http://` endpoints are queried in plain text and without the client certificate, all others through TLS.
+    /// `call_timeout` bounds all work for one of them.
     pub(crate) fn new(access: EtcdAccess, call_timeout: Duration) -> Self {
         let tls = tls::verifying(&access.ca, access.client.as_ref())
             .map(tls::Verified::into_inner)
@@ -47,10 +47,10 @@ impl EtcdClients {
         Self { endpoints: access.endpoints, tls, login: access.user.map(Login::new), timeout: call_timeout }
     }
 
-    /// Status, members and alarms of each endpoint, all at once and each with its own outcome.
+    /// Reads status, members and alarms of each endpoint, all at once and each with its own outcome.
     ///
-    /// Every round dials anew: a connection to a machine that has vanished would go on being silent when it is back, and an
-    /// old one does not show the certificate that etcd would show now.
+    /// Every round opens new connections: an old one to a machine that has vanished would stay silent after the machine is back, and it
+    /// would not show the certificate that etcd presents now.
     pub(crate) async fn observe(&self) -> Vec<EtcdEndpoint> {
         let until = Instant::now() + self.timeout;
         let connect = |address| self.connect(address, until).boxed().shared();
@@ -100,10 +100,10 @@ impl EtcdClients {
     }
 }
 
-/// The port at which etcd serves its clients, unless told otherwise.
+/// The default port on which etcd serves clients.
 const CLIENTS: u16 = 2379;
 
-/// Where an endpoint is, and what is spoken there: TLS, unless it begins with `http://`.
+/// Parses an endpoint into its address and scheme: TLS, unless it begins with `http://`.
 fn parse(text: &str) -> Observed<(EndpointAddress, Scheme)> {
     let malformed = || {
         let expected = "an endpoint is `https://HOST:PORT`, `http://HOST:PORT`, or `HOST:PORT` (https)";
@@ -115,7 +115,7 @@ fn parse(text: &str) -> Observed<(EndpointAddress, Scheme)> {
     let authority = url.authority().ok_or_else(malformed)?;
     let port = match authority.port_u16() {
         Some(port) => port,
-        // `http` calls a port that is no number, or too large, none.
+        // The `http` crate returns no port if it is not a number or too large.
         None if !authority.as_str().ends_with(authority.host()) => return Err(malformed()),
         None => CLIENTS,
     };

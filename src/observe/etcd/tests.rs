@@ -1,4 +1,4 @@
-//! Members that are scripted, down to the bytes of their answers.
+//! Scripted members, down to the bytes of their answers.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const CALL: Duration = Duration::from_secs(10);
 /// For servers that never answer.
 const SHORT: Duration = Duration::from_millis(400);
 
-/// A field of a protobuf message.
+/// Encodes a field of a protobuf message.
 fn bytes(field: u8, value: &[u8]) -> Vec<u8> {
     [&[field << 3 | 2, u8::try_from(value.len()).unwrap()], value].concat()
 }
@@ -45,7 +45,7 @@ fn header() -> Vec<u8> {
     bytes(1, &[number(1, 1), number(2, ID), number(4, 3)].concat())
 }
 
-/// A healthy single member.
+/// Answers as a healthy single member.
 fn healthy(path: &str) -> Answer {
     let header = header();
     Answer::Message(match path {
@@ -76,7 +76,7 @@ enum Answer {
     Never,
 }
 
-/// Serves gRPC without knowing more of it than its frames.
+/// Serves gRPC by handling only its frames.
 async fn serve(tls: Option<TlsAcceptor>, script: fn(&str) -> Answer) -> u16 {
     serve_with(tls, move |request| script(request.uri().path())).await
 }
@@ -191,7 +191,7 @@ async fn a_permission_that_is_missing_is_read_after_the_quorum() {
     .await;
     let seen = observe(format!("http://127.0.0.1:{port}"), EtcdAccess::default(), CALL).await;
     assert_eq!(seen.members.unwrap().len(), 1);
-    // A gateway's refusal is none of etcd's.
+    // A gateway's refusal does not count as etcd's.
     let port = serve(None, |path| match path {
         "/etcdserverpb.KV/Range" => Answer::Status(7, "RBAC: access denied"),
         path => healthy(path),
@@ -338,7 +338,7 @@ async fn one_endpoint_does_not_hide_another() {
     assert!(seen[0].status.is_err() && seen[1].status.is_ok());
 }
 
-/// What members have been asked, and what they say to users.
+/// Logging in, with members that record their calls.
 mod users {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -349,7 +349,7 @@ mod users {
     use super::*;
     use crate::config::etcd::EtcdUser;
 
-    /// The token that is valid, as a number, and the calls of all members in their order with the token of each.
+    /// The valid token, as a number, and the calls of all members in order, each with its token.
     #[derive(Default)]
     struct World {
         valid: AtomicU64,
@@ -389,7 +389,7 @@ mod users {
         EtcdUser { name: "health".to_owned(), password: Zeroizing::new("geheim".to_owned()) }
     }
 
-    /// A voter and a learner, asked as a user.
+    /// Returns clients of a voter and a learner, with a user.
     async fn clients(world: &Arc<World>) -> EtcdClients {
         let mut endpoints = Vec::new();
         for learner in [false, true] {
@@ -425,7 +425,7 @@ mod users {
         assert_eq!(world.count("Authenticate"), 2);
     }
 
-    /// As a member does that has not applied it yet.
+    /// A member rejects a new token until it has applied the token's log entry.
     #[tokio::test]
     async fn a_new_token_may_be_known_a_little_later() {
         let world = World::new();
@@ -475,7 +475,7 @@ mod users {
         assert!(world.calls.lock().unwrap().iter().all(|(_, token)| token.is_empty()));
     }
 
-    /// Nobody can log in then, which says nothing of the password.
+    /// Without a quorum no login succeeds, which proves nothing about the password.
     #[tokio::test]
     async fn without_a_quorum_no_user_is_refused() {
         let world = Arc::new(World { enabled: true, ..World::default() });
@@ -483,7 +483,7 @@ mod users {
         assert_eq!(kinds(&seen[0]), [Some(GapKind::ServerError); 3]);
         let text = seen[0].status.as_ref().unwrap_err().text.as_ref();
         assert_eq!(text, "etcd cannot authenticate the user now: etcdserver: request timed out");
-        // And where there are no users, it hides no status.
+        // If there are no users, the failed login hides no status.
         let world = Arc::new(World::default());
         let seen = clients(&world).await.observe().await;
         assert_eq!(kinds(&seen[0]), [None, Some(GapKind::ServerError), None]);

@@ -1,4 +1,4 @@
-//! The credentials that go into a header, for as long as they are valid.
+//! Credentials that are sent in a header, and their renewal.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -20,23 +20,24 @@ use crate::snapshot::{Gap, GapKind, Observed};
 use crate::text::clock;
 use crate::text::sanitize::never_show;
 
-/// A token that expires this soon is replaced.
+/// A token that expires within this time is replaced.
 const SOON: SignedDuration = SignedDuration::from_secs(60);
-/// For so long, an answer has just come.
+/// Time for which an answer counts as recent.
 const JUST: Duration = Duration::from_secs(2);
-/// How often a file is read again: the tokens of pods change.
+/// Time after which a file is read again, since tokens of pods change.
 const STALE: Duration = Duration::from_secs(60);
 
-/// Where the header comes from.
+/// The source of the header.
 pub(super) enum Auth {
     Nothing,
     Fixed(HeaderValue),
-    /// The header of the last token that was in the file, and when it was read; before, that of the kubeconfig's own token.
+    /// A token file: its path, the header of the kubeconfig's own token as a fallback, and the last header read from the file with the time
+    /// of reading.
     File(PathBuf, Option<HeaderValue>, Mutex<Option<(Instant, HeaderValue)>>),
     Plugin(Box<ExecConfig>, Mutex<Last>),
 }
 
-/// The last answer of a plugin, and when it came. `None`: nothing was asked yet.
+/// The last answer of a plugin, and the time it arrived. `None` if the plugin has not run yet.
 type Last = Option<(Instant, Observed<Answer>)>;
 
 #[derive(Clone)]
@@ -50,11 +51,12 @@ fn unusable(text: impl Into<Cow<'static, str>>) -> Gap {
 }
 
 impl Auth {
-    /// Takes what goes into a header out of `auth`. A plugin runs here for the first time, and may put a client certificate there.
+    /// Takes the credentials that are sent in a header out of `auth`. A plugin runs here for the first time, and may add a client
+    /// certificate to `auth`.
     pub(super) async fn new(auth: &mut AuthInfo, limit: Duration) -> Observed<Self> {
         let exec = auth.exec.take();
         let file = auth.token_file.take();
-        // Without a name, a password is none.
+        // A password without a name is ignored.
         if let (Some(user), password) = (auth.username.take(), auth.password.take()) {
             let password = password.as_ref().map_or("", |password| password.expose_secret());
             if !password.is_empty() {
@@ -76,13 +78,13 @@ impl Auth {
         Ok(Self::Plugin(Box::new(exec), Mutex::new(Some((Instant::now(), Ok(answer))))))
     }
 
-    /// Whether to get new credentials from their source: the last ones have expired or were refused (401).
+    /// Returns whether new credentials should be read from their source, because the last ones have expired or were refused (401).
     pub(super) fn is_over(&self, was_refused: bool) -> bool {
         match self {
             Self::Nothing | Self::Fixed(_) => false,
             Self::File(..) => was_refused,
             Self::Plugin(_, last) => {
-                // Whoever holds it is running the plugin.
+                // A locked value means that the plugin is running.
                 let has_ended = |last: &Last| !matches!(last, Some((at, Ok(answer))) if answer.lasts(*at));
                 was_refused || last.try_lock().is_ok_and(|last| has_ended(&last))
             }
@@ -110,7 +112,7 @@ impl Auth {
                     }
                     Err(_) => Err(unusable("the credentials cannot be used")),
                 };
-                // A file that is just being replaced does not take away the token that was in it.
+                // A file that is just being replaced does not invalidate the token that was in it.
                 let header = match (read, last.as_ref().map(|(_, header)| header).or(token.as_ref())) {
                     (Err(_), Some(header)) => header.clone(),
                     (read, _) => read?,
@@ -121,7 +123,7 @@ impl Auth {
             Self::Plugin(exec, last) => {
                 let mut last = within(asked + limit, limit, async { Ok(last.lock().await) }).await?;
                 match &*last {
-                    // Whoever has waited for the plugin takes its answer: it runs once for all of them.
+                    // Callers that have waited for the plugin use its answer: it runs once for all of them.
                     Some((ended, answer)) if *ended >= asked => return answer.clone().map(|answer| answer.header),
                     Some((at, Ok(answer))) if answer.lasts(*at) => return Ok(answer.header.clone()),
                     _ => {}
@@ -141,7 +143,8 @@ impl Answer {
         Ok(Self { header, expires: credentials.expires })
     }
 
-    /// `at`: when it came. One that has just come is as good as another that would come now, unless it has expired.
+    /// Returns whether an answer that came `at` this time is still good. A recent answer counts until it expires, because another run of
+    /// the plugin would return the same.
     fn lasts(&self, at: Instant) -> bool {
         let now = clock::now();
         let until = if at.elapsed() < JUST { now } else { now.checked_add(SOON).unwrap_or(Timestamp::MAX) };

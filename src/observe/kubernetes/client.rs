@@ -1,4 +1,4 @@
-//! One HTTPS request, bounded in time and size, with the credentials of a kubeconfig.
+//! A single HTTPS request, bounded in time and size, with the credentials of a kubeconfig.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -40,73 +40,72 @@ use crate::observe::record::kubernetes as record;
 use crate::observe::trace::{Bytes, Span};
 use crate::snapshot::{Gap, GapKind, Observed, Validity};
 
-/// A complete answer, whatever its status.
+/// A complete answer, with any status.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     /// `Date` header: the server's clock.
     pub(super) date: Option<Timestamp>,
-    /// What the server showed in the TLS handshake; `None` if that cannot be read.
+    /// The validity of the certificate that the server presented; `None` if it cannot be read.
     pub(super) certificate: Option<Validity>,
     pub(super) body: Vec<u8>,
-    /// When to ask again (`Retry-After`), if the server has too much to do.
+    /// When to retry (`Retry-After`), if the server is overloaded.
     pub(super) later: Option<Duration>,
-    /// To be long, for as long as it is there.
+    /// Permission to be long, held as long as the answer exists.
     #[expect(dead_code, reason = "held, not read")]
     pub(super) leave: Option<OwnedSemaphorePermit>,
 }
 
 impl Answer {
-    /// The body of a plain 200; of anything else, why it says nothing.
+    /// Returns the body of a plain 200; for any other status, the gap.
     pub(super) fn body_if_ok(&self) -> Observed<&[u8]> {
         if self.status == StatusCode::OK { Ok(&self.body) } else { Err(gaps::from_status(self.status, &self.body)) }
     }
 }
 
-/// Bytes of an answer that any may hold, and how many may hold more at once.
+/// Size up to which any answer may be kept, and how many answers may exceed it at once.
 const SHORT: usize = 1 << 20;
 const LONG_AT_ONCE: usize = 2;
-/// How often a server that has too much to do is asked again, and how long it may ask to wait: API servers say a second.
+/// Limits for retries of a request to an overloaded server, and for the wait that it asks for: API servers suggest a second.
 const AGAIN: u32 = 2;
 const LATER: Duration = Duration::from_secs(5);
-/// Bytes of a token that are in no answer by chance.
+/// Minimum length of a token that cannot occur in an answer by chance.
 const SECRET: usize = 16;
 
-/// Bytes of one answer, and of all answers of a connection, that may be on their way at once. Answers that wait for [`LONG_AT_ONCE`]
-/// keep theirs, and must not take what the others need.
+/// Bytes of one answer, and of all answers of a connection, that may be in flight at once. Answers that wait for [`LONG_AT_ONCE`] keep
+/// their share, and must not use up that of the others.
 const STREAM_WINDOW: u32 = 2 << 20;
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * 32;
 
-/// A server to which there is a connection.
+/// A server that is connected.
 #[derive(Clone)]
 pub(super) struct Opened {
     client: Client,
-    /// All that is asked goes over it at once.
+    /// Set if all requests share one connection.
     is_shared: bool,
-    /// Something that was asked over it had no answer.
+    /// Set once a request over this connection has got no answer.
     has_failed: Arc<AtomicBool>,
 }
 
-/// What all requests with one kubeconfig share.
+/// State shared by all requests with one kubeconfig.
 pub(super) struct Transport {
     dialer: Dialer,
-    /// Of addresses that the kubeconfig does not name.
+    /// The verifier for addresses that the kubeconfig does not name.
     machines: Observed<Arc<PeerVerifier>>,
-    /// What every request says beside its credentials: what it accepts, and as whom it acts (`as` of the kubeconfig).
+    /// Headers of every request except credentials: accepted formats, and impersonation (`as` of the kubeconfig).
     headers: HeaderMap,
     auth: Auth,
-    /// Some server has refused the credentials (401).
+    /// Set once a server has refused the credentials (401).
     was_refused: AtomicBool,
     timeout: Duration,
     long: Arc<Semaphore>,
-    /// Since the last round that asked everything began.
+    /// Connections opened since the last complete round began.
     opened: Mutex<HashMap<Place, Arc<OnceCell<Observed<Opened>>>>>,
     pub(super) budget: Arc<Budget>,
 }
 
 impl Transport {
-    /// Reads what the kubeconfig says about TLS and credentials. An exec plugin runs here for the first time, within
-    /// `timeout`.
+    /// Reads the kubeconfig's TLS settings and credentials. An exec plugin runs here for the first time, within `timeout`.
     pub(super) async fn new(config: &Config, routes: Routes, roots: &Roots, timeout: Duration) -> Observed<Self> {
         if config.accept_invalid_certs {
             return Err(Gap::new(GapKind::Malformed, "the kubeconfig disables TLS verification"));
@@ -127,7 +126,7 @@ impl Transport {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/plain;q=0.9, */*;q=0.8"));
         let mut config = config.clone();
         let auth = Auth::new(&mut config.auth_info, timeout).await?;
-        // The endpoint alone is public.
+        // Only the endpoint can be a public server.
         let current = |roots: &[CertificateDer<'static>]| -> Vec<Vec<u8>> {
             roots.iter().filter(|ca| certificate::is_current(ca)).map(|ca| ca.to_vec()).collect()
         };
@@ -141,7 +140,7 @@ impl Transport {
         let identity = kubeconfig::identity(&mut config.auth_info).map_err(|it| Gap::new(GapKind::Malformed, it))?;
         let prepare = move || config.rustls_client_config();
         let mut tls = blocking(timeout, prepare).await?.map_err(|error: kube::Error| match error {
-            // Certificates of the kubeconfig: the texts name the fault and hold no contents.
+            // This concerns certificates of the kubeconfig: the texts name the fault without any contents.
             kube::Error::RustlsTls(cause) => Gap::new(GapKind::Malformed, gaps::short(&cause.to_string())),
             _ => unusable(),
         })?;
@@ -151,14 +150,14 @@ impl Transport {
         }
         tls.dangerous().set_certificate_verifier(endpoint);
         tls.alpn_protocols = [dial::HTTP2, b"http/1.1"].map(<[u8]>::to_vec).into();
-        // Every connection proves anew that both certificates are accepted.
+        // Without resumption, every connection proves that both certificates are accepted.
         tls.resumption = Resumption::disabled();
         let dialer = Dialer {
             tls: Arc::new(tls),
             name,
             routes,
             ready: Arc::default(),
-            // Less than the whole call, so that a silent host is seen as one that cannot be connected to.
+            // Shorter than the whole call, so that a silent host is reported as a failed connection.
             timeout: timeout * 4 / 5,
         };
         let long = Arc::new(Semaphore::new(LONG_AT_ONCE));
@@ -167,8 +166,8 @@ impl Transport {
         Ok(Self { dialer, machines, headers, auth, was_refused, timeout, long, opened, budget })
     }
 
-    /// Whether each address of the server's name takes connections: behind a name with several, one that is dead shows only when it is
-    /// that one's turn.
+    /// Returns whether each address of the server's name accepts connections. Behind a name with several addresses, a dead one shows only
+    /// when it happens to be used.
     pub(super) async fn each_address(&self, of: &Place) -> Vec<(SocketAddr, Observed<()>)> {
         let server = dial::endpoint(&of.server);
         match self.dialer.way(&server) {
@@ -177,13 +176,13 @@ impl Transport {
         }
     }
 
-    /// Made anew, it would have other credentials. A client certificate is part of all that it has prepared.
+    /// Returns whether the transport should be rebuilt to get new credentials. A client certificate is part of everything it has prepared.
     pub(super) fn is_outdated(&self) -> bool {
         self.auth.is_over(self.was_refused.load(Ordering::Relaxed))
     }
 
-    /// A round begins. If it asks everything, each server is connected anew in it: an old connection says nothing about whether the server accepts new
-    /// ones, nor about the certificate that it would show now.
+    /// Begins a round. A complete round opens new connections: an old one does not prove that the server accepts new ones, nor does it show
+    /// the certificate that the server presents now.
     pub(super) fn renew(&self, anew: bool) {
         let is_fine = |cell: &OnceCell<Observed<Opened>>| {
             cell.get().and_then(|it| it.as_ref().ok()).is_some_and(|it| !it.has_failed.load(Ordering::Relaxed))
@@ -195,8 +194,8 @@ impl Transport {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What this round asks a server with: opened by whoever comes first, and for all who come, whatever they want. One that cannot
-    /// be opened is not tried again.
+    /// Returns this round's connection to a server: opened by the first caller and shared by all. A server that cannot be connected is not
+    /// tried again.
     pub(super) async fn client(&self, place: &Place) -> Observed<Opened> {
         let opened = Arc::clone(self.opened().entry(place.clone()).or_default());
         opened.get_or_init(|| Box::pin(self.open(place))).await.clone()
@@ -223,8 +222,8 @@ impl Transport {
         Ok(Opened { client: client(dialer, &builder, server.clone()), is_shared, has_failed: Arc::default() })
     }
 
-    /// `GET`s `path` below the server. A server that may not have the credentials of a kubeconfig that needs them sees a TLS handshake
-    /// and nothing else.
+    /// Sends `GET` for `path` below the server. If the kubeconfig has secret credentials and the server may not receive them, it only sees
+    /// a TLS handshake.
     pub(super) async fn get(&self, of: &Target, path: &'static str, keep: Keep) -> Observed<Answer> {
         let mut request = Request::new(Vec::new());
         *request.uri_mut() = Uri::from_static(path);
@@ -240,8 +239,8 @@ impl Transport {
         }
     }
 
-    /// Asks for one answer, whatever it is, with the credentials. Redirects are not followed, and nothing is asked again but what a
-    /// server puts off.
+    /// Requests one answer, with any status, with the credentials. Redirects are not followed, and requests are retried only if an
+    /// overloaded server asks for it or a shared connection is lost.
     pub(super) async fn ask(&self, of: &Trusted, request: Request<Vec<u8>>, keep: Keep) -> Observed<Answer> {
         let headers = self.with_credentials(of).await?;
         // Boxed: a request is a large future, and a round has many.
@@ -284,7 +283,7 @@ impl Transport {
         };
         let once = async || {
             match asked(&client).await {
-                // A connection that many share may end because of any of them. One of its own does not.
+                // A shared connection may end because of any other request; an exclusive one may not.
                 Err(gap) if is_shared && gap.kind == GapKind::Broken => asked(&self.open(of).await?.client).await,
                 answer => answer,
             }
@@ -308,7 +307,7 @@ impl Transport {
         Ok(concealed(answer, authorization.as_ref()))
     }
 
-    /// The one place where credentials enter a request: only for a server that may have them.
+    /// Adds the credentials. This is the only place where they enter a request, and only for a server that may receive them.
     async fn with_credentials(&self, _: &Trusted) -> Observed<HeaderMap> {
         let mut headers = self.headers.clone();
         if let Some(authorization) = self.auth.header(self.timeout).await? {
@@ -317,7 +316,8 @@ impl Transport {
         Ok(headers)
     }
 
-    /// Whether the kubeconfig has a token or a password. A client certificate cannot be stolen by the server that sees it.
+    /// Returns whether the kubeconfig has a token or a password. A client certificate cannot be stolen by the server that it is presented
+    /// to.
     pub(super) async fn has_secret(&self) -> Observed<bool> {
         Ok(self.auth.header(self.timeout).await?.is_some())
     }
@@ -325,7 +325,7 @@ impl Transport {
 
 fn span(Place { server, .. }: &Place, request: &Parts) -> Span {
     Span::begin(|| {
-        // The question may hold what a server has said.
+        // The query may contain text from a server, so only the path is recorded.
         let path = request.uri.path();
         let at = [("server.address", server.host().unwrap_or_default().into()), ("url.path", path.into())];
         let port = ("server.port", dial::endpoint(server).port.into());
@@ -340,8 +340,8 @@ fn client(dialer: Dialer, builder: &Builder, server: Uri) -> Client {
 
 /// Sends a `GET`, and sends it again if it was lost with a connection that had brought answers before.
 ///
-/// A server or a balancer may close a connection that has others' answers just as the next question is on its way, which says nothing about
-/// the server. A new connection does: that is where this ends, since each that was lost is gone from the pool.
+/// A server or a balancer may close a connection just as the next request is on its way, which proves nothing about the server. A new
+/// connection does prove something. The loop ends there, since each lost connection is gone from the pool.
 async fn send(client: &Client, request: impl Fn() -> Request<Body>) -> Observed<Response<Body>> {
     loop {
         match client.send(request()).await {
@@ -364,7 +364,7 @@ async fn send(client: &Client, request: impl Fn() -> Request<Body>) -> Observed<
     }
 }
 
-/// Whether the connection had brought an answer before, and why it has ended.
+/// Returns whether the connection had brought an answer before, and why it ended.
 fn of_connection(error: &kube::Error) -> (bool, Option<Gap>) {
     let error: Option<&hyper_util::client::legacy::Error> = cause::find(error);
     let mut extras = http::Extensions::new();
@@ -372,7 +372,7 @@ fn of_connection(error: &kube::Error) -> (bool, Option<Gap>) {
     (extras.get().is_some_and(Answered::ever), extras.get().and_then(Fault::told).cloned())
 }
 
-/// It brought nothing: what is no HTTP, or no TLS, is an answer, too.
+/// Returns whether an error means that no answer came: a reply that is not HTTP or not TLS counts as an answer.
 fn is_loss(error: &kube::Error) -> bool {
     !cause::find(error).is_some_and(hyper::Error::is_parse) && cause::find::<rustls::Error>(error).is_none()
 }
@@ -403,8 +403,8 @@ async fn read(response: Response<Body>, keep: Keep, long: &Arc<Semaphore>, bytes
     Ok(Answer { status, date, certificate, body: intake.into_body()?, later, leave })
 }
 
-/// Of what a server says, some is shown to people, and some server may repeat what it was given. A success with a word in it that is
-/// no secret's length is left as it is.
+/// Removes answers that repeat the credentials, since a server may do that and parts of an answer are shown to users. A successful answer
+/// is left as it is if the secret is so short that it may occur by chance.
 fn concealed(mut answer: Answer, authorization: Option<&HeaderValue>) -> Answer {
     let value = authorization.map_or(&[][..], HeaderValue::as_bytes);
     let secret = value.iter().position(|byte| *byte == b' ').map_or(value, |space| &value[space + 1..]);
@@ -415,13 +415,13 @@ fn concealed(mut answer: Answer, authorization: Option<&HeaderValue>) -> Answer 
     answer
 }
 
-/// An API server that is asked too much at once says when it may be asked again.
+/// Returns the wait requested by an overloaded API server.
 fn later(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER).filter(|_| status == StatusCode::TOO_MANY_REQUESTS)?.to_str().ok()?;
     seconds.parse().ok().map(Duration::from_secs).filter(|later| *later <= LATER)
 }
 
-/// Seconds that a cache on the way has had the answer for, as caches have to say (RFC 9111). No API server says so.
+/// Returns how many seconds a cache on the way has had the answer. Caches have to report this (RFC 9111), and API servers never do.
 fn cached_for(headers: &HeaderMap) -> Option<u64> {
     headers.get(AGE)?.to_str().ok()?.parse().ok().filter(|age| *age > 0)
 }
@@ -430,7 +430,7 @@ fn unusable() -> Gap {
     Gap::new(GapKind::Unauthenticated, "the credentials cannot be used")
 }
 
-/// Runs on a thread that may block, for a bounded time.
+/// Runs work on a thread that may block, for a bounded time.
 async fn blocking<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Observed<T> {
     match timeout(limit, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(value)) => Ok(value),

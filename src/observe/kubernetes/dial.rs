@@ -1,7 +1,7 @@
-//! Our way of dialing as a connector of hyper's client, which kube sends its requests through.
+//! Our dialing as a connector for hyper's client, which kube sends its requests through.
 //!
-//! kube's own connector reports name, proxy, TCP and TLS as one chain of foreign errors and matches `NO_PROXY` against the
-//! proxy instead of the server.
+//! kube's own connector reports name, proxy, TCP and TLS as one chain of foreign errors and matches `NO_PROXY` against the proxy instead of
+//! the server.
 
 use std::io;
 use std::pin::Pin;
@@ -25,26 +25,26 @@ use crate::observe::dial::http2::Watched;
 use crate::observe::dial::{self, cause};
 use crate::snapshot::{Gap, GapKind};
 
-/// Port of `https` where the URL has none.
+/// The default port of `https`.
 const HTTPS: u16 = 443;
-/// As TLS calls it.
+/// The ALPN identifier of HTTP/2.
 pub(super) const HTTP2: &[u8] = b"h2";
 
 /// Opens verified TLS connections for hyper's client.
 #[derive(Clone)]
 pub(super) struct Dialer {
     pub(super) tls: Arc<rustls::ClientConfig>,
-    /// `tls-server-name` of the kubeconfig; else the host that is dialed is verified.
+    /// `tls-server-name` of the kubeconfig; without it, the dialed host is verified.
     pub(super) name: Option<ServerName<'static>>,
     pub(super) routes: Routes,
-    /// For name, proxy, TCP and TLS together.
+    /// Time limit for name, proxy, TCP and TLS together.
     pub(super) timeout: Duration,
-    /// Opened already, for whoever comes first.
+    /// A connection that is already open, for the first caller.
     pub(super) ready: Arc<Mutex<Option<Connection>>>,
 }
 
 impl Dialer {
-    /// The proxy on the way to `server`.
+    /// Returns the proxy for connections to `server`.
     pub(super) fn way(&self, server: &Endpoint) -> Result<Proxy, Gap> {
         self.routes.to(server).map_err(|error| Gap::new(GapKind::Proxy, error.message))
     }
@@ -72,7 +72,7 @@ impl Dialer {
     }
 }
 
-/// Where a URL leads to.
+/// Returns the host and port of a URL.
 pub(super) fn endpoint(server: &Uri) -> Endpoint {
     let host = server.host().unwrap_or_default();
     // `Uri` keeps the brackets of an IPv6 address.
@@ -101,11 +101,11 @@ impl Service<Uri> for Dialer {
     }
 }
 
-/// The certificate of the server, in DER: goes with each answer of the connection.
+/// The server's certificate in DER, attached to each answer of the connection.
 #[derive(Clone)]
 pub(super) struct Shown(pub(super) Vec<u8>);
 
-/// Whether a connection has brought an answer: goes with each answer of the connection, and with what ends it.
+/// Whether a connection has brought an answer; attached to each answer of the connection and to the error that ends it.
 #[derive(Clone, Default)]
 pub(super) struct Answered(Arc<AtomicBool>);
 
@@ -119,18 +119,18 @@ impl Answered {
     }
 }
 
-/// Why a connection has ended, which HTTP/2 keeps to itself: goes with each answer of the connection, and with what ends it.
+/// The cause of a connection's end, which HTTP/2 does not expose; attached to each answer of the connection and to the error that ends it.
 #[derive(Clone)]
 pub(super) struct Fault(Arc<OnceLock<Gap>>);
 
 impl Fault {
-    /// If it says more than that the connection has ended.
+    /// Returns the cause if it is more specific than a lost connection.
     pub(super) fn told(&self) -> Option<&Gap> {
         self.0.get().filter(|gap| gap.kind != GapKind::Broken)
     }
 }
 
-/// A TLS connection as hyper wants it.
+/// A TLS connection in the form that hyper needs.
 pub(super) struct Connection {
     wire: TokioIo<Watched>,
     speaks_http2: bool,
@@ -139,7 +139,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Both sides have agreed on it.
+    /// Returns whether both sides have agreed on HTTP/2.
     pub(super) fn speaks_http2(&self) -> bool {
         self.speaks_http2
     }

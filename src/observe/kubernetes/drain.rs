@@ -1,4 +1,4 @@
-//! What stands in the way of a drain: pods, and the budgets that hold them.
+//! The facts that decide whether a drain succeeds: pods, and the disruption budgets that protect them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::model::Shared;
 use crate::snapshot::{BoundPod, DisruptionBudget, Needs};
 use crate::text::sanitize::without_secrets;
 
-/// The last of its kind that was read by this thread.
+/// The last value of its type that this thread has read.
 type Last<T> = LocalKey<RefCell<Shared<T>>>;
 
 thread_local! {
@@ -24,7 +24,7 @@ thread_local! {
     static NEEDS: RefCell<Shared<Needs>> = RefCell::default();
 }
 
-/// Pods of one workload follow each other in a list, and what they have in common is kept once.
+/// Shares equal values: pods of one workload follow each other in a list and have much in common, which is kept once.
 fn shared<T: Clone + PartialEq>(last: &'static Last<T>, value: T) -> Shared<T> {
     last.with_borrow_mut(|last| {
         if **last != value {
@@ -45,7 +45,7 @@ impl Kept for Since<BoundPod, eviction::Pod> {
 
     const MOST: usize = BoundPod::MOST;
 
-    /// A pod that is deleted says when it should be gone.
+    /// The deletion timestamp is the time by which a deleted pod should be gone.
     fn of(pod: eviction::Pod) -> Self {
         let gone = pod.metadata.deletion_timestamp.as_ref().map(|Time(time)| *time);
         Self::new(BoundPod::of(pod), gone)
@@ -55,7 +55,7 @@ impl Kept for Since<BoundPod, eviction::Pod> {
 impl Kept for BoundPod {
     type Object = eviction::Pod;
 
-    /// Kubernetes is made for 150,000 pods.
+    /// Kubernetes supports up to 150,000 pods.
     const MOST: usize = 150_000;
 
     fn of(pod: eviction::Pod) -> Self {
@@ -78,7 +78,7 @@ impl Kept for BoundPod {
             phase: status.phase.unwrap_or_default(),
             ready: conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True"),
             deleting: metadata.deletion_timestamp.is_some(),
-            // The list knows.
+            // Set later, from the list's clock.
             overdue: None,
             grace,
         }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(of(json!({"selector": null})).selector, None);
         assert_eq!(of(json!({"selector": {}})).selector, Some(Vec::new()));
         assert_eq!(of(json!({"selector": {"matchLabels": {"a": "b"}}})).selector.unwrap().len(), 1);
-        // Nobody has counted its pods.
+        // A budget whose pods have not been counted yet.
         let uncounted = of(json!({}));
         assert_eq!((uncounted.generation, uncounted.observed_generation, uncounted.disruptions_allowed), (2, 0, 0));
         let counted = budget(json!({

@@ -1,5 +1,5 @@
-//! What a cluster that Talos has not set up has in other namespaces than kube-system: DNS, static pods and the leases beside them, and
-//! workloads that say that the cluster needs them.
+//! Cluster components outside kube-system in a cluster that Talos has not set up: DNS, static pods with their leases, and workloads marked
+//! as critical to the cluster.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,33 +13,33 @@ use super::{KubeClient, SYSTEM, kept};
 use crate::model::Fact;
 use crate::snapshot::{Gap, GapKind, Kubernetes, Leases, Observed, Pod, ServiceEndpoint, Workload};
 
-/// Labels of the EndpointSlices of cluster DNS, which are those of its Service.
+/// Labels of the EndpointSlices of cluster DNS, copied from its Service.
 const DNS_LABELS: [&str; 2] =
     ["k8s-app in (kube-dns,coredns,vcluster-kube-dns)", "dns.operator.openshift.io/owning-dns"];
 
-/// Components of which one instance leads, and their leases.
+/// Components that elect a leader, and their leases.
 const ELECTING: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
 pub(super) struct Elsewhere {
-    /// Static pods of all namespaces, those of kube-system as well.
+    /// Static pods of all namespaces, including kube-system.
     mirrors: Observed<Arc<Vec<Pod>>>,
     dns: Observed<Vec<ServiceEndpoint>>,
     /// Deployments and `StatefulSets`.
     critical: [Everywhere; 2],
 }
 
-/// Workloads of a kind, of all namespaces.
+/// Workloads of one kind in all namespaces.
 struct Everywhere {
-    /// Those that say that the cluster needs them.
+    /// The workloads marked as critical to the cluster.
     critical: Observed<Vec<Workload>>,
-    /// How many there are in kube-system.
+    /// The number of listed workloads in kube-system.
     of_system: usize,
 }
 
 impl Everywhere {
     const UNASKED: Self = Self { critical: Ok(Vec::new()), of_system: usize::MAX };
 
-    /// The critical ones that are not in `list`, which has all of kube-system.
+    /// Returns the critical workloads that are not in `list`, which has all of kube-system.
     fn beside(&self, list: &[Workload]) -> Observed<Vec<Workload>> {
         let critical = self.critical.as_ref().map_err(Gap::clone)?;
         if self.of_system == 0 && list.iter().any(|it| it.namespace == SYSTEM) {
@@ -61,16 +61,17 @@ impl Elsewhere {
         self.mirrors.clone().unwrap_or_default()
     }
 
-    /// The namespaces in which something was found.
+    /// Returns the namespaces in which something was found.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
         let of_pods = self.mirrors.iter().flat_map(|pods| pods.iter()).map(|pod| &pod.namespace);
         let all = of_pods.chain(self.dns.iter().flatten().map(|endpoint| &endpoint.namespace));
         all.filter(|namespace| *namespace != SYSTEM).cloned().collect()
     }
 
-    /// Adds it to what was read of kube-system. If it could not be read, that list is not known either: what matters may be there.
+    /// Adds these objects to those read from kube-system. If they could not be read, the combined list counts as unknown, because an
+    /// important object may be missing.
     pub(super) fn add_to(&self, seen: &mut Kubernetes) {
-        // Where kube-system has the static pods, other namespaces need not be readable.
+        // If kube-system has the static pods, other namespaces need not be readable.
         let is_seen_here = seen.pods.iter().flatten().any(|pod| pod.mirror);
         let is_excused = |gap: &Gap| gap.kind == GapKind::Forbidden && is_seen_here;
         if !self.mirrors.as_ref().is_err_and(is_excused) {
@@ -82,7 +83,7 @@ impl Elsewhere {
             let Ok(list) = list else { continue };
             match all.beside(list) {
                 Ok(critical) => list.extend(critical),
-                // What is of kube-system is known all the same.
+                // The objects of kube-system are known nevertheless.
                 Err(gap) if seen.plugin_namespaces.is_ok() => seen.plugin_namespaces = Err(gap),
                 Err(_) => {}
             }
@@ -90,7 +91,7 @@ impl Elsewhere {
     }
 }
 
-/// Adds what the list does not have yet.
+/// Adds the items that the list does not have yet.
 fn extend<T: PartialEq>(list: &mut Observed<Vec<T>>, others: Observed<Vec<T>>) {
     match (list.as_mut(), others) {
         (Ok(list), Ok(others)) => {
@@ -105,8 +106,9 @@ fn extend<T: PartialEq>(list: &mut Observed<Vec<T>>, others: Observed<Vec<T>>) {
     }
 }
 
-/// Namespaces, and the component that elects a leader in each: those with a ready static pod of it on a machine that serves the API,
-/// unless kube-system has one. Whoever may create pods and leases elsewhere must not be able to hide a dead scheduler.
+/// Returns the namespaces, other than kube-system, in which a component elects a leader: those with a ready static pod of it on a machine
+/// that serves the API, unless kube-system has one. Users who may create pods and leases in other namespaces must not be able to hide a
+/// dead scheduler.
 pub(super) fn elections(mirrors: &[Pod], leases: &Leases, api: &[ServiceEndpoint]) -> BTreeSet<(String, &'static str)> {
     let addresses: BTreeSet<&String> = api.iter().flat_map(|endpoint| &endpoint.addresses).collect();
     let hosts: BTreeSet<&String> = leases.of_api_servers().filter_map(|lease| lease.hostname.as_ref()).collect();
@@ -117,7 +119,7 @@ pub(super) fn elections(mirrors: &[Pod], leases: &Leases, api: &[ServiceEndpoint
     let electing = |component: &'static str| {
         let its = || mirrors.iter().filter(move |pod| pod.is_mirror_of(component));
         let is_here = its().any(|pod| pod.namespace == SYSTEM);
-        // Only its kubelet reports it ready.
+        // Only the pod's kubelet can report it ready.
         let others = its().filter(|pod| !is_here && pod.state.ready == Some(true) && serves(pod));
         others.map(|pod| (pod.namespace.clone(), component)).collect::<Vec<_>>()
     };
@@ -151,7 +153,7 @@ impl KubeClient {
         Everywhere { critical, of_system }
     }
 
-    /// Static pods of all namespaces: they are the only pods without a service account.
+    /// Reads the static pods of all namespaces: they are the only pods without a service account.
     async fn mirror_pods(&self) -> Observed<Arc<Vec<Pod>>> {
         let select = Selection { fields: Some("spec.serviceAccountName="), ..Selection::default() };
         let mut pods = aged::<Pod, core::Pod>(self.limited(list(&self.transport, &self.lists, select)).await?);
@@ -159,8 +161,8 @@ impl KubeClient {
         Ok(pods.into())
     }
 
-    /// Endpoints of DNS Services of any name. Where kube-system has one, those in other namespaces are somebody's own, such as a
-    /// virtual cluster's.
+    /// Reads the endpoints of DNS Services of any name. If kube-system has one, those in other namespaces serve another purpose, such as a
+    /// virtual cluster.
     async fn labeled_dns(&self) -> Observed<Vec<ServiceEndpoint>> {
         let labeled = try_join_all(DNS_LABELS.map(async |labels| {
             let select = Selection { labels: Some(labels), ..Selection::default() };

@@ -1,4 +1,4 @@
-//! What others have registered with the API server, and what it asks before it answers: admission webhooks and aggregated APIs.
+//! Extensions registered with the API server, which it calls before it answers: admission webhooks and aggregated APIs.
 
 use super::lists::Kept;
 use super::wire::admission;
@@ -13,7 +13,7 @@ pub(super) struct Validating(pub(super) Vec<Webhook>);
 #[derive(Debug)]
 pub(super) struct Mutating(pub(super) Vec<Webhook>);
 
-/// Two kinds of the same fields.
+/// Implements both kinds of webhook configuration, which have the same fields.
 macro_rules! webhooks {
     ($kept:ident, $object:ident) => {
         impl Kept for $kept {
@@ -41,11 +41,11 @@ macro_rules! webhooks {
 webhooks!(Validating, ValidatingWebhookConfiguration);
 webhooks!(Mutating, MutatingWebhookConfiguration);
 
-/// The conversion webhook of a definition; `None`: nothing is converted, or by the API server itself.
+/// The conversion webhook of a definition; `None` if there is no conversion, or the API server does it itself.
 impl Kept for Option<Webhook> {
     type Object = CustomResourceDefinition;
 
-    // A definition has a hundred kilobytes of schemas, and none more than 1.5 MiB.
+    // A definition contains about a hundred kilobytes of schemas, and at most 1.5 MiB.
     const MOST: usize = 4000;
     const OF_PAGE: u32 = 20;
 
@@ -165,7 +165,7 @@ mod tests {
         let of = |spec: serde_json::Value| {
             let condition =
                 json!({"type": "Available", "status": "False", "reason": "MissingEndpoints", "message": "no"});
-            // Of several words on one condition, the worst counts.
+            // If a condition appears several times, the worst one counts.
             let good = json!({"type": "Available", "status": "True"});
             let object = json!({
                 "metadata": {"name": "v1beta1.metrics.k8s.io"}, "spec": spec,

@@ -1,4 +1,4 @@
-//! Why a fact of the Kubernetes side is missing though there is a connection: credentials and answers become [`Gap`]s.
+//! Gaps of the Kubernetes side that arise despite a connection: problems with credentials and answers become [`Gap`]s.
 
 use http::StatusCode;
 use serde::Deserialize;
@@ -8,10 +8,10 @@ use super::whom::Place;
 use crate::observe::dial::cause::clean;
 use crate::snapshot::{Gap, GapKind};
 
-/// Bytes of a refusal that are looked at.
+/// The number of bytes of a refusal that are examined.
 const LOOKED_AT: usize = 1200;
 
-/// The first line of a foreign text, fit for a report.
+/// Returns the first line of a foreign text, fit for a report.
 pub(crate) fn short(text: &str) -> String {
     clean(text.trim().lines().next().unwrap_or_default())
 }
@@ -24,7 +24,7 @@ struct StatusBody {
     message: String,
 }
 
-/// What a body that is no list says, in one bounded line: the message of a `Status`, else its first line.
+/// Returns the message of a body that is not a list, in one bounded line: that of a `Status`, else the first line.
 pub(super) fn words(body: &[u8]) -> String {
     match serde_json::from_slice::<StatusBody>(body) {
         Ok(status) if status.kind == "Status" && !status.message.is_empty() => short(&status.message),
@@ -32,7 +32,7 @@ pub(super) fn words(body: &[u8]) -> String {
     }
 }
 
-/// An answer other than 200 to a list.
+/// The gap for a list request answered with a status other than 200.
 pub(super) fn from_status(status: StatusCode, body: &[u8]) -> Gap {
     let kind = match status {
         StatusCode::UNAUTHORIZED => GapKind::Unauthenticated,
@@ -46,7 +46,7 @@ pub(super) fn from_status(status: StatusCode, body: &[u8]) -> Gap {
     Gap::new(kind, text)
 }
 
-/// A server that has completed the TLS handshake, and is sent no credentials.
+/// The gap for a server that has completed the TLS handshake but may not receive the credentials.
 pub(super) fn untrusted(place: &Place) -> Gap {
     let at = endpoint(&place.server).shown;
     let text =
@@ -54,12 +54,12 @@ pub(super) fn untrusted(place: &Place) -> Gap {
     Gap::new(GapKind::Untrusted, text)
 }
 
-/// Of the servers that a kubeconfig does not name, if it has no CA: the roots of the system vouch for none of them.
+/// The gap for servers that the kubeconfig does not name, if it has no CA: the system's roots vouch for none of them.
 pub(super) fn without_ca() -> Gap {
     Gap::new(GapKind::Untrusted, "not queried: the kubeconfig has no CA certificate to verify it with")
 }
 
-/// Of a server that proves to be a machine's API server by its name alone, and does not answer without credentials.
+/// The gap for a server that proves to be a machine's API server only by name, and does not answer without credentials.
 pub(super) fn unproven(place: &Place) -> Gap {
     let at = endpoint(&place.server).shown;
     Gap::new(GapKind::Untrusted, format!("no credentials are sent to {at}: its certificate lacks this address"))

@@ -1,32 +1,34 @@
-//! What is kept of an answer while it comes in.
+//! Selects the parts of an answer to keep while it arrives.
 
 use http::StatusCode;
 
 use crate::snapshot::{Gap, GapKind, Observed};
 
-/// Bytes of an answer that is no success: its words, of which one line is shown.
+/// Size limit for an unsuccessful answer, of which one line is shown.
 const REFUSAL: usize = 64 << 10;
-/// Bytes that are read of what is kept in part. `/metrics` of the API servers of large clusters has 30 MB.
+/// Limit for the bytes read of an answer that is kept in part. `/metrics` of the API servers of large clusters has 30
+/// MB.
 const READ: usize = 256 << 20;
-/// Bytes that are kept of it, and of one line: it has as many series as clients ask for different old APIs.
+/// Limits for the bytes kept of such an answer, and of one line: it has as many series as clients request different
+/// deprecated APIs.
 const KEPT: usize = 256 << 10;
 const LINE: usize = 4 << 10;
 
-/// How much of an answer is kept.
+/// The part of an answer to keep.
 #[derive(Clone, Copy)]
 pub(super) enum Keep {
-    /// All of it, and it has at most so many bytes.
+    /// The whole answer, which may have at most this many bytes.
     All(usize),
     /// The lines that begin with one of these words.
     Lines(&'static [&'static str]),
 }
 
-/// An answer as far as it has come in.
+/// An answer that is still arriving.
 pub(super) struct Intake {
     keep: Keep,
     read: usize,
     body: Vec<u8>,
-    /// What has come of the present line; of one that is not kept, its beginning.
+    /// The beginning of the current line: all of it so far if the line is kept.
     line: Vec<u8>,
 }
 
@@ -57,11 +59,11 @@ impl Intake {
         }
     }
 
-    /// A line, or a part of one.
+    /// Takes a line, or a part of one.
     fn piece(&mut self, piece: &[u8], words: &[&str]) -> Observed<()> {
         let begins = |line: &[u8]| words.iter().any(|word| line.starts_with(word.as_bytes()));
         let longest = words.iter().map(|word| word.len()).max().unwrap_or_default();
-        // Once it is known that the line is another one, the rest of it is let go.
+        // The rest of a line is discarded once its beginning shows that it is not kept.
         if self.line.len() < longest || begins(&self.line) {
             self.line.extend_from_slice(&piece[..piece.len().min(LINE + 1)]);
         }

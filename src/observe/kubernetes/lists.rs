@@ -21,27 +21,28 @@ use super::whom::Trusted;
 use super::wire::{self, Object};
 use crate::snapshot::{Gap, GapKind, Observed};
 
-/// Objects of one list.
+/// Limit for the objects of one list.
 const MOST: usize = 20_000;
-/// Objects of one page.
+/// Objects per page.
 const PAGE: u32 = 500;
-/// Bytes of one page. A Node with its image list and managed fields has 10 to 25 kB.
+/// Size limit for one page. A Node with its image list and managed fields has 10 to 25 kB.
 const PAGE_BYTES: usize = 16 << 20;
-/// Bytes of one object on the average, of which a small part is kept.
+/// Average size of an object, of which a small part is kept.
 const OBJECT_BYTES: usize = 26 << 10;
-/// Bytes that are read where everybody waits; more are read on a thread of their own.
+/// Size up to which an answer is parsed on the shared thread; longer ones are parsed on a separate thread.
 const AT_ONCE: usize = 128 << 10;
 
-/// A whole list, and the clock of the server when it was taken.
+/// A whole list, and the server's clock at the time of the list.
 #[derive(Debug)]
 pub(super) struct Listed<T> {
     pub(super) date: Option<Timestamp>,
-    /// Of the last page.
+    /// The server's clock at the last page.
     pub(super) last_date: Option<Timestamp>,
     pub(super) items: Vec<Item<T>>,
 }
 
-/// An object as it is kept: read as one of its kind, so that one that is not is found out, and then let go. A list has thousands.
+/// The part of an object that is kept. The object is parsed as its whole type, to detect one of another type, and then dropped: a list has
+/// thousands.
 #[derive(Debug)]
 pub(super) struct Item<T> {
     pub(super) name: String,
@@ -49,13 +50,13 @@ pub(super) struct Item<T> {
     pub(super) kept: T,
 }
 
-/// What is kept of an object.
+/// The part of an object that is kept.
 pub(super) trait Kept: Debug + Send + Sized + 'static {
     type Object: Object;
 
-    /// Objects of one list.
+    /// Limit for the objects of one list.
     const MOST: usize = MOST;
-    /// Objects of one page.
+    /// Objects per page.
     const OF_PAGE: u32 = PAGE;
 
     fn of(object: Self::Object) -> Self;
@@ -70,7 +71,7 @@ impl<'de, T: Kept> Deserialize<'de> for Item<T> {
     }
 }
 
-/// Where a list is: namespace, labels, fields. Without a namespace, it is of all.
+/// The objects to list: namespace, labels, fields. Without a namespace, all namespaces are listed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Selection<'a> {
     pub(super) namespace: Option<&'a str>,
@@ -78,13 +79,13 @@ pub(super) struct Selection<'a> {
     pub(super) fields: Option<&'a str>,
 }
 
-/// The kind of what is listed. kube knows its paths, k8s-openapi its names.
+/// The Kubernetes type of the listed objects. kube knows its paths, k8s-openapi its names.
 type Kind<T> = <<T as Kept>::Object as Object>::Kind;
 
-/// Which list: where it is, how much of it is read, and what its answer has to call itself.
+/// A list request: its path, its limits, and the type that the answer has to declare.
 struct Which {
     path: String,
-    /// Of the list. A definition may choose its own: then it is the objects that say what they are.
+    /// The kind of the list. A definition may choose its own name for it; then the objects have to declare their kind.
     kind: Cow<'static, str>,
     is_own_choice: bool,
     api_version: String,
@@ -109,7 +110,7 @@ impl Which {
     }
 }
 
-/// Reads a list to its end. A continuation that has expired on the way (410) is begun anew, once.
+/// Reads a list to its end. If a continuation expires on the way (410), the list is started over once.
 pub(super) async fn list<T: Kept>(transport: &Transport, from: &Trusted, select: Selection<'_>) -> Observed<Listed<T>> {
     let which = Arc::new(Which::of::<T>(select.namespace));
     let read = async |answer: Answer| read(answer, Arc::clone(&which), select.namespace, parse::<T>).await;
@@ -117,7 +118,7 @@ pub(super) async fn list<T: Kept>(transport: &Transport, from: &Trusted, select:
     Box::pin(whole(transport, from, select, &which, read)).await
 }
 
-/// A kind that only discovery knows.
+/// A kind known only from discovery.
 pub(super) struct Dynamic<'a> {
     pub(super) group: &'a str,
     pub(super) version: &'a str,
@@ -144,7 +145,7 @@ impl Dynamic<'_> {
     }
 }
 
-/// The same of objects of any kind, each of which is let go once `keep` has taken from it what it wants.
+/// Reads a list of objects of any kind. Each object is dropped once `keep` has extracted the needed part.
 pub(super) async fn list_dynamic<K: Debug + Send + 'static>(
     transport: &Transport,
     from: &Trusted,
@@ -181,7 +182,7 @@ async fn whole<T: Debug>(
     }
 }
 
-/// `None`: a continuation has expired.
+/// Reads all pages. `None` if a continuation has expired.
 async fn pages<T: Debug>(
     transport: &Transport,
     from: &Trusted,
@@ -194,7 +195,7 @@ async fn pages<T: Debug>(
     let mut bytes = 0;
     let mut next: Option<String> = None;
     for page in 0..which.most / which.of_page as usize {
-        // No `resourceVersion`: a list from the server's cache answers without quorum, and lies.
+        // No `resourceVersion`: a list from the server's cache is answered without a quorum and may be stale.
         let mut parameters = ListParams::default().limit(which.of_page);
         parameters.label_selector = select.labels.map(str::to_owned);
         parameters.field_selector = select.fields.map(str::to_owned);
@@ -215,7 +216,7 @@ async fn pages<T: Debug>(
         let (items, more) = read(answer).await?;
         transport.budget.pay(&items)?;
         for item in &items {
-            // Whoever repeats a page keeps another one back.
+            // A server that repeats a page may be withholding another one.
             if let Some((_, name)) = names.replace((item.namespace.clone(), item.name.clone())) {
                 let text = format!("`{}` has `{name}` twice", which.kind);
                 return Err(Gap::new(GapKind::Malformed, gaps::short(&text)));
@@ -267,10 +268,10 @@ fn parse<T: Kept>(answer: &Answer, which: &Which, namespace: Option<&str>) -> Ob
     of_which(page::<Item<T>>(answer)?, which, namespace)
 }
 
-/// An object of a kind that only discovery knows, by its name.
+/// The identifying fields of an object whose kind is known only from discovery.
 #[derive(Deserialize)]
 struct Named {
-    /// Objects of a definition have it, and those of a built-in kind do not.
+    /// Set on objects of a definition, but not on those of a built-in kind.
     kind: Option<String>,
     metadata: NamedMeta,
 }
@@ -297,7 +298,7 @@ fn parse_dynamic<K>(
             let text = format!("`{}` has an item of kind `{}`", which.kind, kind.unwrap_or_default());
             return Err(Gap::new(GapKind::Malformed, gaps::short(&text)));
         }
-        // One at a time: as values, a page would take a multiple of its length.
+        // Parsed one at a time: as values, a page would take a multiple of its length.
         let object: Value = serde_json::from_str(raw.get()).map_err(read)?;
         Ok(Item { name, namespace, kept: keep(&object)? })
     };
@@ -312,7 +313,7 @@ fn page<T: DeserializeOwned>(answer: &Answer) -> Observed<Page<T>> {
     })
 }
 
-/// The page, if it is one of that list.
+/// Returns the content of a page, if it belongs to the requested list.
 fn of_which<T>(page: Page<Item<T>>, which: &Which, namespace: Option<&str>) -> Observed<PageOf<T>> {
     let malformed = |text: &str| Gap::new(GapKind::Malformed, gaps::short(text));
     let shown = &which.kind;
@@ -322,7 +323,7 @@ fn of_which<T>(page: Page<Item<T>>, which: &Which, namespace: Option<&str>) -> O
     }
     let next = page.metadata.next.filter(|next| !next.is_empty());
     if next.is_none() && page.metadata.left.is_some_and(|left| left > 0) {
-        return Err(malformed(&format!("`{shown}` is cut: it says that there are more, and not where")));
+        return Err(malformed(&format!("`{shown}` is cut: there are more, without a token to continue")));
     }
     for item in &page.items {
         if item.name.is_empty() {
@@ -335,7 +336,7 @@ fn of_which<T>(page: Page<Item<T>>, which: &Which, namespace: Option<&str>) -> O
     Ok((page.items, next))
 }
 
-/// Keeps the selections honest: kinds with a namespace are listed in one.
+/// Lists objects in one namespace; the type bound ensures that the kind has namespaces.
 pub(super) async fn list_in<T>(
     transport: &Transport,
     from: &Trusted,
@@ -355,7 +356,7 @@ mod tests {
     use crate::snapshot::{BoundPod, DisruptionBudget, KubeNode, Lease, Pod, PodEvent, SigningRequest};
 
     fn try_as<T: Kept>(bytes: &[u8]) {
-        // Objects that are no list's are the more likely find.
+        // The fuzzer finds single objects more easily than whole lists, so it also supplies the items of a valid list.
         let _ = wire::page::<Item<T>>(bytes);
         let kind = format!(
             r#"{{"kind":"{}","apiVersion":"{}","items":["#,

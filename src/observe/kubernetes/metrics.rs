@@ -1,4 +1,4 @@
-//! What an API server counts of itself, of which one family is kept: the APIs that are on their way out and were requested of it.
+//! Metrics of an API server, of which one family is kept: requests for deprecated APIs.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,7 @@ use super::whom::Target;
 use crate::snapshot::{Gap, GapKind, Observed, RequestedApi, RequestedApis};
 
 const REQUESTED: &str = "apiserver_requested_deprecated_apis{";
-/// Every server that counts at all has this one; families are in the order of their names, so whoever has sent it has sent the
-/// other one before.
+/// A metric that every API server has. Families are sorted by name, so an answer that contains it also contains the other family before it.
 const STARTED: &str = "process_start_time_seconds ";
 const KEEP: Keep = Keep::Lines(&[REQUESTED, STARTED]);
 
@@ -42,11 +41,11 @@ fn timestamp(value: &str) -> Option<Timestamp> {
     let seconds: f64 = value.split_whitespace().next()?.parse().ok()?;
     #[expect(clippy::cast_possible_truncation, reason = "a moment out of range is none, as jiff says")]
     let moment = |seconds: f64| Timestamp::from_second(seconds as i64).ok();
-    // What is no number would be the beginning of time.
+    // NaN would otherwise become the beginning of time.
     Some(seconds).filter(|seconds| seconds.is_finite()).and_then(moment)
 }
 
-/// The rest of a line, and whether it counts anything.
+/// Parses the rest of a line, and returns whether its count is not zero.
 fn requested(series: &str) -> Option<(RequestedApi, bool)> {
     let (mut labels, value) = labels(series)?;
     let value: f64 = value.split_whitespace().next()?.parse().ok()?;
@@ -61,7 +60,7 @@ fn requested(series: &str) -> Option<(RequestedApi, bool)> {
     Some((api, value != 0.0))
 }
 
-/// `name="value",…}`, as Prometheus' text format writes them, and what follows.
+/// Parses `name="value",…}` in Prometheus' text format, and returns the text that follows.
 fn labels(text: &str) -> Option<(BTreeMap<&str, String>, &str)> {
     let (mut labels, mut rest) = (BTreeMap::new(), text);
     loop {
@@ -121,7 +120,7 @@ mod tests {
         bolero::check!().for_each(|bytes: &[u8]| {
             let series = [REQUESTED.as_bytes(), bytes, b"\n", STARTED.as_bytes(), b"1\n"].concat();
             for body in [bytes, &series] {
-                // As it comes in, piece by piece; what is kept is read.
+                // Taken in piece by piece, as an answer arrives; the kept part is then parsed.
                 let mut intake = Intake::new(KEEP, StatusCode::OK);
                 let body = body.chunks(7).try_for_each(|piece| intake.take(piece)).and_then(|()| intake.into_body());
                 let Ok(body) = body else { continue };

@@ -1,4 +1,4 @@
-//! What the Kubernetes API says: `/readyz` of its servers, and lists of objects.
+//! The Kubernetes API: `/readyz` of its servers, and lists of objects.
 
 mod auth;
 mod client;
@@ -67,40 +67,40 @@ pub(crate) use required::taken;
 
 const SYSTEM: &str = "kube-system";
 const NODE_LEASES: &str = "kube-node-lease";
-/// For the answer that tells which cluster it is.
+/// Time limit for the request that identifies the cluster.
 const IDENTITY: Duration = Duration::from_secs(2);
 
-/// Requests in flight at once.
+/// Limit for concurrent requests.
 const IN_FLIGHT: usize = 32;
 
 /// A cluster's API, with the credentials of one kubeconfig.
 pub(crate) struct KubeClient {
     credentials: KubernetesCredentials,
     transport: Transport,
-    /// Where lists come from: the cluster endpoint.
+    /// The cluster endpoint, from which lists are read.
     lists: Trusted,
-    /// What this round knows of who may be sent the credentials.
+    /// Knowledge of this round about which servers may receive the credentials.
     round: Mutex<Round>,
-    /// Conversion webhooks, as they were read in an earlier round: the definitions are tens of megabytes.
+    /// Conversion webhooks from an earlier round, kept because the definitions are tens of megabytes.
     conversions: OnceCell<Observed<Vec<Webhook>>>,
-    /// Which cluster it is, once it has been told: a cluster's UID never changes.
+    /// The cluster's identity, once it is known: a cluster's UID never changes.
     uid: OnceCell<String>,
     in_flight: Semaphore,
-    /// Static pods, as the last round saw them, where Talos is not asked.
+    /// Static pods seen in the last round, when Talos is not queried.
     mirrors: Mutex<Arc<Vec<Pod>>>,
 }
 
 #[derive(Default)]
 struct Round {
-    /// default/kubernetes: a fact, and where API servers are by their own word.
+    /// default/kubernetes: a fact, and the API servers' own report of their addresses.
     api_endpoints: Arc<OnceCell<Observed<Vec<ServiceEndpoint>>>>,
     vouchers: Vouchers,
 }
 
-/// What earlier samples showed of leases. The caller keeps it from round to round.
+/// Lease data from earlier samples. The caller keeps it from round to round.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownLeases {
-    /// Whose they are: source, context and server. Leases of the same names in another cluster are other leases.
+    /// The source, context and server of the leases. Leases of the same names in another cluster are other leases.
     of: Option<(String, String, String)>,
     node: BTreeMap<String, PreviousRound>,
     system: BTreeMap<String, PreviousRound>,
@@ -109,16 +109,16 @@ pub(crate) struct KnownLeases {
 #[derive(Clone, Debug)]
 struct PreviousRound {
     resource_version: String,
-    /// When the earliest sample was asked for that showed this version, without another in between.
+    /// When the earliest sample with this version was requested, counting back to the last different version.
     first: Instant,
-    /// When the newest sample was asked for that showed this version.
+    /// When the newest sample with this version was requested.
     asked: Instant,
-    /// When the newest sample was asked for that still showed another version: this one is from later.
+    /// When the newest sample with a different version was requested: the present version is more recent.
     other: Option<Instant>,
 }
 
 impl KnownLeases {
-    /// Takes in a sample that was asked for at `asked`, or later. A list that could not be read takes nothing away.
+    /// Records a sample that was requested at `asked` or later. A list that could not be read changes nothing.
     pub(crate) fn remember(
         &mut self,
         of: &Observed<KubernetesCredentials>,
@@ -155,8 +155,8 @@ fn identity(credentials: &KubernetesCredentials) -> (String, String, String) {
     (credentials.source.clone(), credentials.context.clone(), credentials.server.clone())
 }
 
-/// What earlier samples show of a lease of this version: how long ago it was renewed, at the most, if one showed another version, and
-/// for how long it has been the same.
+/// Compares a lease of this version with earlier samples: the maximum time since it was renewed, if an earlier sample had another version,
+/// and how long it has been unchanged.
 fn movement(known: &BTreeMap<String, PreviousRound>, name: &str, resource_version: &str) -> Movement {
     let Some(before) = known.get(name).filter(|_| !resource_version.is_empty()) else { return Movement::default() };
     let is_same = before.resource_version == resource_version;
@@ -165,9 +165,9 @@ fn movement(known: &BTreeMap<String, PreviousRound>, name: &str, resource_versio
 }
 
 impl KubeClient {
-    /// `call_timeout` bounds each request, and each run of an exec plugin. The gap says why the credentials cannot be used.
-    /// `config.cluster_url` is the endpoint to ask; timeouts, retries and proxy of `config` are not used: `routes` says for each
-    /// server how it is reached.
+    /// Creates the client. `call_timeout` bounds each request, and each run of an exec plugin. The gap states why the credentials cannot be
+    /// used. `config.cluster_url` is the endpoint to query; timeouts, retries and proxy of `config` are not used, and `routes` determines
+    /// how each server is reached.
     pub(crate) async fn new(
         config: Config,
         routes: Routes,
@@ -190,18 +190,18 @@ impl KubeClient {
         })
     }
 
-    /// What it keeps is paid from `budget`.
+    /// Charges the data that the client keeps to `budget`.
     pub(crate) fn within(mut self, budget: &Arc<Budget>) -> Self {
         self.transport.budget = Arc::clone(budget);
         self
     }
 
-    /// Its credentials have ended or were refused, and whoever gave them gives others.
+    /// Returns whether its credentials have expired or were refused, and their source can provide new ones.
     pub(crate) fn is_outdated(&self) -> bool {
         self.transport.is_outdated()
     }
 
-    /// A round begins. What was opened before is let go, or else at least what has not answered.
+    /// Begins a round. With `anew`, all connections are closed; otherwise only failed ones.
     pub(crate) fn begin_round(&self, anew: bool) {
         self.transport.renew(anew);
         *self.round() = Round::default();
@@ -215,7 +215,7 @@ impl KubeClient {
         self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A machine that the user named lists these addresses of etcd members: each is a control plane, and its API server may be sent
+    /// Adds addresses of etcd members that a machine named by the user lists. Each one is a control plane, and its API server may receive
     /// the credentials in this round.
     pub(crate) fn vouch<'a>(&self, members: impl IntoIterator<Item = &'a String>) {
         self.round().vouchers.add_members(members);
@@ -226,7 +226,7 @@ impl KubeClient {
         addresses.iter().any(|address| round.vouchers.know(address))
     }
 
-    /// Connects to API servers that may be asked soon. What becomes of it is for whoever asks them, and takes the same names for them.
+    /// Connects to API servers that may be queried soon. The outcome is handled by the later query, which has to use the same names.
     pub(crate) async fn expect<'a>(&self, hosts: impl IntoIterator<Item = &'a str>, port: u16) {
         join_all(hosts.into_iter().filter_map(|host| Claimed::new(host, port).ok()).map(async |of| {
             let _ = self.transport.client(of.place()).await;
@@ -234,7 +234,7 @@ impl KubeClient {
         .await;
     }
 
-    /// Everything of `facts` but the single servers, at once. `known` decides which leases have moved.
+    /// Reads everything in `facts` except individual servers, all at once. `known` determines which leases have moved.
     pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases, asks_talos: bool) -> Kubernetes {
         let mut seen = unasked(Ok(self.credentials.clone()), Vec::new());
         let wants = |fact: Fact| facts.contains(&fact);
@@ -289,15 +289,16 @@ impl KubeClient {
         seen
     }
 
-    /// `/readyz` of one API server, verified as what was dialed and as an API server.
+    /// Reads `/readyz` of one API server, verified against the dialed host and as an API server.
     pub(crate) async fn server(&self, host: &str, port: u16) -> Observed<Readyz> {
         let shown = format!("https://{}", endpoint::with_port(host, port));
         let of = self.judged(Claimed::new(host, port)?).await?;
         self.limited(probe::readyz(&self.transport, &of, shown)).await
     }
 
-    /// `/readyz` of one whose certificate lacks the address, as those of kubeadm lack that of a second network. If default/kubernetes lists
-    /// the address, it may prove to be the API server of the machine of this name. It is sent no token or password.
+    /// Reads `/readyz` of a server whose certificate lacks the address, as kubeadm's certificates lack that of a second network. If
+    /// default/kubernetes lists the address, the server may instead prove to be the API server of the machine with this name. It never
+    /// receives a token or password.
     pub(crate) async fn server_by_name(&self, (host, port): (&str, u16), name: &str, unnamed: Gap) -> Observed<Readyz> {
         let shown = format!("https://{}", endpoint::with_port(host, port));
         let claimed = Claimed::new(host, port)?;
@@ -314,13 +315,14 @@ impl KubeClient {
         }
     }
 
-    /// What was requested of the API server behind the endpoint, whichever that is.
+    /// Reads the API requests counted by the API server that is currently behind the endpoint.
     pub(crate) async fn requested_apis_of_endpoint(&self) -> Observed<RequestedApis> {
         let of = Target::Trusted(self.lists.clone());
         self.limited(metrics::requested_apis(&self.transport, &of)).await
     }
 
-    /// What was requested of the API server of this machine that has answered so, verified as that one again.
+    /// Reads the API requests counted by the API server of this machine, which has given this answer. The server is verified again in the
+    /// same way.
     pub(crate) async fn requested_apis(&self, name: &str, answered: &Readyz) -> Observed<RequestedApis> {
         let server: Uri = answered.server.parse().map_err(|_| cause::no_name(&answered.server))?;
         let Endpoint { host, port, .. } = dial::endpoint(&server);
@@ -333,7 +335,7 @@ impl KubeClient {
         self.limited(metrics::requested_apis(&self.transport, &of)).await
     }
 
-    /// Those first that may be sent the credentials.
+    /// Returns the addresses, starting with those that may receive the credentials.
     pub(crate) async fn in_order<'a>(&self, addresses: &'a [String]) -> Vec<&'a String> {
         let mut addresses: Vec<_> = addresses.iter().collect();
         if addresses.len() > 1 && self.transport.has_secret().await.unwrap_or_default() {
@@ -343,7 +345,7 @@ impl KubeClient {
         addresses
     }
 
-    /// Whether the credentials may go there. Where they are no secret, nobody waits to know.
+    /// Returns whether the credentials may be sent there. If they contain no secret, nothing has to be waited for.
     async fn judged(&self, claimed: Claimed) -> Observed<Target> {
         if !self.transport.has_secret().await? {
             return Ok(Target::Claimed(claimed));
@@ -356,7 +358,7 @@ impl KubeClient {
         let listed = self.api_endpoints().await;
         let mut vouchers = self.round().vouchers.clone();
         vouchers.add_named(&self.lists);
-        // A pod is not an API server, and the address of one that is not ready can be another machine's by now.
+        // A pod is not an API server, and the address of an endpoint that is not ready may belong to another machine by now.
         for endpoint in listed.iter().flatten().filter(|endpoint| endpoint.ready && endpoint.pod.is_none()) {
             if let Some(port) = endpoint.port {
                 vouchers.add_servers(&endpoint.addresses, port);
@@ -365,13 +367,13 @@ impl KubeClient {
         vouchers
     }
 
-    /// default/kubernetes, read once in a round.
+    /// Returns default/kubernetes, read once per round.
     async fn api_endpoints(&self) -> Observed<Vec<ServiceEndpoint>> {
         let cell = Arc::clone(&self.round().api_endpoints);
         cell.get_or_init(|| Box::pin(self.endpoints("default", "kubernetes"))).await.clone()
     }
 
-    /// Node leases and system leases alone, as far as `facts` names them: for a second sample within a round.
+    /// Reads only the node leases and system leases in `facts`, for a second sample within a round.
     pub(crate) async fn leases(
         &self,
         facts: &BTreeSet<Fact>,
@@ -399,13 +401,13 @@ impl KubeClient {
             let mut leases: Leases = leases?;
             let api = if mirrors.is_empty() { Ok(Vec::new()) } else { self.api_endpoints().await };
             for (namespace, component) in elections(&mirrors, &leases, api.as_deref().unwrap_or_default()) {
-                // Earlier samples are those of kube-system.
+                // The earlier samples are from kube-system.
                 let others: Observed<Leases> = read(namespace, &none).await;
                 let mut others = match others {
                     Err(gap) if gap.kind == GapKind::Forbidden && leases.by_name.contains_key(component) => continue,
                     others => others?,
                 };
-                // Of several, the one that was renewed last counts.
+                // If there are several, the lease that was renewed last counts.
                 let before = leases.by_name.get(component).and_then(|lease| lease.renewed);
                 if let Some(lease) = others.by_name.remove(component).filter(|lease| lease.renewed > before) {
                     leases.by_name.insert(component.to_owned(), lease);
@@ -419,9 +421,9 @@ impl KubeClient {
         )
     }
 
-    /// One pod, if it is there.
+    /// Reads one pod, if it exists.
     pub(crate) async fn pod(&self, namespace: &str, name: &str) -> Observed<Option<Pod>> {
-        // What is no name leads nowhere, and must not lead elsewhere.
+        // An invalid name matches no pod, and must not change the path of the request.
         if !is_label(namespace) || !name.split('.').all(is_label) {
             return Ok(None);
         }
@@ -432,7 +434,7 @@ impl KubeClient {
     }
 
     async fn endpoint(&self) -> Observed<Readyz> {
-        // Not the URL itself: its path and query may be anything.
+        // Not the URL itself, because its path and query can be anything.
         let shown = self.credentials.server.trim_end_matches('/').to_owned();
         let of = Target::Trusted(self.lists.clone());
         self.limited(probe::readyz(&self.transport, &of, shown)).await
@@ -445,7 +447,7 @@ impl KubeClient {
 
     async fn cluster_uid(&self) -> Observed<String> {
         let of = Target::Trusted(self.lists.clone());
-        // No check waits for it, and so no round does for long.
+        // No check depends on the UID, so a round does not wait for it for long.
         let asked = || async {
             let asked = tokio::time::timeout(IDENTITY, self.limited(namespace::uid_of_system(&self.transport, &of)));
             asked.await.unwrap_or_else(|_| Err(Gap::new(GapKind::TimedOut, "no answer in time")))
@@ -457,20 +459,20 @@ impl KubeClient {
         Ok(objects::nodes(self.limited(list(&self.transport, &self.lists, Selection::default())).await?))
     }
 
-    /// Pods of all namespaces that a drain may have to do with. Those that have finished are deleted, too; Kubernetes keeps some
-    /// thousands of them at most.
+    /// Reads the pods of all namespaces that may matter for a drain. Finished pods are deleted by a drain too; Kubernetes keeps a few
+    /// thousand of them at most.
     async fn bound_pods(&self) -> Observed<Vec<BoundPod>> {
         let fields = Some("spec.nodeName!=");
         let pods = list(&self.transport, &self.lists, Selection { fields, ..Selection::default() });
         Ok(aged::<BoundPod, eviction::Pod>(self.limited(pods).await?))
     }
 
-    /// All objects of a kind, whatever their namespace.
+    /// Reads all objects of a kind in all namespaces.
     async fn everywhere<T: Kept>(&self) -> Observed<Vec<T>> {
         Ok(kept(self.limited(list(&self.transport, &self.lists, Selection::default())).await?).collect())
     }
 
-    /// Both kinds of webhooks, and then the endpoints of the Services that they name, all at once.
+    /// Reads all kinds of webhooks, and then the endpoints of their Services, all at once.
     async fn webhooks(&self, facts: &BTreeSet<Fact>) -> Webhooks {
         let validating = async { Ok(self.everywhere::<Validating>().await?.into_iter().flat_map(|it| it.0).collect()) };
         let mutating = async { Ok(self.everywhere::<Mutating>().await?.into_iter().flat_map(|it| it.0).collect()) };
@@ -483,7 +485,7 @@ impl KubeClient {
         let services: BTreeSet<_> = hooks.filter_map(|hook| hook.service.clone()).collect();
         let endpoints = services.into_iter().map(async |service| {
             let (namespace, name) = &service;
-            // There is no Service of such a name, and so nothing behind it.
+            // A Service cannot have such a name, so there are no endpoints.
             if !is_label(namespace) || !is_label(name) {
                 return (service, Ok(Vec::new()));
             }
@@ -494,7 +496,7 @@ impl KubeClient {
         (validating, mutating, conversions, endpoints)
     }
 
-    /// Read once in a run, unless the answer may be another the next time.
+    /// Reads the conversion webhooks once in a run, or again if the next answer may be different.
     async fn conversions(&self) -> Observed<Vec<Webhook>> {
         if let Some(known) = self.conversions.get() {
             return known.clone();
@@ -514,13 +516,13 @@ impl KubeClient {
         if slices.iter().any(|slice| slice.service != service) {
             return Err(Gap::new(
                 GapKind::Malformed,
-                "endpoints of another Service: something on the way drops the selector",
+                "endpoints of another Service: something in between drops the selector",
             ));
         }
         Ok(slices.into_iter().flat_map(|slice| slice.endpoints).collect())
     }
 
-    /// All objects of a kind in a namespace, and how long each is as it is.
+    /// Reads all objects of a kind in a namespace, with the time since each last changed.
     async fn aged<T: Ages, K>(&self, namespace: &str) -> Observed<Vec<T>>
     where
         Since<T, K>: Kept<Object: Object<Kind: Resource<Scope = NamespaceResourceScope>>>,
@@ -528,9 +530,9 @@ impl KubeClient {
         Ok(aged::<T, K>(self.limited(list_in(&self.transport, &self.lists, namespace, None)).await?))
     }
 
-    /// What runs in `kube-system` and in the namespaces of the network plugin, which its DaemonSet shows, and the DaemonSets of
-    /// drivers, wherever they are; without Talos, also those that say that the cluster needs them. What cannot be read of the latter
-    /// leaves `kube-system` as it is. The pods are those of the network plugin, and of drivers that lack some.
+    /// Reads the workloads in `kube-system` and in the namespaces of the network plugin, which are found through its DaemonSet, and the
+    /// DaemonSets of drivers in any namespace. Without Talos, workloads marked as critical are added; if they cannot be read, the results
+    /// for `kube-system` still stand. The returned pods are those of the network plugin, and of drivers with missing pods.
     async fn workloads(
         &self,
         facts: &BTreeSet<Fact>,
@@ -581,8 +583,8 @@ impl KubeClient {
         ([sets, deployments, stateful_sets], namespaces, pods)
     }
 
-    /// Pods of the DaemonSets that lack some, outside of these namespaces, which were read. Of those that lack none, their numbers
-    /// tell enough.
+    /// Reads the pods of DaemonSets with missing pods in namespaces that have not been read. For complete DaemonSets, their counts are
+    /// enough.
     async fn pods_beside<'a>(
         &self,
         facts: &BTreeSet<Fact>,
@@ -616,7 +618,8 @@ impl KubeClient {
         (pods, lost)
     }
 
-    /// DaemonSets of all namespaces or, with the right to those of `kube-system` alone, of that one and why there are no others.
+    /// Reads the DaemonSets of all namespaces. If only those of `kube-system` may be read, returns these and the reason for the missing
+    /// others.
     async fn daemon_sets(&self) -> Observed<(Vec<Workload>, Observed<()>)> {
         let all = self.limited(list(&self.transport, &self.lists, Selection::default())).await;
         match all {
@@ -628,8 +631,8 @@ impl KubeClient {
         }
     }
 
-    /// Pods that no scheduler has looked at, or that wait on their node, and what the events say: of sandboxes alone, unless one has
-    /// waited for long. What else could explain it is asked for only where several wait on one node.
+    /// Reads pods that no scheduler has considered or that are waiting on their node, with events: only sandbox failures, unless a pod has
+    /// been waiting for long. Other explanations are read only if several pods are waiting on one node.
     async fn starting(&self, facts: &BTreeSet<Fact>) -> Starting {
         let pending = self.pods::<PendingPod>(None, "status.phase=Pending");
         let failed = self.events("involvedObject.kind=Pod,reason=FailedCreatePodSandBox");
@@ -655,7 +658,7 @@ impl KubeClient {
             return seen;
         }
         let waits = seen.pods.as_ref().is_ok_and(|pods| wait_together(pods));
-        // Without those that every pod has, or that come after the sandbox.
+        // Excludes events that every pod has, and those that come after the sandbox.
         let events = self.events(
             "involvedObject.kind=Pod,reason!=Scheduled,reason!=Pulled,reason!=Created,reason!=Started,reason!=Killing,\
              reason!=BackOff,reason!=Unhealthy",
@@ -668,7 +671,8 @@ impl KubeClient {
         seen
     }
 
-    /// On which other nodes the images run that many pods of one node wait for. What cannot be read of them shows nothing.
+    /// Finds the other nodes that already run the images for which many pods of one node are waiting. If they cannot be read, nothing is
+    /// added.
     async fn running_elsewhere(&self, mut pulling: Vec<PullingPod>) -> Vec<PullingPod> {
         let mut late: BTreeMap<&str, Vec<&PullingPod>> = BTreeMap::new();
         for pod in pulling.iter().filter(|pod| pod.is_late()) {
@@ -693,10 +697,11 @@ impl KubeClient {
         pulling
     }
 
-    /// Pods that have run and that these events are about: some by their names, more by one list.
+    /// Reads pods that have already run and that these events are about: a few individually, more with one list.
     async fn stranded(&self, events: &[PodEvent]) -> Observed<Vec<StartingPod>> {
         let mut named: BTreeMap<(&str, &str), Vec<&PodEvent>> = BTreeMap::new();
-        // What is no name leads nowhere, and must not lead elsewhere; something on the way may drop the selector.
+        // An invalid name matches no pod, and must not change the path of the request. The results are filtered again because a server or
+        // proxy may ignore the selector.
         let is_name = |it: &&PodEvent| is_label(&it.namespace) && it.pod.split('.').all(is_label);
         for event in events.iter().filter(is_name).filter(|it| it.reason == "FailedCreatePodSandBox") {
             named.entry((&event.namespace, &event.pod)).or_default().push(event);
@@ -716,7 +721,7 @@ impl KubeClient {
         Ok(pods.into_iter().flatten().filter(is_told).map(|it| it.pod).collect())
     }
 
-    /// Pods of which something is kept.
+    /// Reads pods, dropping those of which nothing is kept.
     async fn pods<T>(&self, namespace: Option<&str>, fields: &str) -> Observed<Vec<T>>
     where
         Option<T>: Ages,
@@ -734,8 +739,8 @@ impl KubeClient {
             .collect())
     }
 
-    /// Which pods have been given to the same node later than one that is late, and have their sandbox. What cannot be read of
-    /// them excuses nothing.
+    /// Finds pods that were bound to the same node later than a late pod and already have their sandbox. If they cannot be read, nothing
+    /// changes.
     async fn overtaken(&self, mut pods: Observed<Vec<StartingPod>>) -> Observed<Vec<StartingPod>> {
         let late = || pods.iter().flatten().filter(|pod| pod.is_late());
         let nodes: BTreeSet<String> = late().filter_map(|pod| pod.node.clone()).collect();
@@ -767,7 +772,7 @@ impl KubeClient {
     }
 }
 
-/// Pods on their way, and what explains that they do not arrive.
+/// Pods that are starting, and facts that explain why they are late.
 struct Starting {
     pods: Observed<Vec<StartingPod>>,
     pulling: Vec<PullingPod>,
@@ -793,14 +798,14 @@ fn split(pending: Observed<Vec<PendingPod>>) -> (Observed<Vec<StartingPod>>, Vec
     (Ok(starting), pulling, unplaced)
 }
 
-/// Whether several pods wait on one node for volumes.
+/// Returns whether several pods are waiting for volumes on one node.
 fn wait_together(pods: &[StartingPod]) -> bool {
     let waits = |pod: &&StartingPod| pod.mounts_storage && pod.waiting_for.is_some_and(|waiting| waiting >= WAITED);
     let mut nodes = BTreeSet::new();
     pods.iter().filter(waits).filter_map(|pod| pod.node.as_ref()).any(|node| !nodes.insert(node))
 }
 
-/// Validating ones, mutating ones, those that convert, and the endpoints of their Services.
+/// Validating webhooks, mutating webhooks, conversion webhooks, and the endpoints of their Services.
 type Webhooks = (
     Observed<Vec<Webhook>>,
     Observed<Vec<Webhook>>,
@@ -808,13 +813,13 @@ type Webhooks = (
     BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>,
 );
 
-/// The pods of more nodes than these, and more pods than these, are not read one by one.
+/// Limit for pods or nodes that are queried individually; beyond it, one list is read.
 const LOOKED_AT: usize = 8;
 
-/// The namespaces of the network plugin beside `kube-system`.
+/// Returns the namespaces of the network plugin other than `kube-system`.
 fn network_namespaces<'a>(sets: impl Iterator<Item = &'a Workload>) -> Vec<String> {
     let own = sets.filter(|set| set.is_of_network_plugin()).map(|set| set.namespace.as_str());
-    // The operator of Calico has one of its own, and so has what it serves.
+    // Calico's operator has its own namespace, and so does the API server that it runs.
     let with_operator = |namespace| match namespace {
         "calico-system" => vec![namespace, "tigera-operator", "calico-apiserver"],
         _ => vec![namespace],
@@ -823,7 +828,7 @@ fn network_namespaces<'a>(sets: impl Iterator<Item = &'a Workload>) -> Vec<Strin
     all.into_iter().map(str::to_owned).collect()
 }
 
-/// What was read of more goes into the list, if that was read.
+/// Appends additional results to the list, if the list was read.
 fn extend<T>(list: Option<&mut Vec<T>>, part: Observed<Vec<T>>) -> Observed<()> {
     let part = part?;
     if let Some(list) = list {
@@ -840,7 +845,7 @@ fn kept<T>(listed: Listed<T>) -> impl Iterator<Item = T> {
     listed.items.into_iter().map(|item| item.kept)
 }
 
-/// The Kubernetes side of a round in which nothing could be asked.
+/// Returns the Kubernetes side of a round in which nothing could be queried.
 pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over: Vec<(String, String)>) -> Kubernetes {
     fn gap<T>() -> Observed<T> {
         Err(Gap::not_asked())

@@ -1,4 +1,4 @@
-//! The namespace kube-system: it is as old as its cluster, and so its UID stands for the cluster.
+//! The namespace kube-system: it is as old as its cluster, so its UID identifies the cluster.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use super::intake::Keep;
 use super::whom::Target;
 use crate::snapshot::{Gap, GapKind, Observed};
 
-/// Bytes of an answer that are read.
+/// Size limit for an answer, in bytes.
 const LIMIT: usize = 64 << 10;
 
 #[derive(Deserialize)]

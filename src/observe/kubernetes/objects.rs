@@ -1,4 +1,4 @@
-//! Kubernetes objects become facts: only what some judge reads is kept.
+//! Converts Kubernetes objects to facts. Only fields that a check reads are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -19,7 +19,7 @@ use crate::snapshot::{
 };
 use crate::text::sanitize::without_secrets;
 
-/// Lists make sure that there is one.
+/// Returns the object's name, which lists guarantee to exist.
 pub(super) fn name(metadata: &ObjectMeta) -> String {
     metadata.name.clone().unwrap_or_default()
 }
@@ -28,10 +28,10 @@ fn labels(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     metadata.labels.clone().unwrap_or_default()
 }
 
-/// Who controls an object, by kind and name.
+/// Returns the controller of an object, by kind and name.
 pub(super) fn controller(metadata: &ObjectMeta) -> Option<(String, String)> {
     let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
-    // Others have controllers of the same kind, in a group of their own.
+    // Other API groups have kinds of the same name.
     let kind = match owner.api_version.split_once('/') {
         Some((group, _)) if owner.kind == "DaemonSet" && group != "apps" => format!("DaemonSet.{group}"),
         _ => owner.kind.clone(),
@@ -43,10 +43,10 @@ fn annotation<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     metadata.annotations.as_ref()?.get(key).map(String::as_str)
 }
 
-/// Annotations in which flannel of a node tells where it is; with `-overwrite`, what the user wants there.
+/// Annotations in which flannel publishes a node's address; with the suffix `-overwrite`, the user sets the address.
 const FLANNEL: [&str; 2] = ["flannel.alpha.coreos.com/public-ip", "flannel.alpha.coreos.com/public-ipv6"];
 
-/// Since when a node is being removed.
+/// Returns the time since which a node has been marked for removal.
 fn leaving_since(metadata: &ObjectMeta, taints: &[core::Taint]) -> Option<Timestamp> {
     let marked = taints.iter().filter(|taint| taint.key == AUTOSCALER_TAINT).filter_map(|taint| {
         let told = taint.value.as_ref().and_then(|seconds| Timestamp::from_second(seconds.parse().ok()?).ok());
@@ -55,7 +55,7 @@ fn leaving_since(metadata: &ObjectMeta, taints: &[core::Taint]) -> Option<Timest
     marked.chain(metadata.deletion_timestamp.as_ref().map(|time| time.0)).min()
 }
 
-/// Node objects, and when they were told.
+/// Returns Node objects with the time of the list.
 pub(super) fn nodes(listed: Listed<KubeNode>) -> Vec<KubeNode> {
     listed.items.into_iter().map(|item| KubeNode { told: listed.date, ..item.kept }).collect()
 }
@@ -77,7 +77,7 @@ impl Kept for KubeNode {
         };
         Self {
             name: name(&metadata),
-            // Some clouds list the external one first, at which nobody may be reached.
+            // Some clouds list the external address first, and it may be unreachable.
             addresses: [of("InternalIP"), of("ExternalIP")].concat(),
             internal: of("InternalIP"),
             overlay: FLANNEL.iter().filter_map(|key| annotation(&metadata, key)).map(str::to_owned).collect(),
@@ -112,7 +112,7 @@ impl Kept for KubeNode {
                 .collect(),
             deleting: metadata.deletion_timestamp.is_some(),
             leaving_since,
-            // The list knows.
+            // Set later, from the list.
             told: None,
             created: metadata.creation_timestamp.map(|time| time.0),
         }
@@ -132,7 +132,7 @@ pub(super) fn taints(taints: Option<Vec<core::Taint>>) -> Vec<Taint> {
 impl Kept for Pod {
     type Object = core::Pod;
 
-    // Each of twenty thousand nodes has one of each DaemonSet of kube-system.
+    // Each of twenty thousand nodes has one pod of each DaemonSet in kube-system.
     const MOST: usize = 100_000;
 
     fn of(pod: core::Pod) -> Self {
@@ -142,7 +142,7 @@ impl Kept for Pod {
         let addresses = status.pod_ips.iter().flatten().map(|it| &it.ip).chain(&status.pod_ip);
         let addresses: BTreeSet<String> = addresses.filter(|it| !it.is_empty()).cloned().collect();
         let mut state = pod_state(status);
-        // The runtime may call an image by its digest alone, and the specification says which version that is.
+        // The runtime may report an image by its digest alone; the specification has its version.
         for container in state.containers.iter_mut().filter(|container| !has_tag(&container.image)) {
             let asked = spec.containers.iter().flatten().find(|asked| asked.name == container.name);
             container.image = asked.and_then(|asked| asked.image.clone()).unwrap_or_default();
@@ -164,7 +164,7 @@ impl Kept for Pod {
     }
 }
 
-/// What is kept of an object of kind `K`, and since when it is as it is: how long that is, only the whole answer tells, which has
+/// The kept part of an object of kind `K`, and the time of its last change. The age can be computed only from the whole answer, which has
 /// the server's clock.
 #[derive(Debug)]
 pub(super) struct Since<T, K> {
@@ -179,7 +179,7 @@ impl<T, K> Since<T, K> {
     }
 }
 
-/// What tells how long it is as it is.
+/// Objects that record the time since their last change.
 pub(super) trait Ages {
     fn set_age(&mut self, age: Option<Duration>);
 }
@@ -190,14 +190,14 @@ impl Ages for Pod {
     }
 }
 
-/// A pod that a node was given and that runs no container yet.
+/// A pod that does not run any container yet.
 #[derive(Debug)]
 pub(super) enum PendingPod {
-    /// It has no sandbox, or no scheduler has looked at it.
+    /// No scheduler has considered the pod, or it has no sandbox.
     Starting(StartingPod),
-    /// It waits for an image.
+    /// The pod is waiting for an image.
     Pulling(PullingPod),
-    /// No node was found for it, or it is not to have one yet.
+    /// No node was found for the pod, or it must not have one yet.
     Unplaced(UnplacedPod),
 }
 
@@ -218,11 +218,11 @@ impl Ages for Workload {
     }
 }
 
-/// All of a list, by the clock of the server that answered.
+/// Computes the age of each object of a list, by the clock of the server that answered.
 pub(super) fn aged<T: Ages, K>(listed: Listed<Since<T, K>>) -> Vec<T> {
     let date = listed.date;
     let aged = |Item { kept: Since { mut kept, began, .. }, .. }: Item<Since<T, K>>| {
-        // What is of the future is new.
+        // A time in the future counts as now.
         kept.set_age(date.zip(began).map(|(date, began)| Duration::try_from(date - began).unwrap_or_default()));
         kept
     };
@@ -242,7 +242,7 @@ impl Kept for Since<Pod, core::Pod> {
     }
 }
 
-/// `None`: it is not on its way, or has all that it needs.
+/// The pending pod; `None` if it is not starting, or has everything it needs.
 impl Kept for Since<Option<PendingPod>, core::Pod> {
     type Object = core::Pod;
 
@@ -257,10 +257,10 @@ impl Kept for Since<Option<PendingPod>, core::Pod> {
     }
 }
 
-/// Of which kubelets before 1.29 do not tell.
+/// The condition for a pod's sandbox, which kubelets before 1.29 do not report.
 const HAS_SANDBOX: &str = "PodReadyToStartContainers";
 
-/// Of several words on one condition, the worst. All that are read are True of a pod that is well.
+/// Returns the worst of several conditions of one type. All types that are read are True for a healthy pod.
 fn condition<'a>(status: &'a core::PodStatus, kind: &str) -> Option<&'a core::PodCondition> {
     let told = status.conditions.iter().flatten().filter(|condition| condition.type_ == kind);
     told.max_by_key(|condition| badness(&condition.status, "True"))
@@ -275,9 +275,9 @@ fn starting(pod: core::Pod) -> Option<StartingPod> {
     let spec = pod.spec.unwrap_or_default();
     let is_pending = status.phase.as_deref() == Some("Pending");
     if is_ignored(&spec, &status) {
-        return is_pending.then(|| without_sandbox(&metadata, spec, None, "no scheduler has looked at it")).flatten();
+        return is_pending.then(|| without_sandbox(&metadata, spec, None, "no scheduler has considered it")).flatten();
     }
-    // The address of a pod in the host's network is there before.
+    // A pod in the host's network has its address before the sandbox exists.
     let has_address = status.pod_ip.is_some() && spec.host_network != Some(true);
     let has_sandbox = condition(&status, HAS_SANDBOX).is_some_and(|told| told.status == "True") || has_address;
     let statuses = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
@@ -296,8 +296,8 @@ fn starting(pod: core::Pod) -> Option<StartingPod> {
     starting.filter(|pod| pod.node.is_some())
 }
 
-/// A pod whose next container waits for its image: by the kubelet's own word, or because the pod has its sandbox and the container
-/// was not created. An init container is the next until it has finished.
+/// Returns the pod if its next container is waiting for an image: the kubelet reports it, or the pod has its sandbox but the container was
+/// not created. An init container is the next one until it has finished.
 fn pulling(pod: &core::Pod) -> Option<PullingPod> {
     let (metadata, spec, status) = (&pod.metadata, pod.spec.as_ref()?, pod.status.as_ref()?);
     let node = spec.node_name.as_ref().filter(|node| !node.is_empty())?;
@@ -333,7 +333,7 @@ fn pulling(pod: &core::Pod) -> Option<PullingPod> {
     })
 }
 
-/// A pod without a node, and why it has none as far as it says.
+/// Returns the pod if it has no node, with the reason as far as it is reported.
 fn unplaced(pod: &core::Pod) -> Option<UnplacedPod> {
     let (metadata, spec, status) = (&pod.metadata, pod.spec.as_ref()?, pod.status.as_ref()?);
     let is_bound = spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
@@ -353,12 +353,13 @@ fn unplaced(pod: &core::Pod) -> Option<UnplacedPod> {
     })
 }
 
-/// The kubelet's word for a container of a pod that is being started.
+/// Returns whether the kubelet reports that the container is being created.
 fn is_creating(reason: &str) -> bool {
     matches!(reason, "ContainerCreating" | "PodInitializing")
 }
 
-/// What a pod belongs to, or else its own name. Of what has its own name for each version or run, the name that they share.
+/// Returns the pod's controller, or else the pod's own name. For controllers with a new name per version or run, it returns the part that
+/// these names share.
 fn owner(metadata: &ObjectMeta) -> String {
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     let Some((kind, own)) = controller(metadata) else { return format!("{namespace}/{}", name(metadata)) };
@@ -397,8 +398,8 @@ impl Kept for RunningImages {
     }
 }
 
-/// Whoever looks at a pod leaves a condition. Those that wait for a gate, a device or their group are looked at later, and those of
-/// another scheduler may have none.
+/// Returns whether no scheduler has considered a pod, since a scheduler leaves a condition. Pods that wait for a gate or a device are
+/// considered later, and those of another scheduler may have no condition.
 fn is_ignored(spec: &core::PodSpec, status: &core::PodStatus) -> bool {
     let is_bound = spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
     let is_default = is_by_default(spec);
@@ -407,14 +408,14 @@ fn is_ignored(spec: &core::PodSpec, status: &core::PodStatus) -> bool {
     !is_bound && is_default && !waits && condition(status, "PodScheduled").is_none()
 }
 
-/// As Kubernetes' own scheduler calls itself, unless it is configured otherwise.
+/// The name of Kubernetes' own scheduler, unless it is configured otherwise.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 fn is_by_default(spec: &core::PodSpec) -> bool {
     spec.scheduler_name.as_deref().is_none_or(|name| name == DEFAULT_SCHEDULER)
 }
 
-/// `None`: it is on its way out, or static: stage 7 judges those.
+/// Describes a pod without a sandbox. `None` if it is being deleted, or is static: stage 7 judges those.
 fn without_sandbox(
     metadata: &ObjectMeta,
     spec: core::PodSpec,
@@ -438,16 +439,16 @@ fn without_sandbox(
     })
 }
 
-/// A pod that has run, and may have lost its sandbox. A reboot takes it, and the phase remains Running.
+/// A pod that has run and may have lost its sandbox. A reboot removes the sandbox, but the phase remains Running.
 #[derive(Debug)]
 pub(super) struct StrandedPod {
     pub(super) pod: StartingPod,
-    /// When it last had one. `None`: it has none, by its kubelet's own word, or nothing says that it had.
+    /// When it last had a sandbox. `None` if its kubelet reports that it has none, or nothing shows that it had one.
     had: Option<Timestamp>,
 }
 
 impl StrandedPod {
-    /// An event about it is newer than its sandbox.
+    /// Returns whether an event about the pod is newer than its sandbox.
     pub(super) fn is_told(&self, events: &[&PodEvent]) -> bool {
         let is_newer = |event: &PodEvent| self.had.is_none_or(|had| event.at.is_none_or(|at| at > had));
         events.iter().any(|event| event.is_of(&self.pod) && is_newer(event))
@@ -464,7 +465,7 @@ impl Kept for Since<Option<StrandedPod>, core::Pod> {
         let is_ready = ready.is_some_and(|ready| ready.status == "True");
         let lost = told.filter(|told| told.status == "False");
         let has = told.filter(|told| told.status == "True");
-        // Of a machine that was rebooted, containers are told as they were.
+        // After a reboot, containers are still reported in their former state.
         let containers = status.container_statuses.iter().flatten().filter_map(|it| it.state.as_ref());
         let began = containers.filter_map(|it| match (&it.running, &it.terminated) {
             (Some(running), _) => running.started_at.as_ref(),
@@ -489,7 +490,7 @@ impl Ages for Option<StrandedPod> {
     }
 }
 
-/// Somebody has to provide it. What every pod mounts by itself, each node has.
+/// Returns whether the volume has to be provided for the pod. The volumes that every pod mounts by default are available on each node.
 fn is_own(volume: &core::Volume) -> bool {
     let always = |source: &core::VolumeProjection| {
         let root_ca = source.config_map.as_ref().is_some_and(|map| map.name == "kube-root-ca.crt");
@@ -499,25 +500,25 @@ fn is_own(volume: &core::Volume) -> bool {
     !is_projected && volume.empty_dir.is_none() && volume.downward_api.is_none()
 }
 
-/// A storage driver attaches or mounts it: a claim, a disk, a network share. All else is made from objects of the API or from what the
-/// node has.
+/// Returns whether a storage driver attaches or mounts the volume: a claim, a disk, a network share. All other volumes are made from API
+/// objects or from files of the node.
 fn is_storage(volume: &core::Volume) -> bool {
     let made =
         [&volume.empty_dir, &volume.secret, &volume.config_map, &volume.host_path, &volume.image, &volume.downward_api];
     volume.projected.is_none() && made.into_iter().all(Option::is_none)
 }
 
-/// A pod with a network of its own.
+/// A pod with its own network.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StartedPod {
-    /// With its namespace.
+    /// Name, with the namespace.
     pub(super) name: String,
     pub(super) node: String,
-    /// Since it has its sandbox.
+    /// The time since its sandbox was created.
     pub(super) has_run_for: Option<Duration>,
 }
 
-/// `None`: it has no sandbox, or nothing says since when, or the network is the host's.
+/// The started pod; `None` if it has no sandbox, if its start time is unknown, or if it uses the host's network.
 impl Kept for Since<Option<StartedPod>, core::Pod> {
     type Object = core::Pod;
 
@@ -536,7 +537,7 @@ impl Kept for Since<Option<StartedPod>, core::Pod> {
 fn sandboxed_at(pod: &core::Pod) -> Option<Timestamp> {
     let status = pod.status.as_ref()?;
     let taken = || status.start_time.as_ref().map(|Time(time)| *time);
-    // One that has ended has let go of it.
+    // A pod that has ended has released its sandbox.
     let has_ended = status.phase.as_deref().is_some_and(has_ended);
     let ended = status.container_statuses.iter().flatten().filter_map(|it| it.state.as_ref()?.terminated.as_ref());
     let mut began = ended.filter_map(|terminated| terminated.started_at.as_ref());
@@ -556,14 +557,14 @@ impl Ages for Option<StartedPod> {
     }
 }
 
-/// `None`: it is about something else, or by another scheduler.
+/// The event; `None` if it is not about a pod, or comes from another scheduler.
 impl Kept for Option<PodEvent> {
     type Object = core::Event;
 
     fn of(event: core::Event) -> Self {
         let about = event.involved_object;
         (about.kind.as_deref() == Some("Pod")).then_some(())?;
-        // What another scheduler does says nothing of Kubernetes' own.
+        // Another scheduler's actions prove nothing about Kubernetes' own.
         let by = event.reporting_component.filter(|by| !by.is_empty()).or_else(|| event.source?.component);
         let is_by_default = by.as_deref() == Some(DEFAULT_SCHEDULER);
         (is_by_default || event.reason.as_deref() != Some("FailedScheduling")).then_some(())?;
@@ -581,7 +582,7 @@ impl Kept for Option<PodEvent> {
     }
 }
 
-/// The last word counts, and the values are Go's.
+/// Returns the value of `--leader-elect`. The last one counts, and the syntax is Go's.
 fn leader_elect(containers: &[core::Container]) -> Option<bool> {
     let words = containers.iter().flat_map(|container| container.command.iter().chain(&container.args).flatten());
     let mut values = words.filter_map(|word| word.strip_prefix("--leader-elect"));
@@ -592,19 +593,19 @@ fn leader_elect(containers: &[core::Container]) -> Option<bool> {
     }
 }
 
-/// Flags of the first container with the name of a component.
+/// Returns the flags of the first container with the name of a component.
 fn component_flags(containers: Vec<core::Container>) -> Option<Flags> {
     const COMPONENTS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"];
     let container = containers.into_iter().find(|container| COMPONENTS.contains(&container.name.as_str()))?;
     let (name, command) = (container.name, container.command.unwrap_or_default());
     let is_component = |word: &String| word.rsplit('/').next() == Some(name.as_str());
-    // What stands before it is another program's, such as one that writes its log. A shell hides all.
+    // Words before the component belong to another program, such as one that writes its log. A shell hides all flags.
     let own = if command.is_empty() { 0 } else { command.iter().position(is_component)? };
     let words = command.into_iter().skip(own).chain(container.args.unwrap_or_default());
     Some(flags::of_command(name, words))
 }
 
-/// `registry:5000/name:tag`, maybe followed by `@sha256:…`.
+/// Returns whether an image has a tag: `registry:5000/name:tag`, possibly followed by `@sha256:…`.
 fn has_tag(image: &str) -> bool {
     let name = image.split('@').next().unwrap_or_default();
     name.rsplit('/').next().is_some_and(|last| last.contains(':')) && !name.starts_with("sha256:")
@@ -616,7 +617,7 @@ fn pod_state(status: core::PodStatus) -> PodState {
     let message = status
         .message
         .or_else(|| {
-            // Why it is not scheduled says more than that its containers are not ready.
+            // The reason for not being scheduled is more helpful than unready containers.
             ["PodScheduled", "Initialized", "Ready"].into_iter().find_map(|kind| {
                 conditions
                     .iter()
@@ -626,7 +627,7 @@ fn pod_state(status: core::PodStatus) -> PodState {
         })
         .or(status.reason)
         .unwrap_or_default();
-    // An init container that has done its work is ready; one that has not is why the others wait, so it comes first.
+    // An init container that has done its work is ready. An unfinished one is the reason why the others wait, so it comes first.
     let unfinished =
         status.init_container_statuses.unwrap_or_default().into_iter().filter(|container| !container.ready);
     PodState {
@@ -663,7 +664,7 @@ impl Kept for Lease {
         let spec = lease.spec.unwrap_or_default();
         Self {
             namespace: lease.metadata.namespace.unwrap_or_default(),
-            // Whoever has seen it before knows.
+            // Set later, by comparison with earlier samples.
             moved_within: None,
             still_for: None,
             renewed: spec.renew_time.map(|time| time.0),
@@ -679,14 +680,14 @@ impl Kept for Lease {
     }
 }
 
-/// What earlier samples show of a lease.
+/// The change of a lease since earlier samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Movement {
     pub(super) moved_within: Option<Duration>,
     pub(super) still_for: Option<Duration>,
 }
 
-/// `movement` compares name and resource version with earlier samples.
+/// Returns the leases. `movement` compares name and resource version with earlier samples.
 pub(super) fn leases(listed: Listed<Lease>, movement: impl Fn(&str, &str) -> Movement) -> Leases {
     let lease = |item: Item<Lease>| {
         let Movement { moved_within, still_for } = movement(&item.name, &item.kept.resource_version);
@@ -696,8 +697,8 @@ pub(super) fn leases(listed: Listed<Lease>, movement: impl Fn(&str, &str) -> Mov
     Leases { date, last_date, by_name: listed.items.into_iter().map(lease).collect() }
 }
 
-/// Whoever writes to an object leaves its name and the time there. Of a specification that its controller has observed, how long the
-/// status is as it is: anybody may touch an annotation.
+/// Returns when the workload last changed: each writer to an object leaves its name and the time there. Once the controller has observed
+/// the specification, only writes to the status count, since any client may touch an annotation.
 fn changed(metadata: &ObjectMeta, workload: &Workload) -> Option<Timestamp> {
     let writes = || metadata.managed_fields.iter().flatten().filter_map(|entry| Some((entry, entry.time.as_ref()?.0)));
     let of_status = writes().filter(|(entry, _)| workload.is_observed() && entry.subresource == "status");
@@ -767,7 +768,7 @@ impl Kept for Since<Workload, apps::StatefulSet> {
     fn of(set: apps::StatefulSet) -> Self {
         let status = set.status.unwrap_or_default();
         let spec = set.spec.unwrap_or_default();
-        // Of the newest revision all are, whatever was counted.
+        // If the newest revision is the only one, all pods belong to it, regardless of the count.
         let is_rolling = status.current_revision != status.update_revision && rolls_out(&spec.update_strategy);
         let workload = Workload {
             observed_generation: status.observed_generation,
@@ -782,8 +783,9 @@ impl Kept for Since<Workload, apps::StatefulSet> {
     }
 }
 
-/// Whatever it is called: its pods reach the folder from which every container runtime takes network plugins, or, in the host's network
-/// and so without one of their own, the folder of their configuration.
+/// Returns whether a DaemonSet installs a network plugin, regardless of its name: its pods mount the folder where every container runtime
+/// looks for network plugins or, if they run in the host's network and so do not need a plugin themselves, the folder of their
+/// configuration.
 fn installs_network(pod: &apps::PodTemplateSpec) -> bool {
     let mut folders = host_folders(pod);
     let is_in = |folder: &str, parent: &str| {
@@ -792,8 +794,8 @@ fn installs_network(pod: &apps::PodTemplateSpec) -> bool {
     folders.any(|it| is_in(it, "/opt/cni") || pod.host_network == Some(true) && is_in(it, "/etc/cni"))
 }
 
-/// The kubelet finds the sockets of drivers in this folder, wherever its own is. Without the one of CSI, no volume of the driver can be
-/// mounted on the node.
+/// Returns whether a DaemonSet registers a driver: the kubelet looks for drivers' sockets in a folder of this name, wherever its own folder
+/// is. Without a CSI socket, no volume of the driver can be mounted on the node.
 fn registers_driver(pod: &apps::PodTemplateSpec) -> bool {
     host_folders(pod).any(|folder| folder.ends_with("/plugins_registry"))
 }
@@ -802,24 +804,24 @@ fn is_ranked_critical(template: &apps::RankedTemplate) -> bool {
     is_critical(template.spec.as_ref().and_then(|spec| spec.priority_class_name.as_deref()))
 }
 
-/// Kubernetes' own classes for pods that the cluster needs.
+/// Returns whether a priority class is one of Kubernetes' own for pods that the cluster depends on.
 fn is_critical(class: Option<&str>) -> bool {
     matches!(class, Some("system-cluster-critical" | "system-node-critical"))
 }
 
-/// Folders of the node that the pods have.
+/// Returns the folders of the node that the pods mount.
 fn host_folders(pod: &apps::PodTemplateSpec) -> impl Iterator<Item = &str> {
     let paths = pod.volumes.iter().flatten().filter_map(|volume| volume.host_path.as_ref());
     paths.map(|path| path.path.trim_end_matches('/'))
 }
 
-/// Its controller replaces all pods by those of its newest template. `OnDelete` leaves that to people, and so does a partition.
+/// Returns whether the controller replaces all pods with those of its newest template. With `OnDelete` or a partition, users do that.
 fn rolls_out(strategy: &apps::UpdateStrategy) -> bool {
     let partition = strategy.rolling_update.as_ref().and_then(|rolling| rolling.partition);
     strategy.type_.as_deref() != Some("OnDelete") && partition.unwrap_or_default() == 0
 }
 
-/// Of so many pods. The API server's default is one, and a share is rounded up.
+/// Returns how many of the desired pods may be unavailable. The API server's default is one, and a percentage is rounded up.
 fn max_unavailable(rolling: Option<apps::RollingUpdate>, desired: i32) -> usize {
     let count = match rolling.and_then(|it| it.max_unavailable) {
         None => 1,
@@ -832,12 +834,12 @@ fn max_unavailable(rolling: Option<apps::RollingUpdate>, desired: i32) -> usize 
     usize::try_from(count).unwrap_or_default()
 }
 
-/// The API server's default is one.
+/// Returns the number of replicas. The API server's default is one.
 fn replicas(replicas: Option<i32>) -> i32 {
     replicas.unwrap_or(1)
 }
 
-/// One that nobody has counted.
+/// Returns a workload whose pods have not been counted.
 fn workload(metadata: &ObjectMeta) -> Workload {
     Workload {
         namespace: metadata.namespace.clone().unwrap_or_default(),
@@ -863,18 +865,19 @@ fn workload(metadata: &ObjectMeta) -> Workload {
 /// The API's default.
 const TCP: &str = "TCP";
 
-/// Endpoints of a Service. Those that terminate are on their way out and do not count.
+/// The endpoints of a Service. Terminating ones do not count.
 #[derive(Debug)]
 pub(super) struct Slice {
     pub(super) namespace: String,
     pub(super) service: String,
-    /// It has a UDP port with a name of DNS. Its number does not tell: it is that of the pods.
+    /// Whether it has a UDP port with a DNS name. The port number does not help: it is that of the pods.
     pub(super) has_dns_port: bool,
     pub(super) endpoints: Vec<ServiceEndpoint>,
 }
 
 impl Slice {
-    /// Its endpoints. Outside of kube-system, a slice without any becomes one without addresses: its Service exists, and nothing serves.
+    /// Returns its endpoints. Outside of kube-system, an empty slice becomes one endpoint without addresses: its Service exists, but
+    /// nothing serves it.
     pub(super) fn shown(self) -> Vec<ServiceEndpoint> {
         if !self.endpoints.is_empty() || self.namespace == "kube-system" {
             return self.endpoints;
@@ -913,7 +916,7 @@ impl Kept for Slice {
             Some(ServiceEndpoint {
                 namespace: namespace.cloned().unwrap_or_default(),
                 addresses: endpoint.addresses,
-                // "A nil value should be interpreted as true", says the API.
+                // "A nil value should be interpreted as true", according to the API.
                 ready: conditions.ready.unwrap_or(true),
                 node: endpoint.node_name,
                 pod: endpoint.target_ref.filter(is_pod_of_service).and_then(|pod| pod.name),
@@ -922,7 +925,7 @@ impl Kept for Slice {
             })
         };
         let is_dns = |port: &discovery::EndpointPort| {
-            // The chart of `CoreDNS` calls it by its number.
+            // The chart of `CoreDNS` names the port by its number.
             let is_named = port.name.as_deref().is_some_and(|name| name.starts_with("dns") || name == "udp-53");
             protocol(port) == "UDP" && is_named
         };
@@ -1011,7 +1014,7 @@ pub(super) mod tests {
         for value in ["", "soon", "99999999999999999999"] {
             assert_eq!(since(name.clone(), taint(value)), Some(added), "{value}");
         }
-        // It was marked, and nothing tells when.
+        // The node was marked, but without a time.
         let untold = json!([{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]);
         assert_eq!(since(name.clone(), untold), None);
         let other =
@@ -1262,7 +1265,7 @@ pub(super) mod tests {
         assert_eq!(stuck.given_up.as_deref(), Some("timed out\ntoken ***"));
     }
 
-    /// How long each object is as it is, 600 s after the beginning of a day.
+    /// Returns objects with their ages 600 s after the beginning of a day.
     fn ages<T: Ages, K>(objects: Vec<Value>) -> Vec<T>
     where
         Since<T, K>: Kept,
@@ -1287,7 +1290,7 @@ pub(super) mod tests {
         assert_eq!(seconds, [None, Some(60), Some(600), Some(60), Some(0), None]);
     }
 
-    /// As a real one in a cluster whose Node was registered anew.
+    /// A copy of a real pod in a cluster whose Node had been registered again.
     fn newcomer() -> Value {
         let since = "2026-11-21T00:00:00Z";
         let condition = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": since, "lastProbeTime": null});
@@ -1338,7 +1341,7 @@ pub(super) mod tests {
         assert!(own(json!({"name": "a", "persistentVolumeClaim": {"claimName": "b"}})));
         assert!(own(json!({"name": "a", "projected": {"sources": [{"configMap": {"name": "b"}}]}})));
         assert!(!own(json!({"name": "a", "emptyDir": {}})));
-        // Without a word of the kubelet, it has not come to it.
+        // Without a status, the kubelet has not handled the pod yet.
         assert_eq!(starting("/status/containerStatuses", json!([])).unwrap().says, "its kubelet has not reported it");
         for (pointer, value) in [
             ("/status/conditions/0/status", json!("True")),
@@ -1388,7 +1391,7 @@ pub(super) mod tests {
                 json!({"phase": "Pending", "conditions": sandbox, "initContainerStatuses": [of("init", false, waiting("PodInitializing"))], "containerStatuses": [of("c", false, waiting("PodInitializing"))]}),
                 is("i:1", "its image has not arrived"),
             ),
-            // An init container that runs is what it waits for.
+            // A running init container is the reason for the wait.
             (
                 json!({"phase": "Pending", "conditions": sandbox, "initContainerStatuses": [of("init", false, json!({"running": {}}))], "containerStatuses": [of("c", false, waiting("PodInitializing"))]}),
                 None,
@@ -1480,11 +1483,11 @@ pub(super) mod tests {
         );
         assert_eq!(started(has("False"), on.clone()), None);
         assert_eq!(started(has("True"), json!({"nodeName": "w1", "hostNetwork": true})), None);
-        // As kubelets before 1.29 tell it.
+        // The form used by kubelets before 1.29.
         let before = started(json!({"startTime": day, "podIP": "10.244.4.2"}), on.clone()).unwrap();
         assert_eq!(before.has_run_for, Some(Duration::from_secs(600)));
         assert_eq!(started(json!({"startTime": day}), on.clone()), None);
-        // One that has come and gone had a sandbox after it was taken on; one that was evicted before it began may not have.
+        // A pod that has run and ended had a sandbox after it was accepted; one that was evicted before it began may not have had one.
         let ended = |state: Value| {
             let status = json!({"phase": "Succeeded", "startTime": late, "containerStatuses": [
                 {"name": "a", "image": "a", "imageID": "", "ready": false, "restartCount": 0, "state": state}]});
@@ -1524,12 +1527,12 @@ pub(super) mod tests {
         let lost_at = |at: &str| Some((Some(300), Some(at.parse().unwrap())));
         let without = condition("PodReadyToStartContainers", "False");
         assert_eq!(told(pod("Running", std::slice::from_ref(&without), &state), &since), lost_at(lost));
-        // Its own word is enough, whenever the event was last repeated.
+        // The condition is enough, no matter when the event was last repeated.
         assert_eq!(
             told(pod("Running", std::slice::from_ref(&without), &state), &event("u", Some(long_ago))),
             lost_at(lost)
         );
-        // As kubelets before 1.29 tell it.
+        // The form used by kubelets before 1.29.
         let unready = [condition("Ready", "False")];
         assert_eq!(told(pod("Running", &unready, &state), &since), lost_at(long_ago));
         assert_eq!(told(pod("Running", &unready, &state), &event("", None)), lost_at(long_ago));
@@ -1537,7 +1540,7 @@ pub(super) mod tests {
         // The condition was true, and the event is newer.
         let had = [condition("PodReadyToStartContainers", "True"), condition("Ready", "False")];
         assert_eq!(told(pod("Running", &had, &state), &since), lost_at(lost));
-        // It has got another since, or none was lost.
+        // The pod has a new sandbox since then, or has not lost any.
         for (conditions, state) in [
             (vec![condition("Ready", "True")], state.clone()),
             (unready.to_vec(), json!({"running": {"startedAt": "2026-11-21T00:05:01Z"}})),
@@ -1545,7 +1548,7 @@ pub(super) mod tests {
         ] {
             assert_eq!(told(pod("Running", &conditions, &state), &since), None, "{conditions:?} {state}");
         }
-        // Of another pod of this name, or of one that has finished, or that stage 7 judges.
+        // The event is about another pod of this name, or the pod has finished, or stage 7 judges it.
         assert_eq!(told(pod("Running", std::slice::from_ref(&without), &state), &event("v", None)), None);
         assert_eq!(told(pod("Succeeded", std::slice::from_ref(&without), &state), &since), None);
         let mut mirror = pod("Running", &[without], &state);
@@ -1587,7 +1590,7 @@ pub(super) mod tests {
         ]);
         let seconds: Vec<_> = sets.iter().map(|set| set.unchanged_for.map(|age| age.as_secs())).collect();
         assert_eq!(seconds, [Some(120), None]);
-        // What else is written to it says nothing of its pods, once its controller has seen what they should be.
+        // Other writes prove nothing about its pods, once its controller has observed the specification.
         let annotated = |observed: i64| {
             json!({"metadata": {"name": "a", "namespace": "b", "generation": 2, "managedFields": [
                 {"manager": "argocd", "time": "2026-11-21T00:09:00Z"},

@@ -1,4 +1,4 @@
-//! What the certificate of an API server has to prove. Which servers receive credentials at all is decided in [`whom`](super::whom).
+//! Verification of API servers' certificates. [`whom`](super::whom) decides which servers receive credentials at all.
 
 use std::sync::Arc;
 
@@ -14,26 +14,26 @@ use crate::config::crypto;
 use crate::observe::dial::cause::KubeletCertificate;
 use crate::snapshot::{Gap, GapKind, Observed};
 
-/// Which server is asked.
+/// The kind of server that is queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Peer {
     /// The endpoint that the user named: the kubeconfig's server, or `--k8s-endpoint`.
     Endpoint,
-    /// An address at which some other source says that there is an API server.
+    /// An address at which another source reports an API server.
     Machine,
 }
 
 /// The name by which every pod calls the API server, and which the certificate of every API server has.
 const API_SERVER: &str = "kubernetes.default.svc";
 
-/// Verifies the name or address that was dialed, and what else has to be true.
+/// Verifies the dialed name or address, and further requirements.
 ///
-/// The cluster's CA signs the serving certificates of kubelets, too, with whatever names were approved: approvers rarely look at
-/// them. So the subject decides as well, which the signer prescribes. k3s has kubelet certificates without that subject; there the
-/// source of the address decides alone.
+/// The cluster's CA also signs the serving certificates of kubelets, with any names that were approved, and approvers rarely check them. So
+/// the subject counts as well, because the signer prescribes it. k3s issues kubelet certificates without that subject; there the source of
+/// the address is the only criterion.
 ///
-/// The endpoint that the user named is verified as Go does: a certificate that is itself among the trusted ones needs no
-/// other to vouch for it. Balancers with self-made certificates present such ones.
+/// The endpoint that the user named is verified as in Go: a certificate that is itself among the trusted ones needs no other to vouch for
+/// it. Balancers with self-made certificates present such ones.
 #[derive(Debug)]
 pub(super) struct PeerVerifier {
     peer: Peer,
@@ -50,7 +50,7 @@ impl PeerVerifier {
         Ok(Arc::new(Self { peer, trusted: trusted.to_vec(), webpki: webpki.map_err(unverifiable)? }))
     }
 
-    /// It is the endpoint's, and trusted without anybody's word.
+    /// Returns whether the certificate is the endpoint's and is itself one of the trusted ones.
     fn is_trusted(&self, leaf: &CertificateDer<'_>) -> bool {
         self.peer == Peer::Endpoint && self.trusted.iter().any(|der| der == leaf.as_ref()) && is_current(leaf)
     }

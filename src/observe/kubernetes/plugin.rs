@@ -1,4 +1,4 @@
-//! Exec plugins of kubeconfigs: programs of others, which may hang, print without end, and leave children behind.
+//! Exec plugins of kubeconfigs: foreign programs, which may hang, print without end, and leave child processes behind.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::env;
@@ -26,26 +26,26 @@ use crate::observe::dial::cause;
 use crate::snapshot::{Gap, GapKind, Observed};
 use crate::text::sanitize::without_secrets;
 
-/// Of what a plugin prints.
+/// Size limit for a plugin's output.
 const MOST: u64 = 1 << 20;
-/// Of what it writes to stderr: bytes that are kept, and characters that are shown.
+/// Bytes of its stderr that are kept, and characters that are shown.
 const COMPLAINT: usize = 2048;
 const SHOWN: usize = 200;
-/// For what it has written to arrive, once it has ended.
+/// Time to wait for the rest of its stderr after it has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// How often, a millisecond apart, the lock of one that is being started is tried. A kernel that starts no program keeps nobody from
-/// ending.
+/// Number of attempts to take the lock, a millisecond apart, while a plugin is being started. If the kernel cannot start the program, the
+/// process must still be able to exit.
 const TRIES: u32 = 500;
 
-/// Process groups of plugins that run. Whoever starts one holds it until the group is in it.
+/// Process groups of running plugins. The lock is held while a plugin is started, until its group has been added.
 static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 fn running() -> MutexGuard<'static, BTreeSet<i32>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends all plugins, and lets none start any more: for a process that ends at once.
+/// Kills all plugins and prevents new ones from starting, for a process that is about to exit.
 pub(crate) fn abandon() {
     for _ in 0..TRIES {
         let running = match RUNNING.try_lock() {
@@ -64,12 +64,12 @@ pub(crate) fn abandon() {
 
 fn kill(group: i32) {
     if let Some(group) = Pid::from_raw(group) {
-        // It may be gone already.
+        // The group may already be gone.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
-/// A plugin with all that it has started. Nothing of it outlives this value.
+/// A plugin and all processes that it has started. None of them outlives this value.
 struct Group(i32);
 
 impl Group {
@@ -89,7 +89,7 @@ impl Drop for Group {
     }
 }
 
-/// Runs it once, until `until` at most; `limit` says in words how long that is.
+/// Runs the plugin once, until `until` at most; `limit` is that duration for the error text.
 pub(super) async fn run(exec: &ExecConfig, until: Instant, limit: Duration) -> Observed<PluginCredentials> {
     let name = exec.command.as_deref().unwrap_or_default();
     let failed = |text: &str| Gap::new(GapKind::PluginFailed, short(&format!("the exec plugin `{name}` {text}")));
@@ -115,7 +115,7 @@ pub(super) async fn run(exec: &ExecConfig, until: Instant, limit: Duration) -> O
         ended = timeout_at(until, ended) => ended.unwrap_or_else(|_| Err(format!("did not finish within {limit:?}"))),
         never = async { heard.clone().await; pending().await } => never,
     };
-    // With it go those that could still write there.
+    // Also kills processes that could still write to stderr.
     drop(group);
     let answer = match ended {
         Ok(answer) => answer,
@@ -124,7 +124,7 @@ pub(super) async fn run(exec: &ExecConfig, until: Instant, limit: Duration) -> O
             return Err(failed(&format!("{problem}{}", complaint.words())));
         }
     };
-    // What it has printed may hold a token, and is not repeated.
+    // The output may contain a token, so it is not repeated.
     let version = exec.api_version.as_deref().unwrap_or_default();
     PluginCredentials::parse(answer, version).map_err(|error| {
         Gap::new(
@@ -138,7 +138,7 @@ fn plain(error: &std::io::Error) -> String {
     cause::clean(cause::without_number(&error.to_string()))
 }
 
-/// The end of what a plugin writes to stderr, which is for people.
+/// The end of a plugin's stderr, which is meant for users.
 #[derive(Default)]
 struct Complaint(VecDeque<u8>);
 
@@ -152,7 +152,7 @@ impl Complaint {
         }
     }
 
-    /// In one bounded line, without what may be a secret. The end says most.
+    /// Returns the text in one bounded line, without possible secrets. The end is the most informative part.
     fn words(&self) -> String {
         let bytes: Vec<u8> = self.0.iter().copied().collect();
         let text = without_secrets(&String::from_utf8_lossy(&bytes));
@@ -166,8 +166,8 @@ impl Complaint {
     }
 }
 
-/// The program of this name, as kubectl finds it: in PATH as it is here, not as the plugin's own variables say, and never in a folder
-/// that depends on where this process was started. Whoever can write there could replace the plugin.
+/// Finds a program as kubectl does: in this process's PATH, not in the one of the plugin's own variables, and never in a folder that
+/// depends on the working directory. Anyone who can write there could replace the plugin.
 fn located(name: &str, path: &OsStr) -> Result<PathBuf, &'static str> {
     if name.contains('/') {
         return Ok(name.into());
@@ -175,11 +175,11 @@ fn located(name: &str, path: &OsStr) -> Result<PathBuf, &'static str> {
     let is_program = |path: &PathBuf| {
         fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
     };
-    // An empty element means the current folder.
+    // An empty element stands for the current folder.
     let mut places = env::split_paths(path).map(|folder| folder.join(name));
     match places.find(is_program).filter(|_| !name.is_empty()) {
         Some(found) if found.is_absolute() => Ok(found),
-        Some(_) => Err("is in the current folder, where PATH leads: name it with its path"),
+        Some(_) => Err("was found through PATH in the current folder: name it with its path"),
         None => Err("is not in PATH"),
     }
 }

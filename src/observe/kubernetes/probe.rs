@@ -1,4 +1,4 @@
-//! `/readyz?verbose`, read as text: the status of an API server is what it says, not that it says something.
+//! `/readyz?verbose`, read as text: the content of the answer counts, not only that there is one.
 
 use http::StatusCode;
 
@@ -8,17 +8,17 @@ use super::intake::Keep;
 use super::whom::Target;
 use crate::snapshot::{Gap, GapKind, Observed, Readyz};
 
-/// Bytes of an answer that are read. A verbose one has about 3 kB.
+/// Size limit for an answer, in bytes. A verbose one has about 3 kB.
 const LIMIT: usize = 64 << 10;
 
-/// Asks `server`, once it has proved to be such a peer.
+/// Queries a server once it has proved its identity.
 pub(super) async fn readyz(transport: &Transport, of: &Target, shown: String) -> Observed<Readyz> {
     // Boxed: a request is a large future, and a round has many.
     let answer = Box::pin(transport.get(of, "/readyz?verbose", Keep::All(LIMIT))).await?;
     parse(shown, &answer)
 }
 
-/// Any status is an answer. A 200, however, has to be an API server's: some other server's welcome page is no evidence.
+/// Parses an answer with any status. A 200, however, has to come from an API server: another server's welcome page is not evidence.
 fn parse(server: String, answer: &Answer) -> Observed<Readyz> {
     let body = String::from_utf8_lossy(&answer.body);
     let passed = body.lines().any(|line| line.starts_with("[+]"));

@@ -1,4 +1,4 @@
-//! Objects that a policy requires something of: their kinds are found by discovery, and their fields are those that the policy names.
+//! Objects that a policy has requirements for: discovery finds their kinds, and the policy names the fields to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use crate::snapshot::{
 use crate::text::is_label;
 use crate::text::sanitize::without_secrets;
 
-/// Bytes of a document of discovery.
+/// Size limit for a discovery document.
 const DISCOVERY: usize = 2 << 20;
-/// Versions of a group that are looked at.
+/// Limit for the versions of a group that are tried.
 const VERSIONS: usize = 8;
-/// Conditions of an object that are kept, and characters of each text.
+/// Limits for the conditions of an object, and for the characters of each text.
 const CONDITIONS: usize = 256;
 const TEXT: usize = 256;
 
-/// A resource as discovery has it.
+/// A resource reported by discovery.
 #[derive(Clone)]
 struct Discovered {
     version: String,
@@ -37,20 +37,20 @@ struct Discovered {
     namespaced: bool,
 }
 
-/// Group and plural.
+/// Returns group and plural.
 fn kind(of: &Objects) -> (&str, &str) {
     (&of.group, &of.plural)
 }
 
 impl KubeClient {
-    /// What each entry requires, all at once.
+    /// Reads the objects of all entries at once.
     pub(crate) async fn required(
         &self,
         facts: &BTreeSet<Fact>,
         entries: &[Require],
     ) -> BTreeMap<String, Observed<Served>> {
         let entries = if facts.contains(&Fact::Required) { entries } else { &[] };
-        // Several entries may be of one kind.
+        // Several entries may use the same kind.
         let kinds: BTreeSet<(&str, &str)> = entries.iter().map(|entry| kind(&entry.of)).collect();
         let discovered = kinds.into_iter().map(async |(group, plural)| {
             let found = self.discovered(group, plural).await;
@@ -75,11 +75,14 @@ impl KubeClient {
         };
         match (&of.place, found.namespaced) {
             (Place::NoNamespace, true) => {
-                let problem = "is in namespaces: the policy has to say `namespace` or `allNamespaces`";
+                let problem = "is namespaced: the policy has to set `namespace` or `allNamespaces`";
                 return Ok(Served::Not(format!("`{}` {problem}", of.resource())));
             }
             (Place::Namespace(_), false) => {
-                return Ok(Served::Not(format!("`{}` is in no namespace, and the policy says one", of.resource())));
+                return Ok(Served::Not(format!(
+                    "`{}` is not namespaced, and the policy sets a `namespace`",
+                    of.resource()
+                )));
             }
             _ => {}
         }
@@ -100,7 +103,7 @@ impl KubeClient {
         Ok(Served::Objects(RequiredObjects { date, objects: super::kept(listed).collect() }))
     }
 
-    /// The version of a resource that the API server prefers of those that have it.
+    /// Finds the version of a resource that the API server prefers, among those that have the resource.
     async fn discovered(&self, group: &str, plural: &str) -> Observed<Option<Discovered>> {
         let versions = if group.is_empty() {
             vec!["v1".to_owned()]
@@ -120,11 +123,11 @@ impl KubeClient {
         Ok(None)
     }
 
-    /// `None`: there is no such path.
+    /// Reads a document. `None` if there is no such path.
     async fn document<T: for<'de> Deserialize<'de>>(&self, path: String) -> Observed<Option<T>> {
         let mut request = Request::new(Vec::new());
         let uri = path.parse();
-        *request.uri_mut() = uri.map_err(|_| Gap::new(GapKind::Malformed, format!("`{path}` is no path")))?;
+        *request.uri_mut() = uri.map_err(|_| Gap::new(GapKind::Malformed, format!("`{path}` is not a path")))?;
         let answer = self.limited(self.transport.ask(&self.lists, request, Keep::All(DISCOVERY))).await?;
         if answer.status == StatusCode::NOT_FOUND {
             return Ok(None);
@@ -148,7 +151,7 @@ struct ApiVersion {
 }
 
 impl ApiGroup {
-    /// What becomes part of a path is a version, whatever the server says.
+    /// Returns the versions, the preferred one first. Only valid names are kept, since they become part of a path.
     fn in_order(self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for ApiVersion { version } in self.preferred_version.into_iter().chain(self.versions) {
@@ -173,7 +176,7 @@ struct ApiResource {
     namespaced: bool,
 }
 
-/// As much of an object as its entry is about; a gap for one that was not asked for.
+/// Extracts the part of an object that its entry needs. An object that was not requested results in a gap.
 pub(crate) fn taken(entry: &Require, object: &Value) -> Observed<RequiredObject> {
     let text = |at: &Value| at.as_str().map(str::to_owned);
     let time = |at: &Value| at.as_str().and_then(|it| it.parse::<Timestamp>().ok());
@@ -187,7 +190,7 @@ pub(crate) fn taken(entry: &Require, object: &Value) -> Observed<RequiredObject>
         Value::Array(all) if all.len() <= CONDITIONS => all.iter().map(condition).collect(),
         Value::Null => Vec::new(),
         _ if reads_conditions => {
-            let text = format!("the conditions of `{}` are no list, or more than {CONDITIONS}", gaps::short(&name));
+            let text = format!("the conditions of `{}` are not a list, or more than {CONDITIONS}", gaps::short(&name));
             return Err(Gap::new(GapKind::Malformed, text));
         }
         _ => Vec::new(),
@@ -207,7 +210,7 @@ pub(crate) fn taken(entry: &Require, object: &Value) -> Observed<RequiredObject>
     })
 }
 
-/// A generation that is no number is that of no object.
+/// Returns a generation as text. A value that is not a number matches no object's generation.
 fn generation(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -216,7 +219,7 @@ fn generation(value: &Value) -> Option<String> {
     }
 }
 
-/// Something on the way that drops a selector would let other objects count.
+/// Checks that an object matches the entry's selectors: a server or proxy that ignores a selector would let other objects count.
 fn was_selected(entry: &Require, name: &str, object: &Value) -> Observed<()> {
     let labels = &object["metadata"]["labels"];
     let of = &entry.of;
@@ -225,19 +228,19 @@ fn was_selected(entry: &Require, name: &str, object: &Value) -> Observed<()> {
     let is_unlike = selector.filter_map(|it| it.is_met_by(labels[&it.key].as_str())).any(|is_met| !is_met);
     let mut fields = of.field_selector.iter().flat_map(|(_, fields)| fields);
     if is_other || is_unlike || fields.any(|field| !has_field(object, field)) {
-        let text = format!("`{}` was not selected: something on the way drops the selector", gaps::short(name));
+        let text = format!("`{}` was not selected: something in between drops the selector", gaps::short(name));
         return Err(Gap::new(GapKind::Malformed, text));
     }
     Ok(())
 }
 
-/// As an API server selects by the field: what is left out is Go's zero.
+/// Returns whether a field matches, by the rules of API servers: an omitted field has Go's zero value.
 fn has_field(object: &Value, field: &FieldIs) -> bool {
     let at = field.path.split('.').fold(object, |at, name| &at[name]);
     let is = match at {
         Value::Null => ["", "false", "0"].contains(&field.value.as_str()),
         Value::String(text) => *text == field.value,
-        // Of some kinds, a field of this name selects by something else.
+        // For some kinds, this selector reads another field than the one of its name.
         Value::Array(_) | Value::Object(_) => return true,
         Value::Bool(_) | Value::Number(_) => field.value == format!("{at}"),
     };
@@ -264,7 +267,7 @@ fn led(values: &[&Value]) -> Found {
         [] => Found::Nothing,
         [Value::Array(list)] => Found::Composite { is_empty: list.is_empty() },
         [Value::Object(map)] => Found::Composite { is_empty: map.is_empty() },
-        // No policy has a longer value to compare it with.
+        // A policy cannot have a longer value to compare with.
         [Value::String(text)] => Found::One(Value::String(text.chars().take(2 * TEXT).collect())),
         [value] => Found::One((*value).clone()),
         _ => {
@@ -279,7 +282,7 @@ fn led(values: &[&Value]) -> Found {
     }
 }
 
-/// The counts of a built-in kind, as `kubectl rollout status` reads them.
+/// Returns the counts of a built-in kind, as `kubectl rollout status` reads them.
 fn replicas(of: &Objects, object: &Value) -> Option<Replicas> {
     let (spec, status) = (&object["spec"], &object["status"]);
     let count = |name: &str| status[name].as_i64().unwrap_or_default();
@@ -304,7 +307,7 @@ fn replicas(of: &Objects, object: &Value) -> Option<Replicas> {
             Replicas { updated: count("replicas"), old: 0, ..usual }
         }
         ("apps", "daemonsets") => {
-            // Never left out by the API, so without it nobody has counted.
+            // The API always sets this field, so without it the controller has not counted yet.
             let wanted = status["desiredNumberScheduled"].as_i64();
             Replicas {
                 wanted,

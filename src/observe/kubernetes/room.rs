@@ -1,4 +1,4 @@
-//! What pods ask of nodes and what nodes have, as the scheduler counts it; and the volumes that bind the one to the other.
+//! The resources that pods request and nodes provide, by the scheduler's rules, and the volumes that bind pods to nodes.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::snapshot::{
 };
 
 pub(super) fn needs(mut spec: PodSpec) -> Needs {
-    // Placeholders for nodes to come: whatever has no priority of its own takes their place.
+    // Pods with negative priority are placeholders for future nodes: every pod without a priority of its own replaces them.
     let is_placeholder = spec.priority.is_some_and(|priority| priority < 0);
     let requests = if is_placeholder { Some(Amounts::new()) } else { requests(&spec) };
     let mut placement = placement(spec.node_selector.take(), spec.affinity.take(), spec.tolerations.take());
@@ -51,14 +51,14 @@ fn all(requirements: Option<Vec<LabelSelectorRequirement>>) -> Vec<Requirement> 
     requirements.unwrap_or_default().into_iter().map(requirement).collect()
 }
 
-/// Those of the containers together, or of the most demanding of those that run before them; what is said of the pod as a whole
-/// takes their place; and what the sandbox itself takes.
+/// Returns the requests of a pod: those of all containers together, or of the most demanding of the init containers that run before them,
+/// overridden by the requests of the pod as a whole, plus the overhead of the sandbox.
 fn requests(spec: &PodSpec) -> Option<Amounts> {
     let mut running = Amounts::new();
     let mut most = Amounts::new();
     for container in spec.init_containers.iter().flatten() {
         let own = of(container)?;
-        // A sidecar goes on.
+        // A sidecar keeps running.
         if container.restart_policy.as_deref() == Some("Always") {
             add(&mut running, &own);
         }
@@ -96,24 +96,24 @@ fn raise(most: &mut Amounts, other: Amounts) {
     }
 }
 
-/// `None`: one of them cannot be read.
+/// Parses quantities. `None` if one of them is unreadable.
 fn amounts(quantities: Option<&BTreeMap<String, String>>) -> Option<Amounts> {
     let quantities = quantities.into_iter().flatten();
     quantities.map(|(resource, quantity)| Some((resource.clone(), amount(resource, quantity)?))).collect()
 }
 
-/// Without any of these, no pod fits on a node.
+/// The resources without which no pod fits on a node.
 const VITAL: [&str; 3] = ["cpu", "memory", "pods"];
 
-/// Which of them a node has none of. One that reports nothing at all says nothing of them, and a quantity that cannot be read
-/// may be any.
+/// Returns the vital resources that a node lacks. A node that reports nothing counts as lacking none, and an unreadable quantity as not
+/// zero.
 pub(super) fn out_of(allocatable: Option<&BTreeMap<String, String>>) -> Vec<String> {
     let Some(allocatable) = allocatable.filter(|it| !it.is_empty()) else { return Vec::new() };
     let has = |resource: &str| allocatable.get(resource).is_some_and(|it| amount(resource, it) != Some(0));
     VITAL.into_iter().filter(|it| !has(it)).map(str::to_owned).collect()
 }
 
-/// As Kubernetes' scheduler reads it: of `cpu` in thousandths, else in whole units, and rounded up.
+/// Parses a quantity as Kubernetes' scheduler does: `cpu` in thousandths, others in whole units, rounded up.
 fn amount(resource: &str, quantity: &str) -> Option<u64> {
     let end = quantity.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(quantity.len());
     let (number, suffix) = quantity.split_at(end);
@@ -213,7 +213,7 @@ impl Kept for PersistentVolume {
 
     fn of(volume: volumes::PersistentVolume) -> Self {
         let spec = volume.spec.unwrap_or_default();
-        // One that was released keeps the name of its former claim.
+        // A released volume keeps the name of its former claim.
         let is_bound = volume.status.and_then(|status| status.phase).is_none_or(|phase| phase == "Bound");
         let claim = spec.claim_ref.filter(|_| is_bound);
         let claim = claim.map(|it| (it.namespace.unwrap_or_default(), it.name.unwrap_or_default()));
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(cpu(whole), Some(4250));
         assert_eq!(asked(json!({})).requests, Some(Amounts::from([("pods".to_owned(), 1)])));
         assert_eq!(asked(json!({"containers": [container("much")]})).requests, None);
-        // It is there to make place.
+        // The pod exists to be replaced.
         let placeholder = json!({"containers": [container("2")], "priority": -10});
         assert_eq!(asked(placeholder).requests, Some(Amounts::new()));
     }

@@ -1,4 +1,4 @@
-//! Requests for certificates: whom each is for, and how far it has come.
+//! Certificate signing requests: the user of each certificate, and the state of the request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use super::objects::name;
 use super::wire::certificates;
 use crate::snapshot::{RequestState, SigningRequest};
 
-/// Of a name of a Node in a certificate.
+/// The prefix of a Node's name in a certificate.
 const OF_NODE: &str = "system:node:";
 
 impl Kept for SigningRequest {
@@ -29,14 +29,15 @@ impl Kept for SigningRequest {
             (true, _) => RequestState::Denied,
         };
         let from = request.spec.username.unwrap_or_default();
-        // Machines that have not joined share a user, and say in the request which Node they want to be.
+        // Machines that have not joined yet share a user, and name the Node that they want to become in the request.
         let asks_for = || common_name(&request.spec.request?).filter(|name| name.starts_with(OF_NODE));
         let user = if from.starts_with(OF_NODE) { from } else { asks_for().unwrap_or(from) };
         Self { name: name(&request.metadata), signer: request.spec.signer_name, user, state }
     }
 }
 
-/// The subject's common name in a request, which the API encodes as base64 of PEM; `None` if it is no request.
+/// Returns the subject's common name in a request, which the API encodes as base64 of PEM; `None` if it is not a
+/// request.
 fn common_name(request: &str) -> Option<String> {
     let pem = STANDARD.decode(request).ok()?;
     let (_, pem) = parse_x509_pem(&pem).ok()?;
@@ -59,7 +60,7 @@ mod tests {
         })))
     }
 
-    /// As a kubelet writes it.
+    /// Returns a request as a kubelet creates it.
     fn asks_for(name: &str) -> String {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
@@ -95,7 +96,7 @@ mod tests {
     fn a_machine_that_joins_says_in_the_request_who_it_is() {
         let bootstrap = "system:bootstrap:q9pyzr";
         assert_eq!(of_node(bootstrap, &asks_for("system:node:w-1")).user, "system:node:w-1");
-        // Nobody else's name counts, and none is better than one that a Node has proved already.
+        // A name that is not a Node's is ignored, and a Node's proven name takes precedence.
         assert_eq!(of_node(bootstrap, &asks_for("admin")).user, bootstrap);
         assert_eq!(of_node("system:node:w-2", &asks_for("system:node:w-1")).user, "system:node:w-2");
         let cut = &asks_for("system:node:w-1")[..200];

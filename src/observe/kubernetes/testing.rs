@@ -1,4 +1,4 @@
-//! API servers for tests: TLS on loopback, answering bytes from a script.
+//! API servers for tests: TLS on loopback, with scripted answers.
 
 use std::sync::{Arc, Mutex};
 
@@ -32,7 +32,7 @@ impl Pki {
     }
 
     pub(crate) fn valid_until(year: i32) -> Self {
-        // Only the first test of the process succeeds, with the same provider.
+        // Succeeds only for the first test of the process; the others find the same provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -57,7 +57,7 @@ impl Pki {
         self.ca.pem()
     }
 
-    /// TLS as an API server speaks it: client certificates are verified if there are any, or demanded.
+    /// TLS as API servers use it: client certificates are verified if there are any, or required.
     pub(crate) fn tls(&self, leaf: &Leaf, clients: Clients, alpn: &[&[u8]]) -> TlsAcceptor {
         let chain = vec![leaf.certificate.der().clone()];
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(leaf.key.serialize_der()));
@@ -74,14 +74,14 @@ impl Pki {
         TlsAcceptor::from(Arc::new(config))
     }
 
-    /// A kubeconfig for `server` without credentials of its own.
+    /// Returns a kubeconfig for `server` without credentials of its own.
     pub(crate) fn config(&self, server: &str) -> Config {
         let mut config = Config::new(server.parse().unwrap());
         config.root_cert = Some(vec![self.ca.der().to_vec()]);
         config
     }
 
-    /// The same with a client certificate.
+    /// Returns a kubeconfig for `server` with a client certificate.
     pub(crate) fn config_with_certificate(&self, server: &str) -> Config {
         let leaf = self.issue(&[], |_| {});
         let base64 = |pem: String| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, pem);
@@ -113,7 +113,7 @@ pub(crate) fn credentials(server: &str) -> KubernetesCredentials {
     }
 }
 
-/// What a server has seen and where it listens.
+/// A running server: its address, and the requests it has received.
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) host: &'static str,
@@ -127,7 +127,7 @@ impl Server {
         format!("https://{}:{}", self.host, self.port)
     }
 
-    /// Request lines and headers, in the order of arrival.
+    /// Returns request lines and headers, in the order of arrival.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.heads.lock().unwrap().clone()
     }
@@ -137,16 +137,16 @@ impl Server {
     }
 }
 
-/// What a server does with a request.
+/// The reaction of a server to a request.
 pub(crate) enum Reply {
     Bytes(Vec<u8>),
-    /// These bytes again and again, until the client has had enough.
+    /// Repeats the second part until the client stops reading.
     Endless(Vec<u8>, Vec<u8>),
     Never,
     Close,
 }
 
-/// A complete HTTP/1.1 answer.
+/// Returns a complete HTTP/1.1 answer.
 pub(crate) fn http(status: &str, headers: &str, body: &str) -> Reply {
     let length = body.len();
     Reply::Bytes(format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n{headers}\r\n{body}").into_bytes())
@@ -157,7 +157,7 @@ pub(crate) async fn serve(tls: TlsAcceptor, script: impl Fn(&str) -> Reply + Sen
     serve_at("127.0.0.1", tls, script).await
 }
 
-/// The same at another address of loopback.
+/// Serves TLS at another loopback address.
 pub(crate) async fn serve_at(
     host: &'static str,
     tls: TlsAcceptor,
@@ -207,7 +207,7 @@ async fn answer(
     }
 }
 
-/// The head of the next request, without its body, which tests do not send.
+/// Reads the head of the next request; tests send no bodies.
 pub(crate) async fn head(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -40,7 +40,7 @@ async fn opened(config: Config, routes: Routes, call_timeout: Duration) -> Obser
     KubeClient::new(config.clone(), routes, &roots(&config), credentials(&server), call_timeout).await
 }
 
-/// Those of the configuration; a system has others.
+/// Returns the roots of the configuration, or else those of a system, which are different.
 fn roots(config: &Config) -> Roots {
     let of = |der: &Vec<u8>| CertificateDer::from(der.clone());
     match &config.root_cert {
@@ -53,15 +53,15 @@ fn direct() -> Routes {
     through(&[])
 }
 
-/// What the environment says of proxies.
+/// Returns routes with these proxy variables in the environment.
 fn through(variables: &[(&str, &str)]) -> Routes {
     Routes::new(Setting::Environment, &Environment::new(variables.iter().copied()))
 }
 
-/// What every API server's certificate is valid for.
+/// A name that every API server's certificate is valid for.
 const SERVICE: &str = "kubernetes.default.svc";
 
-/// A server for 127.0.0.1 with a good certificate.
+/// Starts a server on 127.0.0.1 with a good certificate.
 async fn good(pki: &Pki, script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Server {
     serve(pki.tls(&pki.issue(&["127.0.0.1", SERVICE], |_| {}), Clients::Optional, &[]), script).await
 }
@@ -78,7 +78,7 @@ async fn nodes(config: Config, call_timeout: Duration) -> Observed<Vec<KubeNode>
     Box::pin(client.observe(&facts, &KnownLeases::default(), true)).await.nodes
 }
 
-/// Both paths have to see the same fault.
+/// Queries `/readyz` and the nodes, which have to fail in the same way.
 async fn both(config: Config, call_timeout: Duration) -> GapKind {
     let probe = readyz(config.clone(), call_timeout).await.unwrap_err();
     let list = nodes(config, call_timeout).await.unwrap_err();
@@ -214,21 +214,21 @@ async fn each_round_connects_once_and_anew() {
         )
         .await;
     let client = client(pki.config(&server.url()), CALL).await;
-    // Between two rounds that ask everything, what there is does.
+    // Rounds that do not ask for everything reuse the connections.
     for (round, anew) in [(1, true), (1, false), (2, true), (3, true), (3, false)] {
         client.begin_round(anew);
         client.nodes().await.unwrap();
         client.endpoint().await.unwrap();
         client.nodes().await.unwrap();
-        // As a machine it has to prove more.
+        // The server has to prove more as a machine, so this takes another connection.
         client.expect(["127.0.0.1"], server.port).await;
         client.server("127.0.0.1", server.port).await.unwrap();
         assert_eq!(server.connections(), round * 2);
     }
 }
 
-/// The node list twice, from a server that does something else on those requests, counted from 0: the second list, and how many
-/// requests and connections there were.
+/// Lists the nodes twice from a server that reacts differently to the requests in this range, counted from 0. Returns the second list, and
+/// the number of requests and connections.
 async fn listed_again(odd: Range<usize>, reply: fn() -> Reply) -> (Observed<usize>, usize, usize) {
     let pki = Pki::new();
     let asked = AtomicUsize::new(0);
@@ -249,7 +249,7 @@ async fn a_kept_connection_that_ends_says_nothing_of_the_server() {
     let closes: fn() -> Reply = || Reply::Close;
     let garbage: fn() -> Reply = || Reply::Bytes(b"SSH-2.0-x\r\n\r\n".to_vec());
     assert_eq!(listed_again(1..2, closes).await, (Ok(1), 3, 2));
-    // A new one does, and so does one that brings something else.
+    // A failure on a new connection counts, and so does an answer that is not HTTP.
     for (odd, reply, asked) in [(1..3, closes, (3, 2)), (1..2, garbage, (2, 1))] {
         let (list, requests, connections) = listed_again(odd, reply).await;
         assert_eq!((list.unwrap_err().kind, (requests, connections)), (GapKind::Broken, asked));
@@ -303,7 +303,7 @@ async fn a_success_that_repeats_the_token_is_none() {
 async fn a_refused_port_is_not_a_silent_one() {
     let pki = Pki::new();
     let config = |at| pki.config(&format!("https://{at}"));
-    // Accepted by the kernel, answered by nobody: a stopped process.
+    // The kernel accepts the connection, but the process does not answer: it is stopped.
     let silent = Gap::new(GapKind::TimedOut, "connected, but the TLS handshake was not answered");
     assert_eq!(unanswered(CALL, |at| readyz(config(at), CALL)).await.unwrap_err(), silent);
     assert_eq!(unanswered(CALL, |at| nodes(config(at), CALL)).await.unwrap_err(), silent);
@@ -317,7 +317,7 @@ async fn a_port_that_swallows_packets_is_not_a_frozen_process() {
     let pki = Pki::new();
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    // Room for one connection that nobody accepts. After it, the kernel drops every SYN, as a packet filter does.
+    // The backlog holds one connection, which is never accepted. After it, the kernel drops every SYN, as a packet filter does.
     let listener = socket.listen(0).unwrap();
     let address = listener.local_addr().unwrap();
     let _occupied = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -403,7 +403,7 @@ async fn a_listener_that_hangs_up_or_speaks_plain_http_is_broken() {
 async fn names_that_do_not_resolve_are_told_as_such() {
     let pki = Pki::new();
     let client = client(pki.config("https://127.0.0.1:1"), CALL).await;
-    // Longer than a label may be: no resolver asks anybody for it.
+    // The label exceeds the length limit, so the resolver does not query any server for it.
     let gap = client.server(&"a".repeat(64), 6443).await.unwrap_err();
     assert_eq!(gap.kind, GapKind::NameNotFound, "{}", gap.text);
     assert_eq!(client.server("not a name", 6443).await.unwrap_err().kind, GapKind::NameNotFound);
@@ -427,7 +427,7 @@ async fn a_path_of_the_endpoint_is_kept() {
     assert_eq!(nodes(config, CALL).await.unwrap().len(), 1);
 }
 
-/// A proxy that leads to `behind` whoever asks for `authority`, or refuses to.
+/// Starts a proxy that forwards requests for `authority` to `behind`, or refuses them.
 async fn proxy(authority: &str, behind: u16, refuses: bool) -> std::net::SocketAddr {
     use tokio::io::AsyncWriteExt as _;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -538,12 +538,12 @@ async fn an_exec_plugin_is_bounded_and_its_output_stays_private() {
     assert!(!endless.text.contains("s3cret") && !endless.text.contains('\u{1b}'), "{}", endless.text);
 }
 
-/// What a plugin answers.
+/// Returns a plugin's answer.
 fn exec_credential(status: &serde_json::Value) -> serde_json::Value {
     serde_json::json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status})
 }
 
-/// A plugin in a script, which says in a file that it has run.
+/// Configures a plugin from a script that also records each run in a file.
 fn plugin(config: &mut Config, script: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("echo >> {}; {script}", folder.path().join("runs").display());
@@ -638,11 +638,11 @@ async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
     known.remember(&of, Instant::now(), &sample("1"), &none);
     assert_eq!((moved(&known, "1"), still(&known, "1")), (None, Some(0)));
     assert_eq!(moved(&known, ""), None, "no version is no evidence");
-    // It may have been renewed at once and never again.
+    // The lease may have been renewed right after the sample and not since.
     seconds(70).await;
     assert_eq!((moved(&known, "2"), still(&known, "2")), (Some(70), None));
     assert_eq!(still(&known, "1"), Some(70));
-    // A sample that was long under way is from when it was asked for.
+    // A sample that took long counts from the time it was requested.
     let asked = Instant::now();
     seconds(5).await;
     known.remember(&of, asked, &sample("2"), &none);
@@ -651,7 +651,7 @@ async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
     // A lease of this name in another namespace is another lease.
     known.remember(&of, Instant::now(), &sample_of("elsewhere", "9"), &none);
     assert_eq!(moved(&known, "2"), Some(75));
-    // A list that could not be read takes nothing away, and adds nothing.
+    // A list that could not be read changes nothing.
     seconds(10).await;
     known.remember(&of, Instant::now(), &none, &none);
     known.remember(&Err(Gap::not_asked()), Instant::now(), &none, &none);

@@ -1,4 +1,4 @@
-//! `/version`: what an API server says of itself.
+//! `/version`: the version that an API server reports.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use super::whom::Target;
 use crate::observe::dial::cause::clean;
 use crate::snapshot::{Gap, GapKind, Observed};
 
-/// Bytes of an answer that are read.
+/// Size limit for an answer, in bytes.
 const LIMIT: usize = 64 << 10;
 
 #[derive(Deserialize)]

@@ -1,16 +1,16 @@
-//! Which servers receive the credentials of a kubeconfig.
+//! Decides which servers receive the credentials of a kubeconfig.
 //!
 //! An address carries its source in its type. Only a [`Trusted`] one is sent a token or a password, and these are all ways to make one:
 //!
 //! | source of the address | who can forge it | what is sent there |
 //! | --- | --- | --- |
 //! | the kubeconfig's server, `--k8s-endpoint` | the user | everything: [`Trusted::named`] |
-//! | default/kubernetes, as that server lists it: address and port | API servers, cluster admins, who may write EndpointSlices there | everything: [`Vouchers`] |
+//! | default/kubernetes, as that server lists it: address and port | API servers, cluster admins, users who may write EndpointSlices there | everything: [`Vouchers`] |
 //! | an etcd member list of a machine that the user named | that machine | everything: [`Vouchers`] |
-//! | default/kubernetes, an address that the certificate lacks | API servers, cluster admins | what that server answers to anybody, and to the client certificate: [`Claimed::by_name`] |
+//! | default/kubernetes, an address that the certificate lacks | API servers, cluster admins | requests without a token or password, with the client certificate: [`Claimed::by_name`] |
 //! | discovery, machine types, Node objects, labels, mirror pods, member lists of other machines | any compromised worker | a TLS handshake, with the client certificate: [`Claimed`] |
 //!
-//! On top of that, the certificate decides: see [`peer`](super::peer).
+//! In addition, the certificate has to pass: see [`peer`](super::peer).
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -24,12 +24,12 @@ use crate::observe::API_PORT;
 use crate::observe::dial::cause;
 use crate::snapshot::Observed;
 
-/// A server, and what its certificate has to prove. One connection serves everything that is asked of it.
+/// A server, and the requirements for its certificate. One connection serves all requests to it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) server: Uri,
     pub(super) peer: Peer,
-    /// Verified in place of the host that is dialed.
+    /// The name to verify instead of the dialed host.
     pub(super) name: Option<String>,
 }
 
@@ -41,19 +41,19 @@ pub(super) struct Trusted(Place);
 #[derive(Clone, Debug)]
 pub(super) struct Claimed {
     place: Place,
-    /// `None`: a name, which whoever answers for the DNS can move.
+    /// `None` for a name, which a DNS server can redirect.
     address: Option<IpAddr>,
 }
 
-/// A server to ask, with credentials or without.
+/// A server to query, with credentials or without.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     Trusted(Trusted),
     Claimed(Claimed),
 }
 
-/// Where API servers are, by the word of those who cannot lie about it. A worker can claim any port of a control plane, and have a pod
-/// listen there.
+/// Addresses of API servers from sources that cannot forge them. A worker can claim any port of a control plane, and have a pod listen
+/// there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vouchers {
     /// The endpoints of default/kubernetes, and the server that the user named.
@@ -63,7 +63,7 @@ pub(super) struct Vouchers {
 }
 
 impl Trusted {
-    /// The server that the user named.
+    /// Trusts the server that the user named.
     pub(super) fn named(server: Uri) -> Self {
         Self(Place { server, peer: Peer::Endpoint, name: None })
     }
@@ -80,7 +80,7 @@ impl Claimed {
         Ok(Self { place: Place { server, peer: Peer::Machine, name: None }, address: host.parse().ok() })
     }
 
-    /// The same server, which is to prove that it is the API server of the machine of this name, at whatever address.
+    /// Requires the server to prove that it is the API server of the machine with this name, at any address.
     pub(super) fn by_name(self, name: &str) -> Self {
         Self { place: Place { name: Some(name.to_owned()), ..self.place }, ..self }
     }
@@ -99,13 +99,13 @@ impl Vouchers {
         self.servers.extend(addresses.iter().filter_map(|address| Some((address.parse().ok()?, port))));
     }
 
-    /// The address and port of a server that the user named. A server named by a host name adds nothing.
+    /// Adds the address and port of the server that the user named. A server with a hostname adds nothing.
     pub(super) fn add_named(&mut self, server: &Trusted) {
         let Endpoint { host, port, .. } = dial::endpoint(&server.0.server);
         self.add_servers(&[host], port);
     }
 
-    /// For the order in which addresses are tried.
+    /// Returns whether an address is known, on any port. Used for the order in which addresses are tried.
     pub(super) fn know(&self, address: &str) -> bool {
         address.parse().is_ok_and(|address| {
             self.members.contains(&address) || self.servers.iter().any(|(known, _)| *known == address)
@@ -130,7 +130,7 @@ impl Vouchers {
 mod tests {
     use super::*;
 
-    /// A pod on a control plane may listen at any other port.
+    /// A pod on a control plane may listen on any other port.
     #[test]
     fn the_port_of_an_api_server_counts() {
         let is_trusted = |vouchers: &Vouchers, host: &str, port: u16| {

@@ -1,7 +1,7 @@
-//! Kubernetes' objects as they are read: the fields that some fact is made of, and of lists within them only so many.
+//! Kubernetes' objects as they are parsed: only the fields that facts are made of, with limits on the lists within them.
 //!
-//! k8s-openapi's types have all fields, so that an empty container, three bytes on the wire, becomes a thousand. Names and
-//! paths of the kinds are its own still. As there, what is absent or `null` is what Go's zero is.
+//! k8s-openapi's types have all fields, so an empty container, three bytes on the wire, takes a thousand in memory. Names and paths of the
+//! kinds still come from k8s-openapi. As in that crate, an absent or `null` field has Go's zero value.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,19 +11,19 @@ use std::marker::PhantomData;
 use serde::de::{DeserializeOwned, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Most elements of one list within an object. etcd stores no object of more than 1.5 MiB, and no real list is a tenth as long.
+/// Limit for the elements of one list within an object. etcd stores no object of more than 1.5 MiB, and no real list is a tenth as long.
 const OF_ONE: usize = 1000;
-/// Most elements of a page, its objects included. Five hundred nodes have some forty thousand.
+/// Limit for the elements of a page, its objects included. Five hundred nodes have some forty thousand.
 const OF_ALL: usize = 100_000;
-/// What the error of a longer one says.
+/// The error text for exceeding the limits.
 pub(super) const TOO_MANY: &str = "more elements than are read";
 
 thread_local! {
-    /// What is left of those of the page that this thread reads.
+    /// The elements that the page parsed by this thread may still have.
     static LEFT: Cell<usize> = const { Cell::new(OF_ALL) };
 }
 
-/// Reads one page.
+/// Parses one page.
 pub(super) fn page<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<T> {
     LEFT.set(OF_ALL);
     serde_json::from_slice(body)
@@ -41,7 +41,7 @@ impl Count {
     }
 }
 
-/// A list, or a mapping of names.
+/// A bounded list, or mapping of names.
 struct Few<C> {
     most: usize,
     of: PhantomData<C>,
@@ -96,7 +96,7 @@ where
     deserializer.deserialize_any(Few { most: OF_ONE, of: PhantomData })
 }
 
-/// The objects of a page: has to be there, and may be `null`, which is Go's empty list.
+/// Parses the objects of a page. The field is required and may be `null`, which is Go's empty list.
 pub(super) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let list = deserializer.deserialize_any(Few { most: OF_ALL, of: PhantomData::<Vec<T>> })?;
     Ok(list.unwrap_or_default())
@@ -110,12 +110,12 @@ fn list_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D
     Ok(bounded_list::<D, Vec<T>>(deserializer)?.unwrap_or_default())
 }
 
-/// `null`, Go's empty list, is one that is there.
+/// Parses a list that is present; `null`, Go's empty list, counts as present.
 fn told<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Vec<T>>, D::Error> {
     Ok(Some(list_or_empty(deserializer)?))
 }
 
-/// Structs of a part of Kubernetes' API. Lists and mappings stand apart, as they are counted.
+/// Defines structs for a part of Kubernetes' API. Lists and mappings are declared separately because their elements are counted.
 macro_rules! structs {
     ($($name:ident {
         $($(#[$attribute:meta])* $field:ident: $type:ty,)*
@@ -131,7 +131,7 @@ macro_rules! structs {
     )*};
 }
 
-/// What is an object of its own, by its kind of k8s-openapi.
+/// A top-level object, with its k8s-openapi kind.
 pub(super) trait Object: DeserializeOwned {
     type Kind: kube::Resource<DynamicType = ()> + k8s_openapi::ListableResource;
 
@@ -246,7 +246,7 @@ pub(super) mod core {
             downward_api: Option<Present>,
         }
         ConfigMapProjection { name: String, }
-        // Only whether it is there counts.
+        // Only the presence of this field counts.
         Present {}
         PodStatus {
             phase: Option<String>,
@@ -310,7 +310,7 @@ pub(super) mod core {
     }
 }
 
-/// What a drain has to do with. Of a pod, less than elsewhere: these are all that there are.
+/// The fields that matter for a drain. Pods have fewer fields here than elsewhere, because all pods of the cluster are read.
 pub(super) mod eviction {
     use super::core::{PodCondition, Volume};
     use super::meta::{LabelSelectorRequirement, ObjectMeta};
@@ -353,7 +353,7 @@ pub(super) mod eviction {
     }
 }
 
-/// What the scheduler looks at.
+/// The fields that the scheduler considers.
 pub(super) mod room {
     use super::core::NodeSpec;
     use super::meta::ObjectMeta;
@@ -590,7 +590,7 @@ pub(super) mod admission {
     }
 }
 
-/// Schemas have most of a definition, and none of them is kept.
+/// Definitions consist mostly of schemas, none of which are kept.
 pub(super) mod definition {
     use super::meta::ObjectMeta;
     use super::{Deserialize, or_default};

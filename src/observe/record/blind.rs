@@ -1,18 +1,19 @@
-//! A round that leaves something out: would anybody notice? `e2e/run --blind` asks so of a real cluster.
+//! Rounds that leave out a source, to test whether the checks notice. `e2e/run --blind` does this with a real cluster.
 
 use std::collections::BTreeSet;
 
 use crate::model::Fact;
 
-/// Names what is not asked, in the words of `cluster-health list`.
+/// The variable that names the source to leave out, in the words of `cluster-health list`.
 pub(super) const BLIND: &str = "CLUSTER_HEALTH_BLIND";
 
-/// All that is to be asked, but what `$CLUSTER_HEALTH_BLIND` names.
+/// Returns the facts to read, except those that `$CLUSTER_HEALTH_BLIND` names.
 pub(in crate::observe) fn seen(facts: &BTreeSet<Fact>) -> BTreeSet<Fact> {
     without(facts, blind().as_deref())
 }
 
-/// Whether `$CLUSTER_HEALTH_BLIND` names what is asked in any case, whatever is to be judged.
+/// Returns whether `$CLUSTER_HEALTH_BLIND` names a source that is queried in any case, regardless of the selected
+/// checks.
 pub(in crate::observe) fn hides(fact: Fact) -> bool {
     names(blind().as_deref(), fact)
 }

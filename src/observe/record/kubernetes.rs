@@ -11,7 +11,7 @@ use crate::snapshot::Gap;
 /// Status, the server's clock, body.
 type Answer<'a> = (u16, Option<Timestamp>, &'a [u8]);
 
-/// One request; written when it is dropped, so that one that was given up is there, too.
+/// One request. It is written when dropped, so that an abandoned one is recorded too.
 pub(in crate::observe) struct Tape {
     call: Option<Call>,
     method: Method,
@@ -79,14 +79,14 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Who wrote which field when: half of the bytes of most objects, and read by nobody here.
+/// Removes the managed fields (the writer of each field, and the time): half of the bytes of most objects, and not read here.
 fn without_managed_fields(value: &mut Value) {
     match value {
         Value::Object(object) => {
             if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
                 metadata.shift_remove("managedFields");
             }
-            // A list holds objects; deeper down there are none but pod templates, which have no managed fields.
+            // A list contains objects; below them there are only pod templates, which have no managed fields.
             object.get_mut("items").into_iter().for_each(without_managed_fields);
         }
         Value::Array(items) => items.iter_mut().for_each(without_managed_fields),

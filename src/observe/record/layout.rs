@@ -1,8 +1,8 @@
-//! JSON for people who compare two recordings by `diff`: what is short stands on one line.
+//! JSON formatted for comparing two recordings with `diff`: short values share one line.
 
 use serde_json::Value;
 
-/// Longest line that an object or a list shares, in bytes. A single text may be longer.
+/// Length limit for an object or list on one line, in bytes. A single text may be longer.
 const WIDTH: usize = 160;
 
 pub(super) fn text(document: &Value) -> String {
@@ -12,7 +12,7 @@ pub(super) fn text(document: &Value) -> String {
     out
 }
 
-/// `before` bytes of the line are taken.
+/// Writes a value after `before` bytes of the current line.
 fn lay_out(value: &Value, depth: usize, before: usize, out: &mut String) {
     let line = value.to_string();
     if before + line.len() <= WIDTH {

@@ -1,10 +1,10 @@
 //! Stores the raw answers of a run's first round, for fixtures. Only in builds with the feature `record`, never in a release.
 //!
-//! `$CLUSTER_HEALTH_RECORD` names a file that is not there yet. It gets one JSON document when the round, second samples
-//! included, is over: `run` (version, time), `state` (whatever `$CLUSTER_HEALTH_RECORD_STATE` says, for readers) and `calls`.
-//! What is stored is what came over the wire as far as our own messages know it, before any of it is judged, and the gap that
-//! was made of it. Every document goes through [`scrub`], headers are never stored, and a kubeconfig is only counted. External
-//! etcd is left out: its client shows no raw answer.
+//! `$CLUSTER_HEALTH_RECORD` names a file that must not exist yet. When the round is over, including second samples, it receives one JSON
+//! document: `run` (version, time), `state` (the content of `$CLUSTER_HEALTH_RECORD_STATE`, for readers) and `calls`. The document contains
+//! the data from the wire, as far as our own messages can represent it, before any evaluation, and the gap that resulted. Every document
+//! passes through [`scrub`], headers are never stored, and a kubeconfig is only counted. External etcd is left out: its client does not
+//! expose raw answers.
 
 pub(super) mod blind;
 pub(super) mod kubernetes;
@@ -38,13 +38,14 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Begins, if a recording is asked for: a run that asks nobody has one, too.
+    /// Begins a recording if one is requested. A run that queries nothing has one too.
     pub(super) fn begin() -> Self {
         recorder();
         Self { rounds: 0 }
     }
 
-    /// A round begins. A state is one round: what a run sees while it waits is the same once more, or another state.
+    /// Counts rounds, and finishes the recording when the second one begins. A recorded state is one round: later rounds of a waiting run
+    /// show the same state again, or another one.
     pub(super) fn round(&mut self) {
         self.rounds += 1;
         if let Some(recorder) = recorder().filter(|_| self.rounds > 1) {
@@ -71,25 +72,25 @@ struct Recorder {
     path: PathBuf,
     run: Value,
     state: Value,
-    /// `None`: written.
+    /// `None` once it is written.
     tape: Mutex<Option<Round>>,
 }
 
-/// What is recorded until it is written.
+/// The data collected until the recording is written.
 struct Round {
     file: File,
-    /// Calls that have begun, ended or not.
+    /// Number of calls that have begun, whether or not they have ended.
     asked: usize,
     calls: BTreeMap<Key, Value>,
 }
 
-/// The place of a call in the document: so the same questions have the same place in every recording, however long each took.
+/// The place of a call in the document. The same calls have the same place in every recording, regardless of their duration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     source: &'static str,
     whom: String,
     question: String,
-    /// In the order of asking.
+    /// Counts calls in the order in which they began.
     number: usize,
 }
 
@@ -97,9 +98,9 @@ impl Recorder {
     fn begin(path: Option<OsString>, state: Option<String>) -> Option<Self> {
         let path = PathBuf::from(path.filter(|path| !path.is_empty())?);
         let run = json!({ "version": env!("CARGO_PKG_VERSION"), "time": Timestamp::now().to_string() });
-        // A text that is no JSON is a note.
+        // A text that is not JSON is stored as a note.
         let state = state.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap_or(Value::String(text)));
-        // Opened now, so that a wrong path is told at once, and a run that was killed leaves an empty file.
+        // Opened now, so that a wrong path is reported at once, and a killed run leaves an empty file.
         match File::create_new(&path) {
             Ok(file) => {
                 let round = Round { file, asked: 0, calls: BTreeMap::new() };
@@ -116,7 +117,7 @@ impl Recorder {
         self.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of a call that begins; `None`: the round is over.
+    /// Returns the number of a new call; `None` if the round is over.
     fn ask(&self) -> Option<usize> {
         let mut tape = self.tape();
         let round = tape.as_mut()?;
@@ -145,12 +146,12 @@ impl Recorder {
     }
 }
 
-/// A recording with a hole must not pass for a whole one.
+/// Reports a failure, because an incomplete recording must not pass for a complete one.
 fn complain(path: &Path, why: &str) {
     let _ = writeln!(io::stderr(), "error: could not record `{}`: {why}", clean(&path.to_string_lossy()));
 }
 
-/// One call under way.
+/// A call in progress.
 struct Call {
     recorder: &'static Recorder,
     number: usize,
@@ -158,7 +159,7 @@ struct Call {
 }
 
 impl Call {
-    /// `None`: nothing is recorded, or no more.
+    /// Begins a call; `None` if nothing is recorded, or the recording is finished.
     fn begin() -> Option<Self> {
         let recorder = recorder()?;
         let number = recorder.ask()?;
@@ -176,7 +177,7 @@ impl Call {
     }
 }
 
-/// What became of a call: `null` if there was an answer.
+/// Returns the failure of a call: `null` if there was an answer.
 fn gap(gap: Option<&Gap>) -> Value {
     gap.map_or(Value::Null, |gap| json!({ "kind": format!("{:?}", gap.kind), "text": gap.text }))
 }

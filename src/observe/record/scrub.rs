@@ -1,11 +1,11 @@
-//! Cuts credentials out of what is stored. What merely looks like one is cut, too: a fixture can do without.
+//! Cuts credentials out of recordings. Values that merely look like credentials are cut too, because fixtures do not need them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde_json::Value;
 
 const CUT: &str = "(cut)";
-/// A value under a name that ends like this is a credential. Lower case, without `-` and `_`.
+/// Endings of names whose values are credentials. Lower case, without `-` and `_`.
 const NAMES: [&str; 13] = [
     "token",
     "password",
@@ -21,10 +21,10 @@ const NAMES: [&str; 13] = [
     "accesskey",
     "certificatedata",
 ];
-/// Shortest run of base64 that is looked at, in characters: an Ed25519 key has 64.
+/// Minimum length of base64 that is examined, in characters: an Ed25519 key has 64.
 const SHORTEST: usize = 40;
 
-/// Cuts in every text of a document.
+/// Cuts credentials from every text of a document.
 pub(super) fn scrub(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -35,7 +35,7 @@ pub(super) fn scrub(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(scrub),
         Value::Object(object) => {
-            // An environment variable of a container has its name beside its value.
+            // An environment variable of a container has its name next to its value.
             let variable = object.get("name").and_then(Value::as_str).is_some_and(is_secret);
             let text = |name| object.get(name).and_then(Value::as_str).unwrap_or_default();
             let opaque = may_hide_secret(text("proto_spec"), text("yaml_spec"));
@@ -55,7 +55,7 @@ pub(super) fn scrub(value: &mut Value) {
     }
 }
 
-/// Whether the protobuf form of a resource may hold a credential. Names are in its YAML alone, so that is what tells, and a
+/// Returns whether the protobuf form of a resource may contain a credential. Names exist only in its YAML, so the YAML decides, and a
 /// resource without YAML is not trusted. Texts are the same in both forms.
 fn may_hide_secret(proto: &str, yaml: &str) -> bool {
     let is_clean = |text: &str| clean(text) == text;
@@ -72,7 +72,7 @@ fn clean(text: &str) -> String {
     words(&assignments(&pem(text)))
 }
 
-/// From `-----BEGIN X-----` to the end of `-----END X-----`, or to the end of the text.
+/// Cuts from `-----BEGIN X-----` to the end of `-----END X-----`, or to the end of the text.
 fn pem(text: &str) -> String {
     const BEGIN: &str = "-----BEGIN ";
     const END: &str = "-----END ";
@@ -87,7 +87,7 @@ fn pem(text: &str) -> String {
     out + rest
 }
 
-/// `token: abc`, `"password": "abc"`, `--bootstrap-token=abc` in a text, be it YAML, JSON or a command line.
+/// Cuts the values in `token: abc`, `"password": "abc"`, `--bootstrap-token=abc` in a text that may be YAML, JSON or a command line.
 fn assignments(text: &str) -> String {
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
@@ -103,16 +103,16 @@ fn assignments(text: &str) -> String {
             }
             let value = after.trim_start_matches([' ', '"', '\'', '\\']);
             let quoted = value.len() < after.trim_start_matches(' ').len();
-            // A structure is no value; what is in it has names of its own. The end of a line, or of a list, is none either.
+            // A structure is not a value; its entries have their own names. The end of a line, or of a list, is not a value either.
             if value.trim().is_empty() || value.starts_with(['{', '[', ',', '}', ']']) {
                 continue;
             }
             out.push_str(&after[..after.len() - value.len()]);
             out.push_str(CUT);
-            // Prose, YAML or a command line: to the end of the line, since a password may have blanks.
+            // In prose, YAML or a command line, a value extends to the end of the line, since a password may contain blanks.
             let ends: &[char] = if quoted { &['"', '\'', '\\', '\n'] } else { &['"', '\n'] };
             rest = value.trim_start_matches(|c| !ends.contains(&c));
-            // The lines of a YAML block cannot be told from what comes after it.
+            // The lines of a YAML block cannot be told apart from the text after it.
             if !quoted && value.starts_with(['|', '>']) {
                 return out;
             }
@@ -122,7 +122,7 @@ fn assignments(text: &str) -> String {
     out
 }
 
-/// Tokens and keys that stand anywhere.
+/// Cuts tokens and keys anywhere in a text.
 fn words(text: &str) -> String {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '-' | '_' | '.');
     let mut out = String::new();
@@ -144,7 +144,7 @@ fn words(text: &str) -> String {
 }
 
 fn is_credential(word: &str) -> bool {
-    // After `=` as in `--token=eyJ…`, but not the padding at the end.
+    // Takes the part after `=` as in `--token=eyJ…`, but not the padding at the end.
     let value = word.trim_end_matches('=');
     let value = value.rsplit('=').next().unwrap_or(value);
     // JSON in base64: a token, its header or its claims. Then PEM in base64, as in a kubeconfig.
@@ -152,7 +152,8 @@ fn is_credential(word: &str) -> bool {
     (encoded && value.len() >= 16) || is_key(value) || is_bootstrap_token(value)
 }
 
-/// An ASN.1 sequence that begins with a small number, which is the version of a private key: PKCS #1, PKCS #8, SEC 1.
+/// Returns whether a word is an ASN.1 sequence that begins with a small number, which is the version of a private key: PKCS #1, PKCS #8,
+/// SEC 1.
 fn is_key(word: &str) -> bool {
     let Some(head) = word.as_bytes().get(..12).filter(|_| word.len() >= SHORTEST) else { return false };
     let Ok(der) = STANDARD_NO_PAD.decode(head) else { return false };
@@ -164,7 +165,7 @@ fn is_key(word: &str) -> bool {
     matches!(content, [0x02, 0x01, 0x00..=0x03, ..])
 }
 
-/// `abcdef.0123456789abcdef`, of Kubernetes and of Talos.
+/// Returns whether a word is a bootstrap token of Kubernetes or Talos: `abcdef.0123456789abcdef`.
 fn is_bootstrap_token(word: &str) -> bool {
     let base36 = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase());
     word.split_once('.').is_some_and(|(id, secret)| id.len() == 6 && secret.len() == 16 && base36(id) && base36(secret))
@@ -195,7 +196,7 @@ mod tests {
         for algorithm in [&rcgen::PKCS_ED25519, &rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384] {
             let pair = rcgen::KeyPair::generate_for(algorithm).unwrap();
             assert_eq!(clean(&STANDARD.encode(pair.serialize_der())), CUT);
-            // What is public is no key.
+            // A public key is not a private one.
             let public = STANDARD.encode(rcgen::PublicKeyData::subject_public_key_info(&pair));
             assert_eq!(clean(&public), public);
         }

@@ -1,4 +1,4 @@
-//! Calls to Talos: the messages as they came, the status, and the gap that we made of both.
+//! Calls to Talos: the messages as received, the status, and the gap that resulted from them.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,35 +18,35 @@ use tonic::Status;
 use super::{Call, gap};
 use crate::snapshot::Gap;
 
-/// Its answer is a key to the cluster, so nothing of it is kept.
+/// A method whose answer is a key to the cluster, so nothing of it is kept.
 const SECRET: &str = "/machine.MachineService/Kubeconfig";
 /// Bytes before each message: whether it is compressed, and its length.
 const FRAME: usize = 5;
 
-/// One call; written when it is dropped, so that one that was given up is there, too.
+/// One call. It is written when dropped, so that an abandoned one is recorded too.
 pub(in crate::observe) struct Tape {
     call: Option<Call>,
     endpoint: String,
     node: Option<String>,
     request: Value,
-    /// What is asked for, for a call that was never sent.
+    /// The expected answer type, for a call that was never sent.
     expects: &'static str,
     reel: Reel,
-    /// `None`: nobody waited for the end.
+    /// `None` if the call was abandoned.
     outcome: Option<Value>,
 }
 
-/// What came over the wire, collected by the connection.
+/// The bytes from the wire, collected by the connection.
 #[derive(Clone, Default)]
 pub(in crate::observe) struct Reel(Arc<Mutex<Wire>>);
 
 #[derive(Default)]
 struct Wire {
-    /// `/package.Service/Method`; empty: never sent.
+    /// `/package.Service/Method`; empty if the call was never sent.
     method: String,
     /// Messages with their frames.
     bytes: Vec<u8>,
-    /// Bytes that came and were not kept.
+    /// Number of bytes that were received but not kept.
     withheld: usize,
     status: Option<Status>,
 }
@@ -101,7 +101,7 @@ impl Drop for Tape {
     }
 }
 
-/// What [`Tape::new`] expects where a connection is all that is wanted.
+/// The answer type for [`Tape::new`] when only a connection is needed.
 pub(in crate::observe) struct Connection;
 
 impl Reel {
@@ -109,12 +109,12 @@ impl Reel {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call is sent, perhaps a second time on a new connection: the first has had no answer then.
+    /// Records that a call is sent. If it is repeated on a new connection, the first attempt had no answer.
     pub(in crate::observe) fn sent(&self, method: &str) {
         *self.wire() = Wire { method: method.to_owned(), ..Wire::default() };
     }
 
-    /// Listens to an answer.
+    /// Records an answer while it is read.
     pub(in crate::observe) fn listen(reel: Option<Self>, answer: Response<Incoming>) -> Response<Heard> {
         if let Some(reel) = &reel {
             reel.status(answer.headers());
@@ -145,7 +145,7 @@ impl Reel {
     }
 }
 
-/// The body of an answer that is listened to.
+/// The body of a recorded answer.
 pub(in crate::observe) type Heard = MapFrame<Incoming, Ear>;
 
 type Ear = Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>;
@@ -166,7 +166,7 @@ fn asked(request: &dyn Any) -> Value {
         .unwrap_or(Value::Null)
 }
 
-/// The messages of an answer, in their order. A last one that did not arrive whole is not among them.
+/// Returns the messages of an answer, in order. A last message that is incomplete is left out.
 fn messages(method: &str, mut bytes: &[u8]) -> Value {
     let mut messages = Vec::new();
     while let Some(([_compressed, length @ ..], rest)) = bytes.split_first_chunk::<FRAME>() {
@@ -191,12 +191,12 @@ fn message_of(method: &str, bytes: &[u8]) -> Value {
         "/machine.MachineService/EtcdAlarmList" => of::<machine::EtcdAlarmListResponse>(bytes),
         "/cosi.resource.State/Get" => of::<cosi::GetResponse>(bytes),
         "/cosi.resource.State/List" => of::<cosi::ListResponse>(bytes),
-        // A method that nobody has told us of might answer with secrets.
+        // An unknown method might answer with secrets.
         _ => json!({ "withheldBytes": bytes.len() }),
     }
 }
 
-/// `VersionResponse` of `talos_api::machine::VersionResponse`.
+/// Returns `VersionResponse` for `talos_api::machine::VersionResponse`.
 fn short(path: &str) -> &str {
     path.rsplit("::").next().unwrap_or(path).trim_end_matches('>')
 }

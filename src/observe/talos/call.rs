@@ -1,4 +1,4 @@
-//! The one place through which every call to Talos goes.
+//! The single place that all calls to Talos pass through.
 
 use std::any::{Any, type_name};
 use std::time::Duration;
@@ -17,21 +17,21 @@ use crate::observe::record::talos::{Connection, Tape};
 use crate::observe::trace::Span;
 use crate::snapshot::{Gap, GapKind, Observed};
 
-/// Largest messages that we take, in bytes: of what is said in a few words, a resource among them, and of what lists what a machine
-/// has. Talos's own limit is 32 MiB, of which a machine that means harm could make gigabytes.
+/// Size limits for messages, in bytes: for short answers, including a resource, and for lists of a machine's contents. Talos's own limit is
+/// 32 MiB, which would let a malicious machine produce gigabytes.
 pub(super) const SMALL: usize = 64 << 10;
 pub(super) const LIST: usize = 512 << 10;
-/// The same of one whose certificate we do not know.
+/// The size limit for an unverified peer.
 const OF_STRANGERS: usize = 4 << 10;
-/// Calls in flight, and those of them to nodes that were slow before: they must not starve the living. A thousand nodes are asked
-/// some 20,000 questions; at 100 ms a round trip, an attempt of 10 s has to have room for them.
+/// Limits for calls in flight, in total and to nodes that were slow before, which must not starve the others. A thousand nodes receive some
+/// 20,000 calls; at 100 ms per round trip, an attempt of 10 s has to have room for them.
 const IN_FLIGHT: usize = 1024;
 const IN_FLIGHT_SLOW: usize = 64;
-/// Machines that are asked at once. Each of them has a call in flight or is about to, so that it is the calls that limit them; but
-/// all that a machine may be asked takes tens of kilobytes until it is answered, and there may be thousands.
+/// Limit for machines that are queried at once. Each has a call in flight or is about to, so the limit on calls is the effective one.
+/// However, all calls for a machine take tens of kilobytes until they are answered, and there may be thousands of machines.
 const AT_ONCE: usize = IN_FLIGHT;
 
-/// Which budget a call is paid from.
+/// The limit that a call counts toward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lane {
     #[default]
@@ -40,19 +40,19 @@ pub(crate) enum Lane {
     Slow,
 }
 
-/// Whom to ask.
+/// The recipient of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Route<'a> {
     pub(super) link: &'a Link,
-    /// The address that apid forwards to; `None`: the endpoint itself.
+    /// The address that apid forwards to; `None` for the endpoint itself.
     pub(super) node: Option<&'a str>,
     pub(super) lane: Lane,
-    /// When the round ends for us.
+    /// The end of the round.
     pub(super) until: Instant,
 }
 
 impl Route<'_> {
-    /// Of a call that is answered with a `P`.
+    /// Begins the trace span of a call with a `P` as the answer.
     fn span<Q: 'static, P>(&self, message: &Q) -> Span {
         Span::begin(|| {
             let message: &dyn Any = message;
@@ -72,7 +72,7 @@ impl Route<'_> {
     }
 }
 
-/// Why a call has no result.
+/// The reason why a call has no result.
 pub(super) enum Failure {
     Status(Status),
     Gap(Gap),
@@ -91,9 +91,9 @@ impl From<Gap> for Failure {
 }
 
 pub(super) struct Caller {
-    /// For one call, connecting included.
+    /// Time limit for one call, connecting included.
     timeout: Duration,
-    /// No message is larger, whatever is asked.
+    /// Size limit for any message.
     largest: usize,
     cluster: Option<MetadataValue<Ascii>>,
     calls: Lanes,
@@ -105,12 +105,12 @@ struct Lanes {
     slow: Semaphore,
 }
 
-/// One of the places there are, for as long as the permit is kept.
+/// Waits for a permit, which occupies one of the available places while it is kept.
 async fn place(of: &Semaphore, until: Instant) -> Result<SemaphorePermit<'_>, Gap> {
     match timeout_at(until, of.acquire()).await {
         Ok(Ok(permit)) if Instant::now() < until => Ok(permit),
         // The semaphores are never closed.
-        Ok(_) | Err(_) => Err(Gap::new(GapKind::NotAsked, "the round ended before it was its turn")),
+        Ok(_) | Err(_) => Err(Gap::new(GapKind::NotAsked, "the round ended before this request's turn")),
     }
 }
 
@@ -134,27 +134,27 @@ impl Caller {
         Self { timeout, largest: usize::MAX, cluster, calls, machines }
     }
 
-    /// Who asks somebody that may be anybody.
+    /// Returns a caller for unverified peers.
     pub(super) fn of_strangers(timeout: Duration) -> Self {
         Self { largest: OF_STRANGERS, ..Self::new(timeout, None) }
     }
 
-    /// What is left of a limit of a message.
+    /// Returns the size limit of a message, capped by the caller's own limit.
     pub(super) fn at_most(&self, bytes: usize) -> usize {
         self.largest.min(bytes)
     }
 
-    /// For one call, connecting included.
+    /// Returns the time limit for one call, connecting included.
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// The turn of a machine, for as long as the permit is kept.
+    /// Waits for a machine's turn, which lasts as long as the permit is kept.
     pub(super) async fn turn(&self, until: Instant) -> Result<SemaphorePermit<'_>, Gap> {
         place(&self.machines, until).await
     }
 
-    /// Opens the connection of `link` if it is not open, so that what follows cannot fail for that reason five times over.
+    /// Opens the connection of `link` if it is not open, so that the calls after it do not each fail for the same reason.
     pub(super) async fn connect(&self, link: &Link, until: Instant) -> Result<(), Gap> {
         #[cfg(feature = "record")]
         let mut tape = Tape::new::<Connection>(link.address.authority(), None, &());
@@ -170,8 +170,8 @@ impl Caller {
         opened
     }
 
-    /// Asks once. `send` makes the call on the connection it is given, with the request it is given; it may be run a second
-    /// time if a connection from an earlier round turns out to be dead, so it must only read.
+    /// Makes one call. `send` makes it on the given connection with the given request. It may run a second time if a connection from an
+    /// earlier round turns out to be dead, so it must only read.
     pub(super) async fn call<Q, P, F>(
         &self,
         to: &Route<'_>,
@@ -185,7 +185,7 @@ impl Caller {
         self.call_within(to, self.timeout, message, send).await
     }
 
-    /// As [`call`](Self::call), for one whose answer takes as long as `timeout`.
+    /// Makes a call like [`call`](Self::call) whose answer may take as long as `timeout`.
     pub(super) async fn call_within<Q, P, F>(
         &self,
         to: &Route<'_>,
@@ -206,7 +206,7 @@ impl Caller {
             let mut span = to.span::<Q, P>(&message);
             let bytes = span.bytes();
             let send = |live: Http2, request| send(live.counted(bytes.clone()), request);
-            // Boxed from here on: a thousand nodes have some twenty thousand calls that wait for their turn, and those shall be small.
+            // Boxed from here on: a thousand nodes have some twenty thousand waiting calls, which have to be small.
             let asked = Box::pin(self.asked(to, timeout, message, send)).await;
             span.end(&asked);
             asked
@@ -244,7 +244,7 @@ impl Caller {
                         let gap = refusal::gap(&status, to.node.is_some(), live.fault());
                         return Err(if live.is_signed() { refusal::of_omni(gap, live.ahead()) } else { gap });
                     }
-                    // A dead connection knows it by now; if not, it must not be taken again.
+                    // A dead connection is usually closed by now; if not, it must not be used again.
                     to.link.doubt(&live, answers).await;
                 }
                 Err(_) => {
@@ -268,7 +268,7 @@ impl Caller {
             })?;
             request.metadata_mut().insert("node", value);
         }
-        // The server gives up a little earlier than we do, so that its reason still arrives.
+        // The server's deadline is a little earlier than ours, so that its error still arrives.
         let left = deadline.saturating_duration_since(Instant::now());
         request.set_timeout(left.saturating_sub((left / 10).min(Duration::from_millis(500))));
         Ok(request)

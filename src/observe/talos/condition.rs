@@ -1,4 +1,4 @@
-//! What a machine says of its clock, its network, its ways into the cluster, its memory and its disks.
+//! Clock, network, cluster connectivity, memory and disks of a machine.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ const LINK_STATUSES: Type = Type { namespace: "network", name: "LinkStatuses.net
 const KUBE_PRISM_STATUSES: Type = Type { namespace: "k8s", name: "KubePrismStatuses.kubernetes.talos.dev" };
 const DIAGNOSTICS: Type = Type { namespace: "runtime", name: "Diagnostics.runtime.talos.dev" };
 
-/// Beginnings of the names of devices whose single address is of the node's own range of pod addresses.
+/// Prefixes of overlay devices, whose single address belongs to the node's own pod range.
 const OVERLAYS: [&str; 5] = ["flannel.", "flannel-", "cilium_", "vxlan.calico", "tunl0"];
 
 impl Caller {
@@ -42,11 +42,12 @@ impl Caller {
         self.one(to, NETWORK_STATUSES, "status").await
     }
 
-    /// Links are read only where one has an address that stands alone: nothing else shows which of them are dummies.
+    /// Lists the addresses of links. The links themselves are read only if some link has a single address, since nothing else shows whether
+    /// it is a dummy.
     pub(super) async fn link_addresses(&self, to: &Route<'_>) -> Observed<Vec<LinkAddress>> {
         let listed = self.list(to, ADDRESS_STATUSES).await?;
         if listed.is_empty() {
-            // Every machine has that of its loopback interface.
+            // Every machine has the address of its loopback interface.
             return Err(malformed("AddressStatuses: an empty list"));
         }
         let listed: Vec<AddressStatus> = each(listed, Resource::spec).await?;
@@ -92,7 +93,7 @@ impl Caller {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AddressStatus {
-    /// With prefix length.
+    /// The address, with its prefix length.
     address: String,
     link_name: String,
     scope: String,
@@ -105,7 +106,7 @@ struct LinkStatus {
     kind: String,
 }
 
-/// `None`: no other machine could reach it there, or the kernel does not use the address.
+/// Returns the address; `None` if no other machine can reach it, or the kernel does not use it.
 fn link_address(status: &AddressStatus) -> Option<LinkAddress> {
     let (address, length) = status.address.split_once('/')?;
     let address: IpAddr = address.parse().ok()?;
@@ -129,7 +130,7 @@ struct AdjtimeStatus {
     sync_status: bool,
 }
 
-/// jiff reads what Go writes: `-44.014µs`.
+/// Parses the offset: jiff understands Go's format (`-44.014µs`).
 fn adjtime(status: &AdjtimeStatus) -> Observed<Adjtime> {
     let AdjtimeStatus { offset, sync_status } = status;
     let malformed = |_| malformed(&clean(&format!("AdjtimeStatuses `node`: `{offset}` is not a duration")));
@@ -154,7 +155,7 @@ fn memory(reply: MemoryResponse) -> Observed<u64> {
 #[serde(rename_all = "camelCase")]
 struct VolumeStatus {
     phase: String,
-    // Left out where it is 0, as for directories.
+    // Omitted if it is 0, as for directories.
     #[serde(default)]
     size: u64,
     #[serde(default)]
@@ -167,14 +168,14 @@ impl From<VolumeStatusSpec> for VolumeStatus {
     fn from(spec: VolumeStatusSpec) -> Self {
         let VolumeStatusSpec { phase, error_message, size, encryption_failed_syncs } = spec;
         let name = usize::try_from(phase).ok().and_then(|phase| VOLUME_PHASES.get(phase));
-        // A phase of a later Talos keeps its number.
+        // A phase from a later version of Talos keeps its number.
         let phase = name.map_or_else(|| phase.to_string(), |name| (*name).to_owned());
         Self { phase, size, error_message, encryption_failed_syncs: Some(encryption_failed_syncs) }
     }
 }
 
-/// Each machine has about seven of them, and to read them as YAML would be a fifth of a run's instructions. Phase 0 is `waiting`, which
-/// is never good news.
+/// Reads a volume from protobuf if possible. Each machine has about seven volumes, and parsing them as YAML would take a fifth of a run's
+/// instructions. Protobuf is safe here because phase 0 is `waiting`, which is never good news.
 fn volume(resource: &Resource) -> Observed<Volume> {
     let status = match resource.message::<VolumeStatusSpec>()? {
         Some(spec) => spec.into(),
@@ -201,7 +202,7 @@ fn mounts(reply: MountsResponse) -> Observed<Vec<Mount>> {
         size: stat.size,
         available: stat.available,
     };
-    // A worker has a thousand mounts of pods, and a cluster many workers.
+    // A worker has up to a thousand mounts of pods, and a cluster has many workers.
     Ok(part.stats.into_iter().filter(|stat| DATA_MOUNTS.contains(&stat.mounted_on.as_str())).map(mount).collect())
 }
 
@@ -325,16 +326,16 @@ mod tests {
         }
         assert_eq!((of(spec(6, 0)).size, of(spec(6, 7)).size), (None, Some(7)));
         assert_eq!((of(spec(8, 0)).phase, of(spec(-1, 0)).phase), ("8".into(), "-1".into()));
-        // Nothing in protobuf is either a volume that waits or a Talos that has no protobuf.
+        // An empty protobuf form is either a waiting volume or a Talos that does not send protobuf.
         assert_eq!((of(spec(0, 0)).phase, of(spec(0, 0)).error), ("failed".into(), "from YAML".into()));
-        // Nor does protobuf speak for itself: every real resource has both.
+        // Protobuf alone is not accepted either: every real resource has both forms.
         is_malformed(volume(&literal("").encoded(&[])));
         for bytes in [&[0x08][..], &[0x1a, 5, b'a'], &[0x1a, 1, 0xff], &[0x0f]] {
             is_malformed(volume(&literal(yaml).encoded(bytes)));
         }
     }
 
-    /// Real machines send both, so one can be held against the other: all volumes of a control plane and a worker of Talos 1.13.0.
+    /// Real machines send both forms, so they can be compared: all volumes of a control plane and a worker of Talos 1.13.0.
     #[test]
     fn the_volumes_of_real_machines_are_the_same_in_both_encodings() {
         let volumes: Vec<Value> = serde_json::from_str(include_str!("tests/volumes.json")).unwrap();
@@ -348,7 +349,7 @@ mod tests {
                 without_bytes.push(id);
             }
         }
-        // In a container it waits, and has nothing else to say.
+        // In a container, this volume is waiting and has no other fields.
         assert_eq!((volumes.len(), without_bytes), (18, vec!["META"]));
     }
 

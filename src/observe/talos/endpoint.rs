@@ -1,4 +1,4 @@
-//! What an endpoint says of itself, and of the cluster.
+//! The answers of an endpoint about itself and about the cluster.
 
 use tokio::time::Instant;
 
@@ -7,21 +7,22 @@ use super::{Member, TalosClient, maintenance};
 use crate::model::MachineType;
 use crate::snapshot::{Contact, Endpoint, EtcdMember, Gap, GapKind, Observed};
 
-/// Answers of one endpoint that was asked without `node`.
+/// Answers of one endpoint to calls without `node`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EndpointAnswer {
-    /// `vip` is for others to find out: `false` here.
+    /// The endpoint. `vip` is determined elsewhere and `false` here.
     pub(crate) endpoint: Endpoint,
-    /// Discovery as this node sees it. Empty: discovery is off. Itself alone: discovery knows nobody else, or has no registry.
+    /// Discovery as this node sees it. Empty if discovery is off. Contains only the node itself if discovery has no other members, or no
+    /// registry.
     pub(crate) members: Observed<Vec<Member>>,
     /// Addresses of the node that answered, without prefix length.
     pub(crate) addresses: Observed<Vec<String>>,
-    /// What Kubernetes has to show as the `machineID` of the node that answered.
+    /// The `machineID` that Kubernetes should report for the node that answered.
     pub(crate) machine_id: Observed<Option<String>>,
 }
 
 impl TalosClient {
-    /// Asks endpoint `index` (in the order of the configuration). Done by `until` at the latest.
+    /// Queries endpoint `index` (in the order of the configuration). Finishes by `until`.
     pub(crate) async fn endpoint(&self, index: usize, until: Instant) -> EndpointAnswer {
         let link = &self.links[index];
         let to = Route { link, node: None, lane: Lane::Normal, until };
@@ -47,7 +48,7 @@ impl TalosClient {
         EndpointAnswer { endpoint, members, addresses, machine_id }
     }
 
-    /// Addresses that a node has by its own word, asked on the way on which it has answered.
+    /// Reads a node's own report of its addresses, through the endpoint and address at which it has answered.
     pub(crate) async fn own_addresses(&self, of: &Contact, until: Instant) -> Observed<Vec<String>> {
         match self.links.iter().find(|link| link.address.shown == of.endpoint) {
             Some(link) => {
@@ -57,13 +58,14 @@ impl TalosClient {
         }
     }
 
-    /// The members that the etcd of endpoint `index` lists. The endpoint answers itself: nothing is forwarded.
+    /// Reads the members that the etcd of endpoint `index` lists. The endpoint itself answers: nothing is forwarded.
     pub(crate) async fn members_listed_by(&self, index: usize, until: Instant) -> Observed<Vec<EtcdMember>> {
         let link = &self.links[index];
         self.caller.etcd_members(&Route { link, node: None, lane: Lane::Normal, until }).await
     }
 
-    /// Omni is no machine. Any control plane may answer, and another one the next question, so none of them tells who it is.
+    /// Queries Omni, which is not a machine. Any control plane may answer, and a different one the next call, so the machine is not
+    /// identified.
     async fn through_omni(&self, to: &Route<'_>) -> EndpointAnswer {
         let (version, members) = tokio::join!(self.caller.version(to), self.caller.members(to));
         let members = members.and_then(|members| self.budget.pay(&members).map(|()| members));
@@ -82,7 +84,7 @@ impl TalosClient {
     }
 }
 
-/// Nothing was asked, for the one reason that there is no connection.
+/// Returns the answer of an endpoint without a connection: every part has the same gap.
 fn unanswered(address: String, gap: &Gap) -> EndpointAnswer {
     EndpointAnswer {
         endpoint: Endpoint {

@@ -97,7 +97,7 @@ struct Spec {
     extra_args: BTreeMap<String, Argument>,
 }
 
-/// A list since Talos 1.13; of several values, etcd takes the last.
+/// The value of an argument: a list since Talos 1.13; etcd uses the last of several values.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Argument {

@@ -1,4 +1,4 @@
-//! The cluster's kubeconfig, as Talos makes it for an administrator.
+//! The kubeconfig that Talos generates for a cluster administrator.
 
 use std::io::Read as _;
 
@@ -10,7 +10,7 @@ use super::call::{Caller, Route};
 use super::machine::{bytes, client, malformed};
 use crate::snapshot::{Gap, GapKind, Observed};
 
-/// Largest archive and largest kubeconfig that we take, in bytes. Real ones have a few thousand.
+/// Size limit for the archive and the kubeconfig, in bytes. Real ones have a few thousand.
 const LARGEST: usize = 1 << 20;
 const TOO_LARGE: &str = "Kubeconfig: more than 1 MiB";
 /// A tar header, in bytes.
@@ -25,7 +25,7 @@ impl Caller {
     }
 }
 
-/// The first file of the archive. Talos never closes its tar writer, so there is neither padding nor an end to look for.
+/// Extracts the first file of the archive. Talos never closes its tar writer, so there is neither padding nor an end marker.
 fn unpack(archive: &[u8]) -> Observed<String> {
     let mut tar = GzDecoder::new(archive);
     let mut header = [0; HEADER];
@@ -40,14 +40,14 @@ fn unpack(archive: &[u8]) -> Observed<String> {
     if text.trim().is_empty() { Err(malformed("Kubeconfig: an empty file")) } else { Ok(text) }
 }
 
-/// Size of the regular file that a tar header announces, if its checksum fits.
+/// Returns the size of the regular file that a tar header announces, if its checksum matches.
 fn size(header: &[u8; HEADER]) -> Option<usize> {
     let octal = |range: std::ops::Range<usize>| {
         let text = std::str::from_utf8(&header[range]).ok()?;
         usize::from_str_radix(text.trim_matches(['\0', ' ']), 8).ok()
     };
     let checksum = 148..156;
-    // The checksum counts itself as spaces.
+    // The checksum counts its own bytes as spaces.
     let sum =
         header.iter().enumerate().map(|(at, byte)| usize::from(if checksum.contains(&at) { b' ' } else { *byte }));
     let regular = matches!(header[156], b'0' | 0);
@@ -63,7 +63,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// As Talos writes it: header and content, nothing after.
+    /// Packs a kubeconfig like Talos: header and content, and nothing after them.
     pub(in super::super) fn pack(content: &str) -> Vec<u8> {
         gzip(&[header(content.len()).as_slice(), content.as_bytes()].concat())
     }
@@ -94,7 +94,7 @@ pub(super) mod tests {
     fn fuzz_archives() {
         bolero::check!().for_each(|bytes: &[u8]| {
             let _ = unpack(bytes);
-            // What is compressed is seldom found by chance.
+            // The fuzzer rarely produces a valid compressed archive by chance.
             if let Ok(text) = unpack(&gzip(bytes)) {
                 assert!(text.len() <= LARGEST);
             }

@@ -13,19 +13,19 @@ use crate::observe::dial::cause::clean;
 use crate::snapshot::logs::{LINES, Source};
 use crate::snapshot::{Contact, Gap, GapKind, Observed};
 
-/// Longest answer that we take, in bytes.
+/// Size limit for an answer, in bytes.
 const LARGEST: usize = 256 << 10;
-/// Lines of a log that are read: what tells why may be followed by much that does not.
+/// Number of lines of a log that are read: the cause of a failure may be followed by many irrelevant lines.
 const LINES_READ: i32 = 200;
-/// Of these the telling ones that are kept beside the last [`LINES`].
+/// Limit for the informative lines that are kept in addition to the last [`LINES`].
 const TELLING: usize = 5;
-/// Lines of machined's log in which an installer is looked for: whoever upgrades looks soon after.
+/// Number of lines of machined's log that are searched for an installer: users check soon after an upgrade.
 const LINES_OF_INSTALLERS: i32 = 1000;
-/// Where containers of pods are.
+/// The containerd namespace of pods.
 const PODS: &str = "k8s.io";
 
 impl TalosClient {
-    /// The last [`LINES`] lines of a log, on the way on which the node answered.
+    /// Reads the end of a log, through the endpoint and address at which the node answered.
     pub(crate) async fn log(&self, contact: &Contact, of: &Source, until: Instant) -> Observed<Vec<String>> {
         let link = self.links.iter().find(|link| link.address.shown == contact.endpoint);
         let link = link.ok_or_else(Gap::not_asked)?;
@@ -48,8 +48,8 @@ fn request(namespace: &str, id: String, driver: ContainerDriver) -> LogsRequest 
     LogsRequest { namespace: namespace.to_owned(), id, driver: driver.into(), follow: false, tail_lines: LINES_READ }
 }
 
-/// Several of one name are the same container, started again and again: the one that runs. Else Talos tells nothing of their age, and
-/// any will do.
+/// Finds the container to read. Several of one name are restarts of the same container, so the running one is chosen. If none is running,
+/// any will do, because Talos does not report their age.
 fn running_or_first<'a>(all: &'a [ContainerInfo], pod: &str, container: &str) -> Option<&'a str> {
     let id = format!("kube-system/{pod}:{container}");
     let is_it =
@@ -86,9 +86,9 @@ impl Caller {
     }
 }
 
-/// The installer that ended well last, if none failed after it. Talos keeps this log in memory, so it is of the present boot. It
-/// writes `starting upgrade: installer_image=IMAGE, …` (1.13) or `starting upgrade {…, "installer_image": "IMAGE", …}` (1.14),
-/// and `upgrade completed …` in the end.
+/// Returns the installer that completed last, if none failed after it. Talos keeps this log in memory, so it covers only the present boot.
+/// It contains `starting upgrade: installer_image=IMAGE, …` (1.13) or `starting upgrade {…, "installer_image": "IMAGE", …}` (1.14), and
+/// `upgrade completed …` at the end.
 fn installed(log: &str) -> Option<String> {
     let (mut begun, mut done) = (None, None);
     for line in log.lines() {
@@ -107,8 +107,8 @@ fn image(line: &str) -> Option<&str> {
     rest.split(['"', ',', ' ']).next().filter(|image| !image.is_empty())
 }
 
-/// The last lines, and before them those that tell why something failed, each once. What is no UTF-8 is replaced; what is no line ends
-/// with the next one.
+/// Returns the last lines, preceded by earlier ones that show why something failed, each once. Invalid UTF-8 is replaced, and blank lines
+/// are dropped.
 fn lines(bytes: &[u8]) -> Observed<Vec<String>> {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<String> = text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
@@ -177,7 +177,7 @@ mod tests {
         let shown = lines(text.as_bytes()).unwrap();
         assert_eq!((shown.len(), shown[0].as_str()), (LINES, "line 2"));
         assert_eq!(lines(b"a\xffb\nend").unwrap(), ["a\u{fffd}b", "end"]);
-        // What the kubelet says again and again is kept once, and the last of many.
+        // A message that the kubelet repeats is kept once, and of many the last ones are kept.
         let rejected = |n: usize| format!(r#"{{"ts":{n},"msg":"Could not process manifest file","err":"e{}"}}"#, n % 8);
         let text: Vec<String> = (0..40).map(rejected).chain((0..LINES).map(|n| format!("line {n}"))).collect();
         let shown = lines(text.join("\n").as_bytes()).unwrap();

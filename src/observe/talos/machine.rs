@@ -13,12 +13,12 @@ use crate::observe::dial::http2::Http2;
 use crate::snapshot::{Gap, GapKind, Observed, Service, ServiceEvent, Version};
 use crate::text::sanitize::without_secrets;
 
-/// Most entries of a directory that we take, and most bytes of what is said of them.
+/// Limits for the entries of a directory, and for their total size in bytes.
 const MOST: usize = 10_000;
 const MOST_BYTES: usize = 1 << 20;
 const ETCD_DATA: &str = "/var/lib/etcd";
 
-/// `largest`: bytes of one message.
+/// Creates a client. `largest` is the size limit of a message, in bytes.
 pub(super) fn client(live: Http2, largest: usize) -> MachineServiceClient<Http2> {
     let origin = live.origin();
     MachineServiceClient::with_origin(live, origin).max_decoding_message_size(largest)
@@ -28,7 +28,8 @@ pub(super) fn malformed(text: &str) -> Gap {
     Gap::new(GapKind::Malformed, text.to_owned())
 }
 
-/// The one part of an answer from one node. Several would be from somebody else, none is no answer.
+/// Returns the only part of an answer from one node. Several parts would come from other nodes, and none is not an
+/// answer.
 pub(super) fn only<T>(what: &str, parts: Vec<T>, metadata: impl Fn(&T) -> Option<&Metadata>) -> Observed<T> {
     let count = parts.len();
     match <[T; 1]>::try_from(parts) {
@@ -37,7 +38,7 @@ pub(super) fn only<T>(what: &str, parts: Vec<T>, metadata: impl Fn(&T) -> Option
     }
 }
 
-/// An error that travels inside of an answer.
+/// Returns an error that is embedded in an answer.
 pub(super) fn failed(metadata: Option<&Metadata>) -> Option<Gap> {
     let metadata = metadata?;
     let status = metadata.status.as_ref().filter(|status| status.code != 0);
@@ -50,7 +51,7 @@ pub(super) fn failed(metadata: Option<&Metadata>) -> Option<Gap> {
     }
 }
 
-/// All that a stream brings, if it is not more than `most` bytes.
+/// Collects a stream, up to `most` bytes.
 pub(super) async fn bytes(mut stream: Streaming<Data>, most: usize, too_large: &str) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(chunk) = stream.message().await? {
@@ -66,7 +67,7 @@ pub(super) async fn bytes(mut stream: Streaming<Data>, most: usize, too_large: &
 }
 
 impl Caller {
-    /// Asks a machine for what it answers in one message of `largest` bytes.
+    /// Calls a machine for an answer of one message with at most `largest` bytes.
     pub(super) async fn ask<Q, P, F>(
         &self,
         to: &Route<'_>,
@@ -94,7 +95,7 @@ impl Caller {
         services(self.ask(to, LIST, Empty {}, |mut of, request| async move { of.service_list(request).await }).await?)
     }
 
-    /// Does etcd's folder hold no member?
+    /// Returns whether etcd's folder contains no member.
     pub(super) async fn etcd_data_absent(&self, to: &Route<'_>) -> Observed<bool> {
         let request = ListRequest { root: ETCD_DATA.to_owned(), recurse: false, recursion_depth: 1 };
         let entries = self.call(to, request, |live, request: Request<ListRequest>| async move {
@@ -144,7 +145,7 @@ fn version(reply: VersionResponse) -> Observed<Version> {
 fn services(reply: ServiceListResponse) -> Observed<Vec<Service>> {
     let part = only("ServiceList", reply.messages, |it| it.metadata.as_ref())?;
     if part.services.is_empty() {
-        // machined, which answers, is itself in the list.
+        // machined, which answers, is in the list itself.
         return Err(malformed("ServiceList: an empty list"));
     }
     part.services.into_iter().map(service).collect()
@@ -173,7 +174,7 @@ fn service(info: ServiceInfo) -> Observed<Service> {
     })
 }
 
-/// In the words of Talos's runner: `Error running Containerd(etcd), going to restart forever: …`.
+/// Part of a message of Talos's runner: `Error running Containerd(etcd), going to restart forever: …`.
 const RESTARTS: &str = "going to restart forever";
 
 fn timestamp(value: Option<talos_api::google::protobuf::Timestamp>) -> Option<Timestamp> {

@@ -1,12 +1,12 @@
-//! What Kubernetes calls a machine, from what Talos calls it.
+//! Converts a machine's id in Talos to its id in Kubernetes.
 
-/// The characters that a node id is written in.
+/// The digits of a node id.
 const DIGITS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 /// Bytes of `/etc/machine-id`.
 const LENGTH: usize = 16;
 
-/// `machineID` of the Node object of a machine that discovery knows by this id: Talos writes the first half of its id to
-/// `/etc/machine-id`, and the kubelet tells that. `None` for what is no node id.
+/// Returns the `machineID` of the Node object for a machine with this id in discovery: Talos writes the first half of its id to
+/// `/etc/machine-id`, and the kubelet reports that. `None` if it is not a node id.
 pub(crate) fn machine_id(node_id: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let (mut pending, mut bits) = (0_u32, 0);
@@ -14,7 +14,8 @@ pub(crate) fn machine_id(node_id: &str) -> Option<String> {
     for (place, character) in node_id.bytes().enumerate() {
         let digit = u32::try_from(DIGITS.iter().position(|it| *it == character)?).ok()?;
         pending |= digit << bits;
-        // Six bits, of which 62 digits cannot tell all: what begins with four ones is told with five. The last has what is left.
+        // A digit has six bits, but 62 digits cannot represent all values: a value that begins with four ones is encoded with five bits.
+        // The last digit has the remaining bits.
         bits += match digit {
             _ if place == last => 8,
             30 | 31 => 5,
@@ -26,7 +27,7 @@ pub(crate) fn machine_id(node_id: &str) -> Option<String> {
             bits -= 8;
         }
     }
-    // The digits begin with the end.
+    // The digits begin with the last byte.
     let first: Vec<u8> = bytes.into_iter().rev().take(LENGTH).collect();
     let first: [u8; LENGTH] = first.try_into().ok()?;
     Some(format!("{:032x}", u128::from_be_bytes(first)))

@@ -1,6 +1,6 @@
-//! Is a machine whose certificate we do not know one without a configuration?
+//! Detects whether a machine with an unknown certificate has no configuration (maintenance mode).
 //!
-//! Anybody on the way may answer that, so the answer is taken as what it has to be: a few words.
+//! Anyone on the network path can forge the answer, so only a few bytes of it are accepted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::call::{Caller, Lane, Route};
 use crate::observe::dial::http2::Link;
 use crate::snapshot::{Gap, GapKind};
 
-/// For the whole question, in seconds: it only refines a failure that is known already.
+/// Time limit for the whole check, which only refines a known failure.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Turns "unknown CA" into "maintenance mode" if the machine says so itself. `unverified` carries no certificate of ours, and
-/// the call no cluster name: nothing is given to a stranger.
+/// Turns "unknown CA" into "maintenance mode" if the machine itself reports it. `unverified` does not present our certificate, and the call
+/// does not contain the cluster name: nothing is disclosed to a stranger.
 pub(super) async fn refine(gap: Gap, address: &EndpointAddress, unverified: &Arc<ClientConfig>, until: Instant) -> Gap {
     let link = Link::new(address.clone(), super::unproven(Arc::clone(unverified)));
     let until = until.min(Instant::now() + TIMEOUT);

@@ -1,8 +1,8 @@
 //! The Talos API.
 //!
-//! Every node is asked by calls of its own, each with its own deadline, through an endpoint that forwards (`node` metadata):
-//! an aggregated call hangs as a whole when one node does, and hides failures. All calls go through [`call`], all connections
-//! through [`dial::http2`](super::dial::http2), all causes through [`dial::cause`](super::dial::cause) and [`refusal`].
+//! Every node is queried with separate calls, each with its own deadline, through an endpoint that forwards (`node` metadata): an
+//! aggregated call blocks as a whole when one node does, and hides failures. All calls go through [`call`], all connections through
+//! [`dial::http2`](super::dial::http2), all causes through [`dial::cause`](super::dial::cause) and [`refusal`].
 
 mod call;
 mod condition;
@@ -47,26 +47,26 @@ pub(crate) use self::node::{NodeAsk, first_contact_takes};
 pub(crate) use self::server::ServerAsk;
 pub(crate) use super::dial::http2::EndpointAddress;
 
-/// Machines at once: with all that they are asked, a fraction of what may be in flight.
+/// Limit for machines whose facts are prefetched at once: all their calls are a fraction of those that may be in flight.
 const AHEAD: usize = 16;
 /// Port of apid.
 const APID: u16 = 50000;
 
-/// Where and as whom to ask. Holds secrets, so it cannot be printed.
+/// Endpoints and credentials. Contains secrets, so it has no `Debug`.
 #[derive(Clone)]
 pub(crate) struct Config {
     pub(crate) endpoints: Vec<EndpointAddress>,
     pub(crate) roots: Roots,
     pub(crate) client: Option<Identity>,
-    /// The endpoints are Omni's, and this account signs every call.
+    /// Set if the endpoints are Omni's; this account signs every call.
     pub(crate) account: Option<Arc<ServiceAccount>>,
     /// Sent as metadata `context`.
     pub(crate) cluster: Option<String>,
-    /// For one call, connecting included.
+    /// Time limit for one call, connecting included.
     pub(crate) timeout: Duration,
 }
 
-/// A machine as discovery (`Members`) tells it.
+/// A machine reported by discovery (`Members`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     /// The Kubernetes node name.
@@ -83,7 +83,8 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Its hostname, where that is its name and a domain. Any other would be a claim to the name or the address of another machine.
+    /// Returns its hostname if that is its name and a domain. Any other hostname would be a claim to the name or the address of another
+    /// machine.
     pub(crate) fn qualified_name(&self) -> Option<&String> {
         let (label, _) = self.hostname.split_once('.')?;
         let is_address = self.hostname.parse::<IpAddr>().is_ok();
@@ -91,26 +92,26 @@ impl Member {
     }
 }
 
-/// A client of one cluster, kept for the whole run: connections are reused from round to round and opened anew when lost.
+/// A client of one cluster, kept for the whole run: connections are reused from round to round and reopened when lost.
 pub(crate) struct TalosClient {
-    /// In the order of the configuration.
+    /// Connections in the order of the configuration.
     links: Vec<Link>,
-    /// The endpoints are no machines: what is not meant for one of them, any control plane answers.
+    /// Set if the endpoints are not machines: any control plane answers calls that are not addressed to one machine.
     through_omni: bool,
     caller: Caller,
     budget: Arc<Budget>,
     unverified: Arc<ClientConfig>,
-    /// Control planes whose facts are asked for beside the first contact.
+    /// Permits for control planes whose facts are read during the first contact.
     ahead: Semaphore,
 }
 
-/// apid of Talos 1.7.0 to 1.8.1 does not agree on HTTP/2, and speaks it all the same.
+/// Returns TLS settings that do not demand HTTP/2 in the handshake: apid of Talos 1.7.0 to 1.8.1 does not negotiate it, but uses it.
 fn unproven(config: Arc<ClientConfig>) -> Security {
     Security::Tls { config, demands_h2: false }
 }
 
 impl TalosClient {
-    /// Fails if the credentials cannot be used. Talks to nobody.
+    /// Creates the client without connecting. Fails if the credentials cannot be used.
     pub(crate) fn new(config: Config) -> anyhow::Result<Self> {
         let tls = tls::verifying(config.roots.all(), config.client.as_ref())?;
         let through_omni = config.account.is_some();
@@ -130,20 +131,20 @@ impl TalosClient {
         })
     }
 
-    /// What it keeps is paid from `budget`.
+    /// Charges the data that the client keeps to `budget`.
     pub(crate) fn within(mut self, budget: &Arc<Budget>) -> Self {
         self.budget = Arc::clone(budget);
         self
     }
 
-    /// A kubeconfig with administrator's rights, from the first of the endpoints `from` that gives one: it needs `os:admin` and a
-    /// control plane.
+    /// Requests a kubeconfig with administrator rights from the endpoints `from`, until one of them returns it. This requires `os:admin`
+    /// and a control plane.
     pub(crate) async fn kubeconfig(&self, from: &[usize], until: Instant) -> Observed<String> {
         let mut gaps = Vec::new();
         for link in from.iter().filter_map(|index| self.links.get(*index)) {
             match self.caller.kubeconfig(&Route { link, node: None, lane: Lane::Normal, until }).await {
                 Ok(kubeconfig) => return Ok(kubeconfig),
-                // Another endpoint knows the same certificate with the same role.
+                // Another endpoint would see the same certificate with the same role.
                 Err(gap) if gap.kind == GapKind::Forbidden => return Err(gap),
                 Err(gap) => gaps.push(gap),
             }

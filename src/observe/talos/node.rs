@@ -1,4 +1,4 @@
-//! What a node says of itself, through an endpoint that forwards.
+//! Reads a node's facts through an endpoint that forwards.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -17,30 +17,30 @@ use crate::observe::dial::stagger::staggered;
 use crate::observe::fill;
 use crate::snapshot::{Contact, EtcdStatus, Gap, GapKind, Observed, Service, TalosNode, Version, own_role};
 
-/// How long one endpoint, and one address, may say nothing before the next is asked beside it.
+/// Time that an endpoint, or an address, may be silent before the next one is tried in parallel.
 const NEXT_ENDPOINT: Duration = Duration::from_secs(1);
 const NEXT_ADDRESS: Duration = Duration::from_secs(2);
 
-/// For how long a machine may say nothing, however many ways there are to it: little more than a call takes.
+/// Returns how long a machine may be silent on all routes together: little more than a call takes.
 pub(crate) fn first_contact_takes(call: Duration) -> Duration {
     call * 11 / 10
 }
 
-/// One node to ask.
+/// A node to query.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeAsk<'a> {
-    /// Decides through which endpoint it is asked: the same one in every round.
+    /// Determines the endpoint it is queried through, which stays the same in every round.
     pub(crate) name: &'a str,
-    /// In the order in which they are tried.
+    /// Addresses in the order in which they are tried.
     pub(crate) addresses: &'a [String],
-    /// What it may call itself. Empty: nobody knows, so any answer is its own.
+    /// The names by which the node may identify itself. If empty, the name is unknown, and any answer counts as its own.
     pub(crate) expected: &'a [String],
-    /// What others say of it; its own word counts more.
+    /// The role reported by others; the node's own report takes precedence.
     pub(crate) role: Role,
     pub(crate) lane: Lane,
 }
 
-/// Facts that were asked for before it was known who answers.
+/// Facts that were requested before the node was identified.
 struct Prefetched<'a> {
     endpoint: usize,
     address: &'a str,
@@ -48,24 +48,24 @@ struct Prefetched<'a> {
     facts: BoxFuture<'a, TalosNode>,
 }
 
-/// The way on which a node answered, and what it said first.
+/// The route on which a node answered, and its first answers.
 struct First<'a> {
     endpoint: usize,
     address: &'a str,
     version: Version,
-    /// For how long that was awaited.
+    /// The time until the answer arrived.
     took: Duration,
     machine_type: Observed<Option<MachineType>>,
     nodename: Observed<Option<Nodename>>,
-    /// It calls itself like this, and nobody expects that name.
+    /// The name that the node reports, if it is not an expected one.
     stranger: Option<String>,
-    /// The endpoints that were tried before, and what became of that; `None`: no answer yet.
+    /// The endpoints that were tried before, with the outcome; `None` if there is no answer yet.
     before: Vec<(usize, Option<GapKind>)>,
 }
 
 impl TalosClient {
-    /// Asks a node for `facts` through one of the endpoints `working` (by place in the configuration). Done by `until` at the
-    /// latest; each fact has its own deadline and its own gap.
+    /// Queries a node for `facts` through one of the endpoints `working` (by position in the configuration). Finishes by `until`; each fact
+    /// has its own deadline and its own gap.
     pub(crate) async fn node(
         &self,
         ask: &NodeAsk<'_>,
@@ -74,13 +74,13 @@ impl TalosClient {
         until: Instant,
     ) -> TalosNode {
         match self.caller.turn(until).await {
-            // Boxed: those that wait for their turn shall be small.
+            // Boxed, to keep the futures that wait for their turn small.
             Ok(_turn) => Box::pin(self.in_turn(ask, facts, working, until)).await,
             Err(gap) => TalosNode::unasked(&gap),
         }
     }
 
-    /// Whether the node answers at all, without hurry: for one that was silent. Done by `until` at the latest.
+    /// Returns whether the node answers at all, with more patience, for a node that was silent. Finishes by `until`.
     pub(crate) async fn greet(&self, ask: &NodeAsk<'_>, working: &[usize], until: Instant) -> Observed<()> {
         self.first_contact(ask, working, until).await.map(drop)
     }
@@ -100,7 +100,7 @@ impl TalosClient {
             not_through: Vec::new(),
         };
         if contact.answered_by_other.is_some() {
-            // What a stranger says of itself, its role above all, is nothing that this node has said.
+            // A stranger's report about itself, in particular its role, does not apply to this node.
             let gap = Gap::new(GapKind::NotAsked, "another node answers in its place");
             return TalosNode { contact: Ok(contact), ..TalosNode::unasked(&gap) };
         }
@@ -128,9 +128,9 @@ impl TalosClient {
         }
     }
 
-    /// The first contact and, beside it, the facts of a control plane on the way on which it is most likely: each would cost a round
-    /// trip by itself. Of a few at once, and of no worker, of which there may be thousands: a silent machine holds all its calls until
-    /// it is given up.
+    /// Makes the first contact and, in parallel, reads the facts of a control plane on the most likely route, which saves a round trip.
+    /// This is limited to a few machines and excludes workers, of which there may be thousands: a silent machine occupies all its calls
+    /// until it is given up.
     async fn contact_and_facts<'a>(
         &'a self,
         ask: &NodeAsk<'a>,
@@ -157,11 +157,12 @@ impl TalosClient {
         }
     }
 
-    /// What a machine of this role says of itself, beside who it is. What its etcd is `slower` by is as yet all the time that it took.
+    /// Reads the facts of a machine with this role, except for its identity. At this stage, `slower` of its etcd is the whole time the
+    /// answer took.
     async fn facts(&self, to: &Route<'_>, role: Role, facts: &BTreeSet<Fact>) -> TalosNode {
         let wants = |fact: Fact| facts.contains(&fact);
         let of_control_plane = |fact: Fact| wants(fact) && role == Role::ControlPlane;
-        // Of a machine whose role nobody knows, everything that may matter.
+        // For a machine of unknown role, everything that may matter is read.
         let unless_worker = |fact: Fact| wants(fact) && role != Role::Worker;
         let caller = &self.caller;
         let mut node = TalosNode::unasked(&Gap::not_asked());
@@ -173,7 +174,7 @@ impl TalosClient {
                 async {
                     let data = of_control_plane(Fact::EtcdData);
                     fill(&mut node.services, wants(Fact::Services) || data, caller.services(to)).await;
-                    // A folder without data means something only while etcd does not run.
+                    // A folder without data matters only while etcd is not running.
                     let stopped = data && node.services.as_ref().is_ok_and(|found| is_stopped(found, "etcd"));
                     fill(&mut node.etcd_data_absent, stopped, caller.etcd_data_absent(to)).await;
                 },
@@ -182,7 +183,7 @@ impl TalosClient {
                 fill(&mut node.network_status, wants(Fact::NetworkStatus), caller.network_status(to)),
                 fill(&mut node.link_addresses, wants(Fact::Addresses), caller.link_addresses(to)),
                 fill(&mut node.kube_prism, wants(Fact::KubePrism), caller.kube_prism(to)),
-                // A peer of everybody's on every machine would be as many answers as there are pairs of machines.
+                // Asking every machine would return as many peers as there are pairs of machines.
                 fill(&mut node.kube_span_peers, of_control_plane(Fact::KubeSpan), caller.kube_span_peers(to)),
                 fill(&mut node.memory, wants(Fact::Memory), caller.memory(to)),
                 fill(&mut node.volumes, wants(Fact::Volumes), caller.volumes(to)),
@@ -207,7 +208,7 @@ impl TalosClient {
                 async {
                     let manifests = of_control_plane(Fact::ManifestStatuses);
                     fill(&mut node.manifests_applied, manifests, caller.manifests_applied(to)).await;
-                    // Without any of the user's own there is nothing to compare.
+                    // Without any manifest of the user's own, there is nothing to compare.
                     let has_own = node.manifests_applied.iter().flatten().any(|name| name.starts_with(OF_USERS));
                     fill(&mut node.extra_manifests, has_own, caller.extra_manifests(to)).await;
                 },
@@ -215,7 +216,7 @@ impl TalosClient {
                     let membership = of_control_plane(Fact::EtcdMembership);
                     let status = timed(&mut status_took, caller.etcd_status(to));
                     fill(&mut node.etcd_status, membership, status).await;
-                    // A member that answers says who it is; of one that does not, Talos knows.
+                    // A member that answers reports its id; otherwise Talos knows it.
                     let told = node.etcd_status.as_ref().ok().map(|status| Ok(Some(status.member_id)));
                     let id = async {
                         match told {
@@ -239,10 +240,10 @@ impl TalosClient {
             )
         })
         .await;
-        // Of a list that never came nobody knows how long it takes.
+        // The duration of a failed list is meaningless.
         let slowest = if node.etcd_members.is_ok() { status_took.max(members_took) } else { status_took };
         node.etcd_status = node.etcd_status.map(|etcd| EtcdStatus { slower: slowest, ..etcd });
-        // A pod that is there is wanted; only where there is none does it matter whether it was switched off.
+        // An existing pod is wanted; only if there is none does it matter whether the component was disabled.
         let is_missing = |pod: &str| {
             let is_rendered = node.static_pods.iter().flatten().any(|id| id.starts_with(pod));
             let is_told = node.static_pod_statuses.iter().flatten().any(|status| status.name.starts_with(pod));
@@ -256,7 +257,7 @@ impl TalosClient {
         node
     }
 
-    /// Of the endpoints that were tried before, those that do not reach the address at which the node has answered.
+    /// Returns the previously tried endpoints that do not reach the address at which the node has answered.
     async fn not_through(&self, before: &[(usize, Option<GapKind>)], to: &Route<'_>) -> Vec<String> {
         let tried = before.iter().map(|(endpoint, failed)| async move {
             let link = &self.links[*endpoint];
@@ -269,8 +270,9 @@ impl TalosClient {
         join_all(tried).await.into_iter().flatten().collect()
     }
 
-    /// Of a way on which nothing has come yet: it may only be slow, so it has until the deadline of a call. That passes on every way if
-    /// this machine or the network is too busy; so both ways are asked again, and the other one has to answer at once.
+    /// Returns whether a route without an answer so far is cut off. It may only be slow, so it has until the deadline of a call. If this
+    /// host or the network is overloaded, that passes on every route, so both routes are tried again, and the other one has to answer at
+    /// once.
     async fn is_cut_off(&self, silent: &Route<'_>, other: &Route<'_>) -> bool {
         match self.caller.version(silent).await.map_err(|gap| gap.kind) {
             Err(GapKind::NodeUnreachable) => return true,
@@ -284,14 +286,14 @@ impl TalosClient {
         matches!(control, Ok(Ok(_))) && !matches!(again, Ok(Ok(_)))
     }
 
-    /// The first answer that is the node's own, else an answer of another node, else the most telling cause.
+    /// Returns the first answer that comes from the node itself, else an answer of another node, else the most informative cause.
     async fn first_contact<'a>(&self, ask: &NodeAsk<'a>, working: &[usize], until: Instant) -> Observed<First<'a>> {
         let endpoints = self.preferred(ask.name, working);
         if endpoints.is_empty() {
             return Err(Gap::new(GapKind::NotAsked, "no endpoint works"));
         }
         let strangers = Mutex::new(Vec::new());
-        // Named types rather than closures: the compiler cannot tell that such a closure's future is `Send`.
+        // Boxed futures of a named type rather than closures: the compiler cannot prove that the future of such a closure is `Send`.
         let mut by_address: Vec<BoxFuture<'_, Observed<First<'a>>>> = Vec::new();
         for address in ask.addresses {
             by_address.push(Box::pin(self.at_address(ask, &endpoints, address, &strangers, until)));
@@ -305,7 +307,7 @@ impl TalosClient {
             return Ok(stranger);
         }
         let gap = most_telling(gaps);
-        // apid's words when the node's certificate is not of this cluster's CA; the node itself may say why.
+        // apid reports this when the node's certificate is from another CA; the node itself may explain why.
         if gap.kind == GapKind::NodeUnreachable && gap.text.contains("unknown authority") {
             for host in ask.addresses {
                 let via = self.links[endpoints[0]].address.via.clone();
@@ -319,7 +321,7 @@ impl TalosClient {
         Err(gap)
     }
 
-    /// Who is there at `address`, asked through one endpoint after the other? A stranger is kept in `strangers`.
+    /// Identifies the node at `address` through the endpoints, one after the other. A stranger is kept in `strangers`.
     async fn at_address<'a>(
         &self,
         ask: &NodeAsk<'a>,
@@ -354,7 +356,7 @@ impl TalosClient {
         }
     }
 
-    /// Who is there at `address`, asked through one endpoint?
+    /// Identifies the node at `address` through one endpoint.
     async fn introduction<'a>(
         &self,
         ask: &NodeAsk<'a>,
@@ -371,7 +373,7 @@ impl TalosClient {
                 let (version, others) = tokio::join!(version, others());
                 (version?, others)
             }
-            // If it is silent again, it shall take one place of the few, and not three.
+            // If the node is silent again, it should occupy only one of the few places instead of three.
             Lane::Slow => (version.await?, others().await),
         };
         let stranger = match &nodename {
@@ -384,8 +386,8 @@ impl TalosClient {
         Ok(First { endpoint, address, version, took, machine_type, nodename, stranger, before: Vec::new() })
     }
 
-    /// The working endpoints, the one first that this node is always asked through (rendezvous hashing): nodes are spread over
-    /// the endpoints, and the loss of one moves only its own nodes.
+    /// Returns the working endpoints, beginning with the one that this node always uses (rendezvous hashing): nodes are spread over the
+    /// endpoints, and the loss of one moves only its own nodes.
     fn preferred(&self, name: &str, working: &[usize]) -> Vec<usize> {
         let rank = |endpoint: usize| {
             let mut hasher = DefaultHasher::new();
@@ -398,7 +400,7 @@ impl TalosClient {
     }
 }
 
-/// Notes how long it took.
+/// Measures how long a call takes.
 async fn timed<T>(took: &mut Duration, asked: impl Future<Output = T>) -> T {
     let begun = Instant::now();
     let answer = asked.await;
@@ -411,7 +413,7 @@ fn is_stopped(services: &[Service], id: &str) -> bool {
 }
 
 fn most_telling(gaps: Vec<Gap>) -> Gap {
-    // Of equals the first counts: it is the preferred way's.
+    // Among equals the first counts, since it belongs to the preferred route.
     let gap = gaps.into_iter().rev().max_by_key(refusal::weight);
     gap.unwrap_or_else(|| Gap::new(GapKind::NotAsked, "no address is known"))
 }

@@ -1,4 +1,4 @@
-//! What a gRPC status means. Talos uses few codes for many things, so the text decides as often as the code.
+//! Interprets gRPC statuses. Talos uses few codes for many purposes, so the text often decides.
 
 use std::error::Error as _;
 
@@ -9,18 +9,19 @@ use crate::observe::dial::cause::{clean, innermost, of_loss};
 use crate::snapshot::{Gap, GapKind};
 use crate::text::duration::human;
 
-/// For how long a signature counts, before and after it was made.
+/// Time for which a signature is valid, before and after it was made.
 const ALLOWED_SKEW: SignedDuration = SignedDuration::from_mins(5);
 
-/// The failure arose on our side of the wire: no server has said it.
+/// Returns whether the failure arose on our side of the connection and not from a server.
 pub(super) fn is_local(status: &Status) -> bool {
     status.source().is_some()
 }
 
-/// `forwarded`: the call was to be forwarded to a node. `fault`: why the connection ended, if it has.
+/// Converts a status to a gap. `forwarded` is set if the call was to be forwarded to a node; `fault` is why the connection ended, if it
+/// has.
 pub(super) fn gap(status: &Status, forwarded: bool, fault: Option<&Gap>) -> Gap {
     if let Some(source) = status.source() {
-        // grpc-go resets the stream (CANCEL) when the deadline that we sent it has passed.
+        // grpc-go resets the stream (CANCEL) when the deadline that we sent has passed.
         if fault.is_none() && innermost(source).contains("stream no longer needed") {
             return Gap::new(GapKind::TimedOut, "no answer in time");
         }
@@ -34,9 +35,9 @@ fn kind(code: Code, message: &str, forwarded: bool) -> GapKind {
     let says = |part: &str| message.contains(part);
     match code {
         Code::Unavailable if forwarded && unreachable(message) => GapKind::NodeUnreachable,
-        // Omni's words for a machine that it does not know.
+        // Omni's error for an unknown machine.
         Code::NotFound | Code::InvalidArgument if forwarded && says("resolve nodes") => GapKind::NodeUnreachable,
-        // What grpc-go says when its deadline passes while it is still dialing.
+        // grpc-go's error if its deadline passes while it is still dialing.
         Code::DeadlineExceeded if forwarded && (says("connections to become ready") || unreachable(message)) => {
             GapKind::NodeUnreachable
         }
@@ -46,7 +47,7 @@ fn kind(code: Code, message: &str, forwarded: bool) -> GapKind {
         Code::PermissionDenied => GapKind::Forbidden,
         Code::Unauthenticated => GapKind::Unauthenticated,
         Code::Unimplemented => GapKind::Unsupported,
-        // tonic's own words: it decodes, and tells a failure like a server's.
+        // tonic's own errors: it decodes messages, and reports a failure like a server's.
         Code::Internal if says("decode Protobuf") || says("Missing response message") || says("decoding stream") => {
             GapKind::Malformed
         }
@@ -58,8 +59,8 @@ fn kind(code: Code, message: &str, forwarded: bool) -> GapKind {
     }
 }
 
-/// What Omni answers in one word to an unknown, expired or revoked key, to clocks that differ, and to a bad signature. Clocks are all
-/// that can be told apart from here.
+/// Refines Omni's refusal. Omni gives the same answer for an unknown, expired or revoked key, a clock difference, and a bad signature. Only
+/// the clock difference can be detected from here.
 pub(super) fn of_omni(gap: Gap, ahead: Option<SignedDuration>) -> Gap {
     if gap.kind != GapKind::Unauthenticated {
         return gap;
@@ -74,7 +75,8 @@ pub(super) fn of_omni(gap: Gap, ahead: Option<SignedDuration>) -> Gap {
     Gap::new(GapKind::SignatureRefused, text)
 }
 
-/// Has a question been refused that the server asked with our role, as its health check tells it in a line of progress?
+/// Returns the gap if a line of progress shows that the server's health check was refused one of its own calls, which it makes with our
+/// role.
 pub(super) fn of_own_question(line: &str) -> Result<(), Gap> {
     if line.contains("code = PermissionDenied desc = not authorized") {
         Err(Gap::new(GapKind::Forbidden, line.to_owned()))
@@ -83,8 +85,8 @@ pub(super) fn of_own_question(line: &str) -> Result<(), Gap> {
     }
 }
 
-/// Does apid say that it did not get through to the node? It dials port 50000; a unix socket or etcd's port is dialed by the
-/// node itself, which was then reached.
+/// Returns whether apid reports that it did not reach the node. apid dials port 50000; a unix socket or etcd's port is dialed by the node
+/// itself, which was then reached.
 fn unreachable(message: &str) -> bool {
     let dialing = ["while dialing", "handshake failed", "error reading server preface"];
     let within = ["dial unix", ":2379"];
@@ -93,7 +95,7 @@ fn unreachable(message: &str) -> bool {
         && !within.iter().any(|part| message.contains(part))
 }
 
-/// The core of what grpc-go wraps: `connection error: desc = "transport: Error while dialing: dial tcp …: connect: …"`.
+/// Extracts the core of an error that grpc-go wraps: `connection error: desc = "transport: Error while dialing: dial tcp …: connect: …"`.
 fn text(code: Code, message: &str) -> String {
     let mut inner = message;
     if let Some((_, quoted)) = inner.rsplit_once("desc = \"") {
@@ -112,8 +114,8 @@ fn text(code: Code, message: &str) -> String {
     clean(&plain)
 }
 
-/// The weight of a cause among several attempts to reach the same node: what was said about the node itself counts more than
-/// what kept us from asking.
+/// Returns the weight of a cause among several attempts to reach the same node: a statement about the node itself counts more than an
+/// obstacle on the way to it.
 pub(super) fn weight(gap: &Gap) -> u8 {
     match gap.kind {
         GapKind::Maintenance => 7,

@@ -12,14 +12,14 @@ use crate::observe::dial::http2::Http2;
 use crate::snapshot::{Gap, GapKind, Observed};
 use crate::text::yaml::{self, Bounds};
 
-/// Most that we take of a list of what one machine has, and of one of what all machines are.
+/// Limits for a list of one machine's resources, and for a list that covers all machines.
 const OF_MACHINE: Most = Most { resources: 1000, bytes: 2 << 20 };
 const OF_CLUSTER: Most = Most { resources: 20_000, bytes: 16 << 20 };
-/// What is counted for a resource beside its specification, in bytes.
+/// The fixed size that is counted for each resource in addition to its specification, in bytes.
 const OVERHEAD: usize = 256;
-/// Bytes of specifications that are read before others have their turn.
+/// Bytes of specifications that are parsed before other tasks get their turn.
 const AT_ONCE: usize = 64 << 10;
-/// What of a specification the parser is given. Static pods have the longest: some five hundred values.
+/// Limits for a specification that is given to the parser. Static pods have the longest: some five hundred values.
 const BOUNDS: Bounds = Bounds { bytes: SMALL, events: 1 << 14, steps: 4 << 20 };
 
 #[derive(Clone, Copy)]
@@ -28,27 +28,27 @@ struct Most {
     bytes: usize,
 }
 
-/// Where a type lives.
+/// The namespace and name of a resource type.
 #[derive(Clone, Copy)]
 pub(super) struct Type {
     pub(super) namespace: &'static str,
-    /// Case matters: another case finds nothing, without an error.
+    /// Case-sensitive: a name in another case finds nothing, without an error.
     pub(super) name: &'static str,
 }
 
-/// One of each machine of the cluster.
+/// Has one resource for each machine of the cluster.
 pub(super) const MEMBERS: Type = Type { namespace: "cluster", name: "Members.cluster.talos.dev" };
 pub(super) const KUBE_SPAN_PEERS: Type =
     Type { namespace: "kubespan", name: "KubeSpanPeerStatuses.kubespan.talos.dev" };
 
-/// The only ones that are read from protobuf.
+/// The only type that is read from protobuf.
 pub(super) const VOLUME_STATUSES: Type = Type { namespace: "runtime", name: "VolumeStatuses.block.talos.dev" };
 
-/// Of a machine whose kube-proxy uses IPVS, one of each Service of the cluster.
+/// On a machine whose kube-proxy uses IPVS, it has one resource for each Service of the cluster.
 pub(super) const ADDRESS_STATUSES: Type = Type { namespace: "network", name: "AddressStatuses.net.talos.dev" };
 
 impl Type {
-    /// `Members` of `Members.cluster.talos.dev`.
+    /// Returns `Members` for `Members.cluster.talos.dev`.
     fn short(self) -> &'static str {
         self.name.split('.').next().unwrap_or(self.name)
     }
@@ -66,18 +66,18 @@ impl Type {
     }
 }
 
-/// One resource as it came.
+/// A resource as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resource {
     kind: &'static str,
     pub(super) id: String,
     yaml: String,
-    /// The same in protobuf, of types that are read from it. Empty from Talos before 1.9.6, and where every field is zero.
+    /// The specification in protobuf, for types that are read from it. Empty in Talos before 1.9.6, and if every field is zero.
     proto: Vec<u8>,
 }
 
 impl Resource {
-    /// The specification. What is missing or of another kind makes it malformed: a default would be an invented fact.
+    /// Parses the specification. A missing field or one of another type makes it malformed: a default would be an invented fact.
     pub(super) fn spec<T: DeserializeOwned>(&self) -> Observed<T> {
         // Talos writes no aliases.
         if !BOUNDS.hold(&self.yaml) || yaml::may_unfold(&self.yaml) {
@@ -87,10 +87,10 @@ impl Resource {
         serde_yaml::from_str(&self.yaml).map_err(|error| malformed(&format!("{} `{}`: {error}", self.kind, self.id)))
     }
 
-    /// The specification from its protobuf encoding, which costs a fraction of the YAML. `None`: there are no bytes. Either every field
-    /// is zero, or this Talos does not send them; the YAML tells which.
+    /// Decodes the specification from protobuf, which costs a fraction of the YAML. `None` if there are no bytes: either every field is
+    /// zero, or this Talos does not send protobuf; the YAML has the answer.
     ///
-    /// In protobuf, a field that is missing looks like one that is zero. So this is only for types where zero is never good news.
+    /// In protobuf, a missing field looks like one that is zero. This is therefore only for types where zero is never good news.
     pub(super) fn message<M: Message + Default>(&self) -> Observed<Option<M>> {
         if self.proto.is_empty() {
             return Ok(None);
@@ -114,7 +114,7 @@ fn malformed(text: &str) -> Gap {
     Gap::new(GapKind::Malformed, clean(text))
 }
 
-/// `None`: a resource that is about to go is not there any more.
+/// Reads a resource; `None` if it is being torn down, which counts as absent.
 fn read(of: Type, message: Option<Sent>) -> Observed<Option<Resource>> {
     let missing = |what: &str| malformed(&format!("{}: a resource came without {what}", of.short()));
     let message = message.ok_or_else(|| missing("content"))?;
@@ -136,7 +136,7 @@ fn client(live: Http2, largest: usize) -> StateClient<Http2> {
     StateClient::with_origin(live, origin).max_decoding_message_size(largest)
 }
 
-/// Reads each specification. A list of thousands must not keep everybody else waiting.
+/// Parses each specification. A list of thousands must not delay all other tasks.
 pub(super) async fn each<T>(resources: Vec<Resource>, read: impl Fn(&Resource) -> Observed<T>) -> Observed<Vec<T>> {
     let mut all = Vec::with_capacity(resources.len());
     let mut bytes = 0;
@@ -152,7 +152,7 @@ pub(super) async fn each<T>(resources: Vec<Resource>, read: impl Fn(&Resource) -
 }
 
 impl Caller {
-    /// `None`: the type is known, and there is no such resource.
+    /// Reads one resource; `None` if the type is known but there is no such resource.
     pub(super) async fn get(&self, to: &Route<'_>, of: Type, id: &str) -> Observed<Option<Resource>> {
         let request = GetRequest {
             namespace: of.namespace.to_owned(),
@@ -180,12 +180,12 @@ impl Caller {
         }
     }
 
-    /// What the resource of this id says; `None` as in [`Self::get`].
+    /// Reads the specification of the resource with this id; `None` as in [`Self::get`].
     pub(super) async fn one<T: DeserializeOwned>(&self, to: &Route<'_>, of: Type, id: &str) -> Observed<Option<T>> {
         self.get(to, of, id).await?.map(|resource| resource.spec()).transpose()
     }
 
-    /// All of a type. Empty: the type is known, and there is none.
+    /// Lists all resources of a type. Empty if the type is known but has none.
     pub(super) async fn list(&self, to: &Route<'_>, of: Type) -> Observed<Vec<Resource>> {
         let request = ListRequest {
             namespace: of.namespace.to_owned(),
@@ -213,7 +213,7 @@ impl Caller {
     }
 }
 
-/// Bytes of its specification that are kept.
+/// Returns the size of the parts of its specification that are kept.
 fn weight(of: Type, resource: &Sent) -> usize {
     let kept = |spec: &Spec| {
         let proto = if of.is_read_from_protobuf() { spec.proto_spec.len() } else { 0 };

@@ -17,23 +17,23 @@ use crate::observe::dial::cause::{self, clean};
 use crate::snapshot::{Gap, GapKind, Observed, ServerCheck, ServerProgress};
 use crate::text::sanitize::without_secrets;
 
-/// Most messages, and most bytes of them, that we take. Talos sends two or three for each of some sixteen checks.
+/// Limits for the number of messages, and for their total size in bytes. Talos sends two or three for each of some sixteen checks.
 const MOST: usize = 10_000;
 const MOST_BYTES: usize = 1 << 20;
 
-/// What the cluster is to check. Nothing: what it knows by itself.
+/// The nodes that the cluster has to check. If empty, it checks the nodes it knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ServerAsk {
-    /// Addresses; Talos takes no names.
+    /// Addresses; Talos accepts no names.
     pub(crate) control_planes: Vec<String>,
     pub(crate) workers: Vec<String>,
-    /// `host` or `host:port` of the Kubernetes API server that it shall ask.
+    /// `host` or `host:port` of the Kubernetes API server that it has to query.
     pub(crate) kubernetes_endpoint: Option<String>,
 }
 
 impl TalosClient {
-    /// Has the first of the endpoints `from` that can do so check the cluster, until `until` at the latest.
-    /// Whatever it says is told at once.
+    /// Runs the health check on the first of the endpoints `from` that can do it, until `until`. Passes each message to `tell` as it
+    /// arrives.
     pub(crate) async fn server_check(
         &self,
         ask: &ServerAsk,
@@ -45,13 +45,13 @@ impl TalosClient {
         let links: Vec<_> = from.iter().filter_map(|index| self.links.get(*index)).collect();
         for (asked, link) in links.iter().enumerate() {
             let left = until.saturating_duration_since(Instant::now());
-            // It begins to speak at once. One that does not must not keep the others from being asked.
+            // A working server reports progress at once. A silent one must not use up the time of the others.
             let share = left / u32::try_from(links.len() - asked).unwrap_or(u32::MAX);
             let silence = if asked + 1 == links.len() { left } else { share };
             let to = Route { link, node: None, lane: Lane::Normal, until };
             let (progress, end) = self.caller.server_check(&to, ask, silence, tell).await;
             let check = ServerCheck { endpoint: link.address.shown.clone(), progress, end };
-            // One that has begun is not begun again elsewhere: its word stands. The role is the same everywhere.
+            // A check that has begun is not repeated elsewhere: its result counts. The role is the same on all endpoints.
             if !check.progress.is_empty() || matches!(&check.end, Ok(()) | Err(Gap { kind: GapKind::Forbidden, .. })) {
                 return Ok(check);
             }
@@ -62,8 +62,8 @@ impl TalosClient {
 }
 
 impl Caller {
-    /// Unlike other calls it has the whole round: it is a series of questions, and the server's to pace.
-    /// It is given up if it says nothing for as long as `silence`.
+    /// Runs the health check. Unlike other calls, it may take the whole round: it is a series of checks paced by the server. It is
+    /// abandoned if nothing arrives within `silence`.
     async fn server_check(
         &self,
         to: &Route<'_>,
@@ -71,10 +71,11 @@ impl Caller {
         silence: Duration,
         tell: &dyn Fn(&ServerProgress),
     ) -> (Vec<ServerProgress>, Observed<()>) {
-        // Outside of the call, so that what was heard before silence is not lost.
+        // Kept outside the call, so that messages received before a silence are not lost.
         let heard = RefCell::new(Vec::new());
         let left = to.until.saturating_duration_since(Instant::now());
-        // The server gives up first, and says over what: before the deadline that goes with the call, which is before ours.
+        // The server's own limit ends first, so that it reports the check it was waiting for. After it come the deadline sent with the
+        // call, and then ours.
         let patience = left.saturating_sub(left / 5);
         let request = HealthCheckRequest {
             wait_timeout: Some(protobuf::Duration {
@@ -91,7 +92,7 @@ impl Caller {
         let call = self.call_within(to, left, request, |live, request: Request<HealthCheckRequest>| {
             let heard = &heard;
             async move {
-                // A second attempt begins anew.
+                // A second attempt starts over.
                 heard.borrow_mut().clear();
                 let origin = live.origin();
                 let mut client = ClusterServiceClient::with_origin(live, origin).max_decoding_message_size(SMALL);
@@ -107,7 +108,7 @@ impl Caller {
                     let refused = refusal::of_own_question(&said.message);
                     tell(&said);
                     heard.borrow_mut().push(said);
-                    // It would repeat that until its time is over.
+                    // The server would repeat the refused call until its time is over.
                     refused?;
                 }
                 Ok(())

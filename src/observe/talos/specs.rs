@@ -1,6 +1,6 @@
-//! The resources that are read, and what is read of them.
+//! The Talos resources that are read, and their fields.
 //!
-//! From their YAML: it has had the same keys in every release since 1.2. Namespaces, types, ids and keys are Talos's.
+//! They are parsed from YAML, which has had the same keys in every release since 1.2. Namespaces, types, ids and keys are Talos's.
 
 use std::collections::BTreeMap;
 
@@ -40,16 +40,16 @@ const EXTENSION_STATUSES: Type = Type { namespace: "runtime", name: "ExtensionSt
 const KUBELET_SPECS: Type = Type { namespace: "k8s", name: "KubeletSpecs.kubernetes.talos.dev" };
 const ETCD_MEMBERS: Type = Type { namespace: "etcd", name: "EtcdMembers.etcd.talos.dev" };
 
-/// How Talos begins the names of a user's own manifests.
+/// The prefix that Talos gives to names of user-supplied manifests.
 pub(super) const OF_USERS: &str = "99-";
 
-/// What its kubelet registers as.
+/// The name under which the machine's kubelet registers.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Nodename {
     #[serde(rename = "nodename")]
     pub(super) name: String,
-    /// It does not. Since Talos 1.5.
+    /// Whether registration is skipped. Since Talos 1.5.
     #[serde(default)]
     pub(super) skip_node_registration: bool,
 }
@@ -69,19 +69,19 @@ impl Caller {
         self.one(to, NODENAMES, "nodename").await
     }
 
-    /// What the kubelet on it shows to Kubernetes.
+    /// Reads the `machineID` that the machine's kubelet reports to Kubernetes.
     pub(super) async fn machine_id(&self, to: &Route<'_>) -> Observed<Option<String>> {
         let found: Option<Identity> = self.one(to, IDENTITIES, "local").await?;
         Ok(found.and_then(|found| machine_id(&found.node_id)))
     }
 
-    /// ID of the cluster that it belongs to. Old machine configurations have none.
+    /// Reads the ID of the machine's cluster. Old machine configurations have none.
     pub(super) async fn cluster_id(&self, to: &Route<'_>) -> Observed<Option<String>> {
         let found: Option<ClusterInfo> = self.one(to, INFOS, "current").await?;
         Ok(found.map(|found| found.cluster_id).filter(|id| !id.is_empty()))
     }
 
-    /// Addresses by which other machines reach it: those of its own networks, without Kubernetes' ones.
+    /// Reads the addresses at which other machines can reach the machine: those of its own networks, without Kubernetes' addresses.
     pub(super) async fn addresses(&self, to: &Route<'_>) -> Observed<Vec<String>> {
         let mut found: Option<NodeAddress> = self.one(to, NODE_ADDRESSES, "routed-no-k8s").await?;
         if found.is_none() {
@@ -94,7 +94,7 @@ impl Caller {
         Ok(self.one(to, MACHINE_STATUSES, "machine").await?.map(machine_status))
     }
 
-    /// All by their ids, those of the users' own by what they are in Kubernetes, and of its components what they are started with.
+    /// Reads the ids of all static pods, the Kubernetes names of user-defined ones, and the flags of Kubernetes' components.
     pub(super) async fn static_pods(&self, to: &Route<'_>) -> Observed<(Vec<String>, Vec<UserPod>, Vec<Flags>)> {
         let found = self.list(to, STATIC_PODS).await?;
         let of_users = found.iter().filter_map(user_pod).collect();
@@ -122,26 +122,27 @@ impl Caller {
         Ok(self.one(to, BOOTSTRAP_MANIFESTS, "manifests").await?.map(bootstrap_manifests))
     }
 
-    /// None before the first time: Talos writes the names of all once all are applied.
+    /// Reads the names of applied manifests. Empty before the first time: Talos writes all names once all manifests are applied.
     pub(super) async fn manifests_applied(&self, to: &Route<'_>) -> Observed<Vec<String>> {
         let found: Option<ManifestStatus> = self.one(to, MANIFEST_STATUSES, "manifests").await?;
         let names = found.map(|found| found.manifests_applied).unwrap_or_default();
         Ok(names.iter().map(|name| clean(name)).collect())
     }
 
-    /// As they would be listed among those that are applied. Their contents may be secret: nothing but the name is read.
+    /// Reads the names of extra manifests, in the form used in the list of applied ones. Their contents may be secret, so only names are
+    /// read.
     pub(super) async fn extra_manifests(&self, to: &Route<'_>) -> Observed<Vec<String>> {
         let found: Option<ExtraManifests> = self.one(to, EXTRA_MANIFESTS, "extra-manifests").await?;
         let all = found.map(|found| found.extra_manifests).unwrap_or_default();
         Ok(all.iter().map(|it| clean(&format!("{}-{}", it.priority, it.name))).collect())
     }
 
-    /// Of its command line and its configuration, what `Flags` has.
+    /// Reads the kubelet's command line and configuration, reduced to the fields of `Flags`.
     pub(super) async fn kubelet_flags(&self, to: &Route<'_>) -> Observed<Option<Flags>> {
         Ok(self.one(to, KUBELET_SPECS, "kubelet").await?.map(kubelet_flags))
     }
 
-    /// Name and version of each system extension.
+    /// Reads name and version of each system extension.
     pub(super) async fn extensions(&self, to: &Route<'_>) -> Observed<Vec<(String, String)>> {
         each(self.list(to, EXTENSION_STATUSES).await?, extension).await
     }
@@ -258,7 +259,8 @@ fn ready_resource(resource: &Resource) -> Observed<ReadyResource> {
     Ok(ReadyResource { id: resource.id.clone(), ready: resource.spec::<Spec>()?.ready })
 }
 
-/// Talos 1.14 keeps what it renders from under `final-…`, beside what it began with.
+/// Returns whether a component is enabled. Talos 1.14 stores the configuration that it renders from as `final-…`, in addition to the
+/// initial one.
 fn enabled(resources: &[Resource], component: &str) -> Observed<Option<bool>> {
     #[derive(Deserialize)]
     struct Spec {
@@ -320,8 +322,8 @@ fn etcd_member_id(LocalMember { member_id }: LocalMember) -> Observed<u64> {
     })
 }
 
-/// A Kubernetes `PodStatus`. All of it is optional there, so what is absent is absent here.
-/// The whole resource is a manifest, of which no more is read than a name and the names of flags: the rest may hold secrets.
+/// The name of a static pod. The resource is a whole manifest, of which only a name and the names of flags are read: the rest may contain
+/// secrets.
 #[derive(Deserialize)]
 struct Manifest {
     metadata: ManifestName,
@@ -334,14 +336,14 @@ struct ManifestName {
     namespace: String,
 }
 
-/// `None`: it is Talos's own, or says nothing that can be looked for.
+/// Returns the user-defined pod; `None` if it is Talos's own, or cannot be identified.
 fn user_pod(resource: &Resource) -> Option<UserPod> {
     let Manifest { metadata: ManifestName { name, namespace } } = resource.spec().ok()?;
     let namespace = if namespace.is_empty() { "default".to_owned() } else { namespace };
     (namespace != "kube-system").then(|| UserPod { id: resource.id.clone(), namespace, name })
 }
 
-/// `None`: it is none of Kubernetes' own, or its command line cannot be read.
+/// Returns the flags of a component; `None` if it is not one of Kubernetes' own, or its command line is unreadable.
 fn component_flags(resource: &Resource) -> Option<Flags> {
     #[derive(Deserialize)]
     struct Pod {

@@ -22,9 +22,9 @@ use crate::model::{MachineType, Role};
 use crate::observe::testing::{refusing, unanswered};
 use crate::snapshot::{AlarmKind, Gap, GapKind, TalosNode};
 
-/// For what must answer; a busy machine may need a while.
+/// Time limit for calls that must be answered; a busy machine may need a while.
 const LONG: Duration = Duration::from_secs(20);
-/// For what must not answer.
+/// Time limit for calls that must not be answered.
 const SHORT: Duration = Duration::from_millis(400);
 
 fn client_as(
@@ -175,7 +175,7 @@ async fn maintenance_mode() {
     assert_eq!(gap.kind, GapKind::Maintenance);
     assert_eq!(*fake.seen.lock().unwrap(), ["MachineStatuses.runtime.talos.dev  -"], "no cluster name, nothing else");
 
-    // A stranger who is not in maintenance mode stays a stranger.
+    // A stranger that is not in maintenance mode is still reported as a stranger.
     let at = Fake::new(&[("", Machine::Named("cp-1"))]).serve(tls(&leaf, None, true)).await;
     assert_eq!(version_gap(&client(&authority, vec![at], LONG)).await.kind, GapKind::UnknownCa);
 }
@@ -217,14 +217,14 @@ async fn broken_servers() {
     assert_eq!(gap.kind, GapKind::NameNotFound);
 }
 
-/// What a packet filter does, as opposed to a frozen apid.
+/// A packet filter behaves like this, in contrast to a frozen apid.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_port_that_swallows_packets() {
     let authority = Authority::new();
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    // Room for one connection that nobody accepts; after it, the kernel drops every SYN.
+    // The backlog holds one connection, which is never accepted; after it, the kernel drops every SYN.
     let listener = socket.listen(0).unwrap();
     let client = client(&authority, vec![address(listener.local_addr().unwrap())], SHORT);
     let frozen = version_gap(&client).await;
@@ -250,7 +250,7 @@ async fn answers_that_are_no_answers() {
     assert_eq!(answer.members.unwrap_err().kind, GapKind::TooLarge);
 }
 
-/// None of these is given to a parser, which they would keep busy.
+/// None of these reaches a parser, which they would keep busy.
 #[tokio::test]
 async fn answers_that_become_more_than_they_are() {
     let authority = Authority::new();
@@ -272,7 +272,7 @@ async fn answers_that_become_more_than_they_are() {
     }
 }
 
-/// Whoever is on the way may answer the question that nobody verifies.
+/// Anyone on the network path may answer a call that is not verified.
 #[tokio::test]
 async fn a_stranger_has_a_few_words() {
     let authority = Authority::new();
@@ -325,14 +325,14 @@ async fn another_endpoint_is_tried() {
     }
 }
 
-/// The first of two endpoints says nothing of a node that answers through the second one, once or always.
+/// The first of two endpoints is silent about a node that answers through the second one, once or always.
 #[tokio::test]
 async fn an_endpoint_is_cut_off_only_if_the_other_one_still_answers() {
     let authority = Authority::new();
     let silent = Fake::new(&[("10.0.0.1", Machine::Hangs)]);
     for still_answers in [true, false] {
         let good = Fake::new(&[("10.0.0.1", Machine::Named("cp-1"))]);
-        // The order in which they are asked is that of their names, hashed.
+        // The order in which they are tried is given by a hash of their names.
         let named = |name: &str, it: EndpointAddress| EndpointAddress { shown: name.to_owned(), ..it };
         let endpoints =
             vec![named("first", serve(&authority, &silent).await), named("second", serve(&authority, &good).await)];
@@ -380,7 +380,7 @@ async fn a_lost_connection_is_opened_anew() {
             answer = client.endpoint(0, Instant::now() + LONG) => assert!(answer.endpoint.version.is_ok()),
             () = forward => panic!("the connection ended first"),
         }
-        // The forwarder is dropped here, and the connection with it.
+        // Dropping the forwarder here also closes the connection.
     }
 }
 

@@ -1,6 +1,6 @@
-//! The JSON report: its own versioned shape, so that the code can change and the document does not.
+//! The JSON report: its own versioned shape, so that the document stays the same when the code changes.
 //!
-//! Additions are no new version; readers must tolerate unknown fields and values. `schema/cluster-health.v1.json` describes it.
+//! Additions do not make a new version; readers must tolerate unknown fields and values. `schema/cluster-health.v1.json` describes it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,10 +23,10 @@ use crate::snapshot::Upgrade;
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::{clean, log_lines};
 
-/// The schema of the document and of NDJSON's events, as shipped.
+/// The schema of the document and of NDJSON's events, as published.
 pub(crate) const SCHEMA: &str = include_str!("../../../schema/cluster-health.v1.json");
 
-/// Of the documents and events.
+/// Version of the documents and events.
 pub(crate) const SCHEMA_VERSION: &str = "1.0";
 
 /// Writes one document and a line feed.
@@ -36,8 +36,8 @@ pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     out.flush()
 }
 
-/// A list of which one element at a time is made, while it is written: of a large cluster, all at once would take more memory
-/// than the report.
+/// A list whose elements are made one at a time, while it is written: for a large cluster, all at once would take more memory than the
+/// report.
 pub(crate) struct Many<'a, T>(Box<dyn Fn() -> Box<dyn Iterator<Item = T> + 'a> + 'a>);
 
 impl<'a, T> Many<'a, T> {
@@ -67,7 +67,7 @@ impl<T: schemars::JsonSchema> schemars::JsonSchema for Many<'_, T> {
     }
 }
 
-// The published schema is made from these structs, their comments included: `tests/schema.rs`.
+// The published schema is generated from these structs, including their comments: `tests/schema.rs`.
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -76,46 +76,45 @@ pub(crate) struct Document<'a> {
     /// Version of this document. Within major version 1, only additions are made.
     #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
     schema_version: &'static str,
-    /// What tells it from an event of NDJSON.
+    /// Kind of this document, as opposed to an event of NDJSON.
     #[cfg_attr(test, schemars(extend("const" = KIND)))]
     kind: &'static str,
-    /// What made the report.
+    /// Program that made the report.
     tool: Tool<'a>,
-    /// Which cluster it is of.
+    /// Identity of the cluster.
     // Added later: a document of version 1 may lack it.
     #[cfg_attr(test, schemars(skip_serializing_if = "Option::is_none"))]
     cluster: Option<Cluster>,
-    /// The run came to its end. false in the report that is written at the start and replaced on the way, and after an
+    /// Whether the run came to its end. false in the report that is written at the start and replaced during the run, and after an
     /// interruption: such a report is never a success.
     complete: bool,
     /// One of healthy, unhealthy, undetermined, interrupted, error. Treat an unknown value as not healthy.
     result: &'static str,
-    /// Whether the upgrade or the drain that was asked about may begin: one of ready, blocked, undetermined. null: none was asked
-    /// about.
+    /// Whether the requested upgrade or drain can begin: one of ready, blocked, undetermined. null: none was requested.
     upgrade_readiness: Option<&'static str>,
     /// Exit code of the process, as far as known when this was written.
     exit_code: u8,
     /// Why the process ends with this code, in words.
     exit_reason: String,
-    /// What to do about exitReason, where the checks do not say it.
+    /// Advice about exitReason, if the checks do not give it.
     hint: Option<String>,
-    /// The run was ended by --wait-timeout.
+    /// Whether --wait-timeout ended the run.
     deadline_reached: bool,
     /// RFC 3339, UTC.
     started_at: Timestamp,
     /// RFC 3339, UTC.
     finished_at: Timestamp,
-    /// By a monotonic clock, in milliseconds.
+    /// Measured with a monotonic clock, in milliseconds.
     duration_ms: u64,
     /// null: one pass.
     wait_timeout_ms: Option<u64>,
     /// null: --stable-for was not given.
     stable_for_ms: Option<u64>,
-    /// A round that began after the last complete one did not end in time.
-    // Added later, and rare: a document of version 1 may lack it. The same holds of what is skipped below.
+    /// Whether a round that began after the last complete one did not end in time.
+    // Added later, and rare: a document of version 1 may lack it. This also applies to the fields below that are skipped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut_off: bool,
-    /// Complete rounds. A round that was cut off counts for nothing.
+    /// Number of complete rounds. A round that was cut off does not count.
     rounds: u32,
     /// One of cluster, targeted (the per-node checks were narrowed).
     scope: &'static str,
@@ -127,29 +126,29 @@ pub(crate) struct Document<'a> {
     // Added later, and not always there: a document of version 1 may lack it.
     #[serde(skip_serializing_if = "Option::is_none")]
     policy: Option<Policy>,
-    /// What was not seen, and why.
+    /// Facts that were not observed, and why.
     not_observed: Vec<String>,
-    /// Where the facts came from.
+    /// Sources of the facts.
     sources: Origins<'a>,
-    /// What lies behind the problems of the last complete round, the one to begin with first. Empty if nothing was recognized; it never
-    /// changes the result.
+    /// Causes of the problems of the last complete round, the one to begin with first. Empty if none was recognized; never changes the
+    /// result.
     diagnoses: Many<'a, Diagnosis<'a>>,
-    /// With `--evidence logs`: the logs of services and static pods that had failed in the last complete round.
+    /// Logs of services and static pods that had failed in the last complete round, with `--evidence logs`.
     evidence: Many<'a, LogEntry>,
-    /// Checks by status.
+    /// Number of checks by status.
     summary: Summary,
-    /// Every check of the catalog, in its order, whatever happened.
+    /// Every check, in catalog order, whatever happened.
     checks: Many<'a, Check<'a>>,
-    /// What --upgrade-talos, --upgrade-kubernetes, --drain and --image asked about.
+    /// The planned change: --upgrade-talos, --upgrade-kubernetes, --drain and --image.
     #[serde(skip_serializing_if = "Option::is_none")]
     asked: Option<Asked>,
-    /// How checks changed from round to round, the last 1000 changes. Absent after a single round.
+    /// Changes of checks from round to round, the last 1000 changes. Absent after a single round.
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<Many<'a, Change>>,
-    /// When an earlier run was healthy, by the metrics file that this run replaced.
+    /// Time of an earlier healthy run, from the metrics file that this run replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_success: Option<Timestamp>,
-    /// In a merged report: the checks that are not in `checks`, because nothing is wrong with them.
+    /// In a merged report: the checks that are not in `checks`, because they have no problems.
     #[serde(skip_serializing_if = "Option::is_none")]
     brief: Option<Brief>,
 }
@@ -158,13 +157,13 @@ pub(crate) struct Document<'a> {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Brief {
-    /// Ids of checks that passed.
+    /// IDs of checks that passed.
     passed: Vec<&'static str>,
-    /// Ids of checks that were skipped, each with the reason.
+    /// IDs of checks that were skipped, each with the reason.
     skipped: BTreeMap<&'static str, String>,
-    /// Ids of checks that were not selected, each with the reason.
+    /// IDs of checks that were not selected, each with the reason.
     not_selected: BTreeMap<&'static str, String>,
-    /// Ids of those that passed or were skipped, and ran only because a selected check needs them.
+    /// IDs of checks that passed or were skipped, and ran only because a selected check needs them.
     prerequisites: Vec<&'static str>,
 }
 
@@ -191,35 +190,35 @@ pub(crate) struct Merged<'a> {
     /// Version of this document. Within major version 1, only additions are made.
     #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
     schema_version: &'static str,
-    /// What tells it from the report of one cluster.
+    /// Kind of this document, as opposed to the report of one cluster.
     #[cfg_attr(test, schemars(extend("const" = KIND_MERGED)))]
     kind: &'static str,
-    /// What merged the reports.
+    /// Program that merged the reports.
     tool: Tool<'a>,
     /// One of healthy, unhealthy, undetermined, error. Treat an unknown value as not healthy.
     result: &'static str,
     /// The worst of all clusters: 1, 77, 78, 69, 124, 0, in this order.
     exit_code: u8,
-    /// How many clusters are in which state.
+    /// Number of clusters in each state, in words.
     exit_reason: String,
-    /// Names of --expect. null: nobody has said which clusters there are, so a missing one is not noticed.
+    /// Names of --expect. null: none were given, so a missing cluster is not noticed.
     expected: Option<Vec<&'a str>>,
-    /// Of these, the ones without a report.
+    /// Expected clusters without a report.
     missing: Vec<&'a str>,
     /// --max-age, in milliseconds. null: none was given.
     max_age_ms: Option<u64>,
     /// Files that cannot be used.
     unusable: Vec<Unusable<'a>>,
-    /// What changes no exit code, in words.
+    /// Notes that do not change the exit code.
     notes: Vec<&'a str>,
-    /// Each report, the worst first.
+    /// Reports, the worst first.
     clusters: Many<'a, OfCluster<'a>>,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Unusable<'a> {
-    /// As it was named.
+    /// File, as it was named.
     file: &'a str,
     /// Why it cannot be used.
     reason: &'a str,
@@ -229,23 +228,23 @@ struct Unusable<'a> {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "cluster"))]
 struct OfCluster<'a> {
-    /// What the cluster is called.
+    /// Name of the cluster.
     name: &'a str,
-    /// 0 only if its report shows that it is healthy, and nothing is wrong with the report.
+    /// 0 only if its report shows that it is healthy, and has no concerns.
     exit_code: u8,
-    /// Why the report does not count, beside its checks.
+    /// Reasons other than its checks why the report does not count.
     concerns: &'a [String],
     /// The file that the report was read from.
     file: &'a str,
-    /// It has ended in the future, by the clock of who read it first.
+    /// Whether the run ended in the future, by the clock of the first reader of the report.
     in_future: bool,
-    /// The report, without what passed.
+    /// The report, without the details of checks that passed.
     report: Box<Document<'a>>,
 }
 
 pub(crate) const KIND_MERGED: &str = "ClusterHealthMerged";
 
-/// Writes one document of several clusters and a line feed. Without indentation: it may have hundreds of reports.
+/// Writes one document of several clusters and a line feed, without indentation: it may have hundreds of reports.
 pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &merged(overview))?;
     writeln!(out)?;
@@ -284,21 +283,21 @@ fn merged<'a>(overview: &'a Overview<'_>) -> Merged<'a> {
     }
 }
 
-/// Of a report whose checks have nothing but what is wrong.
+/// Returns the document of a report whose checks only have problems.
 fn reduced(report: &Report) -> Document<'_> {
     let all = document(report);
     let checks = Many::of(|| report.checks.iter().filter(|check| !is_brief(check)).map(|check| entry(check, report)));
     Document { checks, brief: Some(Brief::of(report)), ..all }
 }
 
-/// The same as text.
+/// Returns that document as text.
 pub(crate) fn reduced_text(report: &Report) -> String {
     serde_json::to_string(&reduced(report)).unwrap_or_default()
 }
 
 pub(crate) const KIND: &str = "ClusterHealthReport";
 
-/// Changes that a document has at most: a run can wait for days.
+/// Maximum number of changes in a document: a run can wait for days.
 const CHANGES: usize = 1000;
 
 #[derive(Serialize)]
@@ -324,7 +323,7 @@ struct Asked {
     /// Name or address of a machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     drain: Option<String>,
-    /// The installer.
+    /// Installer image.
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<String>,
 }
@@ -333,26 +332,26 @@ struct Asked {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "change"))]
 struct Change {
-    /// Since the start of the run, by a monotonic clock, in milliseconds.
+    /// Time since the start of the run, measured with a monotonic clock, in milliseconds.
     elapsed_ms: u64,
-    /// The last complete round.
+    /// Number of the last complete round.
     round: u32,
-    /// Id of the check that changed. Absent: the cluster was no longer healthy throughout.
+    /// ID of the check that changed. Absent: the cluster was no longer healthy throughout.
     #[serde(skip_serializing_if = "Option::is_none")]
     check: Option<&'static str>,
-    /// The check's status.
+    /// Status of the check.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
-    /// Its status before. Absent: it had none.
+    /// Previous status of the check. Absent: it had none.
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<&'static str>,
     /// The first of its worst problems, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
-    /// Without a check: ids of the checks that were no longer fine.
+    /// Without a check: IDs of the checks that no longer passed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stability_lost: Vec<&'static str>,
-    /// What happened of the same kind since the entry before, too often to be listed each time.
+    /// Changes of the same kind since the previous entry, too frequent to be listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<Omission>,
 }
@@ -361,12 +360,12 @@ struct Change {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(super) struct Omission {
-    /// How often.
+    /// Number of changes.
     #[cfg_attr(test, schemars(range(min = 1)))]
     times: u32,
-    /// When the first of them happened, from the start of the run, in milliseconds.
+    /// Time of the first of them, from the start of the run, in milliseconds.
     since_ms: u64,
-    /// checkChanged: the worst status that the check had in between.
+    /// checkChanged: the worst status of the check in between.
     worst: Option<&'static str>,
 }
 
@@ -381,12 +380,13 @@ impl From<history::Omitted> for Omission {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Cluster {
-    /// As `--cluster-name` says, else the context of the talosconfig, else that of the kubeconfig. null: no file has any.
+    /// Value of `--cluster-name`, else the context of the talosconfig, else that of the kubeconfig. null: no file has one.
     name: Option<String>,
-    /// Which cluster it is, whatever it is called: ca-sha256: and the digest of the CA that verified its Talos machines. Absent: none was.
+    /// Identity of the cluster, regardless of its name: ca-sha256: and the digest of the CA that verified its Talos machines. Absent: none
+    /// was verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     talos_id: Option<String>,
-    /// Which cluster it is by Kubernetes: the UID of the namespace kube-system. Absent: it was not read.
+    /// Identity of the cluster in Kubernetes: the UID of the namespace kube-system. Absent: it was not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     kube_system_uid: Option<String>,
 }
@@ -394,16 +394,16 @@ struct Cluster {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Targeted {
-    /// Nodes that were judged.
+    /// Number of nodes that were judged.
     nodes: usize,
-    /// Nodes in all.
+    /// Number of all nodes.
     of: usize,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Weakened {
-    /// As typed: --skip etcd.alarms. Of a policy, in words.
+    /// The option as typed: --skip etcd.alarms. For an entry of a policy, a description.
     option: String,
     /// flag, the name of the variable, or the line of the policy.
     origin: String,
@@ -412,9 +412,9 @@ struct Weakened {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Policy {
-    /// As given.
+    /// Path as given.
     path: String,
-    /// SHA-256 of the file, in hex: whoever can change it can excuse what it gates.
+    /// SHA-256 of the file, in hex: anyone who can change the file can excuse what it gates.
     sha256: String,
 }
 
@@ -425,9 +425,9 @@ struct LogEntry {
     kind: &'static str,
     /// Name of the machine.
     node: String,
-    /// Whose log it is: `service kubelet`, `container kube-scheduler of kube-scheduler-cp-1`.
+    /// Source of the log: `service kubelet`, `container kube-scheduler of kube-scheduler-cp-1`.
     source: String,
-    /// The last lines, bounded in number and length, with what looks like a secret left out.
+    /// The last lines, bounded in number and length, without text that looks like a secret.
     lines: Vec<String>,
     /// Why there are no lines.
     missing: Option<String>,
@@ -436,18 +436,18 @@ struct LogEntry {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "diagnosis"))]
 struct Diagnosis<'a> {
-    /// Stable id of the cause; `cluster-health explain ID` says more. More may come.
+    /// Stable ID of the cause; `cluster-health explain ID` describes it. More may be added.
     #[cfg_attr(test, schemars(regex(pattern = "^[a-z0-9-]+$")))]
     id: &'static str,
-    /// What is the matter, in general.
+    /// The problem, in general terms.
     title: &'static str,
-    /// What it means for the cluster and its workloads, as half a sentence.
+    /// Impact on the cluster and its workloads, as half a sentence.
     impact: &'static str,
     /// warn, error or fail: the worst of the problems that it explains.
     severity: &'static str,
     /// One sentence with names and figures.
     headline: String,
-    /// The observed facts that it rests on.
+    /// The observed facts that it is based on.
     evidence: Many<'a, Seen>,
     /// Commands, read-only ones (kind try) before those that change the cluster (kind remedy).
     next: Vec<Hint>,
@@ -460,7 +460,7 @@ struct Diagnosis<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Seen {
-    /// Of whom it was observed.
+    /// Target of the observation.
     target: TargetEntry,
     /// A line for people; not stable.
     observed: String,
@@ -469,13 +469,13 @@ struct Seen {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Explained {
-    /// Id of the check that found the problem.
+    /// ID of the check that found the problem.
     check: &'static str,
-    /// The problem's.
+    /// Target of the problem.
     target: TargetEntry,
-    /// The problem's code.
+    /// Code of the problem.
     reason: &'static str,
-    /// As in the problem: a check can find the same reason twice for one target.
+    /// Observation of the problem: a check can find the same reason twice for one target.
     // Added later: a document of version 1 may lack it.
     #[cfg_attr(test, schemars(skip_serializing_if = "String::is_empty"))]
     observed: String,
@@ -485,23 +485,23 @@ struct Explained {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Origins<'a> {
-    /// Path.
+    /// Path of the talosconfig.
     talosconfig: Option<String>,
     /// Context of the talosconfig.
     context: Option<String>,
-    /// Of the Talos API, as they were asked.
+    /// Endpoints of the Talos API, as they were queried.
     endpoints: Vec<String>,
-    /// Path, or how it was obtained.
+    /// Path of the kubeconfig, or how it was obtained.
     kubeconfig: Option<String>,
     /// Context of the kubeconfig.
     kube_context: Option<String>,
     /// URL of the Kubernetes API.
     server: Option<String>,
-    /// Who named the nodes: discovery, kubernetes, etcd, flags, talosconfig; more may come.
+    /// Sources that named the nodes: discovery, kubernetes, etcd, flags, talosconfig; more may be added.
     node_sources: Vec<&'static str>,
     /// Every node that some source names.
     nodes: Many<'a, Node>,
-    /// Of the nodes that answered, each once.
+    /// Talos versions of the nodes that answered, each once.
     talos_versions: Vec<String>,
     /// Kubernetes credentials that were not used.
     passed_over: Vec<PassedOver>,
@@ -510,15 +510,15 @@ struct Origins<'a> {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Node {
-    /// Its hostname, or its address where nobody names it.
+    /// Hostname of the node, or its address if no source names it.
     name: String,
-    /// The one that it is asked at.
+    /// Address at which the node is queried.
     address: String,
     /// control-plane, worker or unknown.
     role: &'static str,
-    /// Being removed: listed, not checked.
+    /// Whether the node is being removed: listed, not checked.
     leaving: bool,
-    /// The worst that any check found of this machine, its etcd member and its pods; null where no check said anything.
+    /// The worst status that any check found for this machine, its etcd member and its pods; null: no check has a finding about them.
     status: Option<&'static str>,
 }
 
@@ -534,19 +534,19 @@ struct PassedOver {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Summary {
-    /// All checks.
+    /// Number of all checks.
     total: usize,
-    /// With status pass.
+    /// Number of checks with status pass.
     passed: usize,
-    /// With status warn.
+    /// Number of checks with status warn.
     warned: usize,
-    /// With status fail.
+    /// Number of checks with status fail.
     failed: usize,
-    /// With status error.
+    /// Number of checks with status error.
     errored: usize,
-    /// With status skip.
+    /// Number of checks with status skip.
     skipped: usize,
-    /// With status blocked.
+    /// Number of checks with status blocked.
     blocked: usize,
 }
 
@@ -554,20 +554,20 @@ struct Summary {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "check"))]
 struct Check<'a> {
-    /// Stable, dotted: etcd.quorum.
+    /// Stable, dotted ID: etcd.quorum.
     #[cfg_attr(test, schemars(regex(pattern = "^[a-z0-9.-]+$")))]
     id: &'static str,
-    /// 1 to 7.
+    /// Number of the stage.
     #[cfg_attr(test, schemars(range(min = 1)))]
     stage: u8,
     /// Name of the stage.
     group: &'static str,
-    /// What is true when it passes.
+    /// The statement that is true if the check passes.
     title: &'static str,
-    /// One of skip, pass, warn, blocked, error, fail. error: could not be determined. blocked: a prerequisite did not pass, so it
-    /// was not looked at. Treat an unknown value as error.
+    /// One of skip, pass, warn, blocked, error, fail. error: could not be determined. blocked: a prerequisite did not pass, so it was not
+    /// checked. Treat an unknown value as error.
     status: &'static str,
-    /// The worst it can say: warn, error or fail.
+    /// The worst severity that the check can report: warn, error or fail.
     severity: &'static str,
     /// selected, prerequisite (runs because a selected check needs it) or not-selected.
     selected: &'static str,
@@ -575,36 +575,36 @@ struct Check<'a> {
     reason: Option<String>,
     /// false: no complete round has checked it, and its status is error, or skip if it is not selected.
     judged: bool,
-    /// Complete rounds that judged it.
+    /// Number of complete rounds that judged it.
     attempts: u32,
-    /// Of these, the last ones in a row in which it was neither pass, warn nor skip.
+    /// Number of the last of these in a row in which it was neither pass, warn nor skip.
     failing_attempts: u32,
-    /// Since when it has had this status, in milliseconds from the start.
+    /// When it got this status, in milliseconds from the start.
     since_ms: Option<u64>,
     /// When it first passed, in milliseconds from the start.
     first_passed_ms: Option<u64>,
-    /// It passed once, and later did not.
+    /// Whether it passed once, and later did not.
     flapped: bool,
-    /// Ids of the checks that did not pass, so that this one was not looked at.
+    /// IDs of the checks that block this one because they did not pass.
     blocked_by: Vec<&'static str>,
-    /// Everything that was looked at.
+    /// Everything that was checked.
     targets: Many<'a, TargetStatus>,
-    /// Every offender, one entry each.
+    /// Every problem, one entry each.
     problems: Many<'a, ProblemEntry>,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "target"))]
 struct TargetEntry {
-    /// cluster, credentials, endpoint, node, etcd-member, pod, workload, webhook, api-service, policy, server-check; more may come.
+    /// cluster, credentials, endpoint, node, etcd-member, pod, workload, webhook, api-service, policy, server-check; more may be added.
     kind: &'static str,
-    /// As the cluster calls it.
+    /// Name in the cluster.
     name: String,
-    /// Where it is reached, as far as that is known beside its name.
+    /// Address, if one is known in addition to the name.
     address: Option<String>,
-    /// An id beside the name, such as an etcd member's, 16 hex digits.
+    /// ID in addition to the name, such as that of an etcd member, 16 hex digits.
     id: Option<String>,
-    /// The node that a pod is on, as far as it is known.
+    /// The node that a pod is on, if known.
     // Added later: a document of version 1 may lack it.
     #[cfg_attr(test, schemars(skip_serializing_if = "Option::is_none"))]
     node: Option<String>,
@@ -616,12 +616,12 @@ struct TargetEntry {
 struct TargetStatus {
     #[serde(flatten)]
     target: TargetEntry,
-    /// One of skip, pass, warn, blocked, error, fail. error: could not be determined. blocked: a prerequisite did not pass, so it
-    /// was not looked at. Treat an unknown value as error.
+    /// One of skip, pass, warn, blocked, error, fail. error: could not be determined. blocked: a prerequisite did not pass, so it was not
+    /// checked. Treat an unknown value as error.
     status: &'static str,
     /// A line for people; not stable.
     message: Option<String>,
-    /// Id of the check that did not pass, so that this target was not looked at.
+    /// ID of the check that blocks this target because it did not pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     blocked_by: Option<&'static str>,
 }
@@ -630,9 +630,9 @@ struct TargetStatus {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "problem"))]
 struct ProblemEntry {
-    /// Whose problem it is.
+    /// Target of the problem.
     target: TargetEntry,
-    /// Stable code; `cluster-health explain CODE` says more. More may come.
+    /// Stable code; `cluster-health explain CODE` describes it. More may be added.
     #[cfg_attr(test, schemars(regex(pattern = "^[a-z0-9-]+$")))]
     reason: &'static str,
     /// warn, error or fail.
@@ -641,13 +641,13 @@ struct ProblemEntry {
     expected: String,
     /// A line for people; not stable.
     observed: String,
-    /// false: the same answer will come until somebody changes something.
+    /// false: the answer stays the same until something is changed.
     waiting_helps: bool,
-    /// What it may come from, and what to do.
+    /// Possible causes, and steps.
     hints: Vec<Hint>,
-    /// Id of the check whose failure this one only repeats.
+    /// ID of the check whose failure this one only repeats.
     explained_by: Option<&'static str>,
-    /// A policy accepts it: it warns, whatever `--strict` and `--fail-on` say.
+    /// Acceptance by a policy: the problem only warns, regardless of `--strict` and `--fail-on`.
     // Added later, and rare: a document of version 1 may lack it.
     #[serde(skip_serializing_if = "Option::is_none")]
     accepted: Option<Accepted>,
@@ -656,11 +656,11 @@ struct ProblemEntry {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Accepted {
-    /// As the policy says.
+    /// Reason that the policy gives.
     because: String,
-    /// RFC 3339, UTC.
+    /// End of the acceptance, RFC 3339, UTC.
     until: Timestamp,
-    /// Of the policy.
+    /// Line of the policy.
     line: u64,
 }
 
@@ -669,11 +669,11 @@ struct Accepted {
 struct Hint {
     /// likely (a cause), try (a read-only command) or remedy (a command that changes the cluster).
     kind: &'static str,
-    /// In words.
+    /// Text of the hint.
     text: Option<String>,
-    /// For a POSIX shell, every value quoted.
+    /// Command for a POSIX shell, every value quoted.
     command: Option<String>,
-    /// The command without its values: commands that have it in common are shown together.
+    /// The command without its values: commands with the same template are shown together.
     #[serde(skip_serializing_if = "Option::is_none")]
     template: Option<Cow<'static, str>>,
 }
@@ -682,7 +682,7 @@ pub(super) fn tool(made: &Made) -> Tool<'_> {
     Tool { name: env!("CARGO_PKG_NAME"), version: &made.version, commit: made.commit.as_deref() }
 }
 
-/// The document as a value, of which the lists are made as they are written.
+/// Returns the document as a value whose lists are made as they are written.
 pub(super) fn document(report: &Report) -> Document<'_> {
     let sources = &report.sources;
     Document {

@@ -1,8 +1,8 @@
 //! The report for test viewers, in the intersection of what GitLab, Jenkins and the GitHub actions read.
 //!
-//! GitLab drops attributes when an element has text, Jenkins shows the attribute: so the short form is in `message` and
-//! everything is in the body. Names have nothing volatile in them, because branches are compared by them. Types are
-//! namespaced, because GitLab's parser casts some plain words.
+//! GitLab drops attributes when an element has text, while Jenkins shows the attribute: the short form is in `message`, and everything is
+//! in the body. Names contain nothing volatile, because branches are compared by them. Types are namespaced, because GitLab's parser casts
+//! some plain words.
 
 use std::io;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::report::{CheckReport, Report, RunResult, TextStyle, Trouble};
 use crate::text::joined;
 use crate::text::sanitize::clean;
 
-/// Longest body of one test case, in bytes: a thousand nodes with long names. GitLab reads 30 MB a file at most, which is more
-/// than so many bytes for every check, each escaped.
+/// Maximum size of a test case's body, in bytes: a thousand nodes with long names fit. GitLab reads 30 MB a file at most, which is more
+/// than this size for every check, each escaped.
 const BODY: usize = 88 * 1024;
 
 /// Writes the document.
@@ -31,7 +31,7 @@ pub(crate) fn write(report: &Report, out: impl io::Write) -> io::Result<()> {
     write_all(&junit, out)
 }
 
-/// Several clusters: a suite in which each is a case, then the suites of each, with its name before theirs.
+/// Writes several clusters: a suite with a case for each, then the suites of each, with its name before theirs.
 pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
     let mut junit = Junit::new("cluster-health");
     let mut clusters = TestSuite::new("clusters");
@@ -69,7 +69,7 @@ pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn
     write_all(&junit, out)
 }
 
-/// Said where there is no report at all.
+/// Text of a cluster that has no report at all.
 const NONE: &str = "no report";
 
 fn suites(report: &Report) -> Vec<TestSuite> {
@@ -84,9 +84,9 @@ fn suites(report: &Report) -> Vec<TestSuite> {
                 suite.add_test_case(case_of(check, &index, false));
             }
         }
-        // Jenkins and others stumble over a suite without cases.
+        // Jenkins and others fail on a suite without cases.
         if !suite.test_cases.is_empty() {
-            // Not their sum: checks are judged side by side.
+            // The time is not their sum, because checks are judged side by side.
             let longest = suite.test_cases.iter().filter_map(|case| case.time).max();
             suite.set_time(longest.unwrap_or_default());
             suites.push(suite);
@@ -110,8 +110,8 @@ fn new_suite(name: &str, report: &Report) -> TestSuite {
     suite
 }
 
-/// One case about the run itself. A document of a run that did not end, or that ended for a reason that no check shows, has
-/// at least this one error, whatever the checks say.
+/// Returns a suite with one case about the run itself. The document of a run that did not end, or that ended for a reason that no check
+/// shows, has at least this one error, whatever the checks show.
 fn run_suite(report: &Report) -> TestSuite {
     let mut suite = new_suite("run", report);
     suite.set_time(report.took);
@@ -152,16 +152,16 @@ fn run_suite(report: &Report) -> TestSuite {
     suite
 }
 
-/// Some requirements were checked. Their names are the policy's, and the same in every run with it.
+/// Whether some requirements were checked. Their names come from the policy, and are the same in every run with it.
 fn is_of_requirements(check: &CheckReport) -> bool {
     let are_entries = check.findings.iter().all(|finding| finding.target.kind == Kind::Policy);
     check.check.id == CheckId::PolicyRequire && !check.findings.is_empty() && are_entries
 }
 
-/// A case for each requirement of the policy, by its own name.
+/// Returns a case for each requirement of the policy, under its own name.
 fn cases_of_requirements(check: &CheckReport, report: &Index<'_>) -> Vec<TestCase> {
     let of_one = |finding: &Finding| {
-        // Without the findings of all others, which each would take along.
+        // The copy leaves out the findings of all requirements, which each case would carry along.
         let bare = CheckReport { findings: Shared::default(), ..check.clone() };
         let status = Some(finding.outcome.status());
         let part = CheckReport { status, findings: vec![finding.clone()].into(), flapped: false, ..bare };
@@ -172,7 +172,7 @@ fn cases_of_requirements(check: &CheckReport, report: &Index<'_>) -> Vec<TestCas
     check.findings.iter().map(of_one).collect()
 }
 
-/// `is_part`: one requirement of several, whose consequences are none of the check's.
+/// Returns the case of a check. `is_part`: the case is one requirement of several, and leaves out the consequences of the check.
 fn case_of(check: &CheckReport, report: &Index<'_>, is_part: bool) -> TestCase {
     let status = check.shown_status();
     let mut case = TestCase::new(check.check.id.name(), case_status(check, report, is_part));
@@ -192,7 +192,7 @@ fn case_of(check: &CheckReport, report: &Index<'_>, is_part: bool) -> TestCase {
     case
 }
 
-/// How long the run has waited for it: until it was well for good, or to the end.
+/// Returns the time that the run waited for the check: until it passed for good, or to the end.
 fn took(check: &CheckReport, report: &Index<'_>) -> Duration {
     match check.shown_status() {
         Status::Skip => Duration::ZERO,
@@ -229,7 +229,7 @@ fn found(kind: NonSuccessKind, class: &str, check: &CheckReport, report: &Index<
     non_success(kind, class, &short(check, report, severity), &body)
 }
 
-/// The first problem of the severity that decided, how many more there are, and what lies behind it.
+/// Returns the first problem of the severity that decided, the number of others, and its cause.
 fn short(check: &CheckReport, report: &Index<'_>, severity: Severity) -> String {
     let mut problems = check.problems_of(severity);
     match problems.next() {
@@ -261,9 +261,10 @@ fn non_success(kind: NonSuccessKind, class: &str, short: &str, body: &str) -> Te
     status
 }
 
-/// In `system-out`, `[[ATTACHMENT|path]]` is a link to an artifact for GitLab and Jenkins, and other tools know more of the kind.
+/// Breaks up `[[`. In `system-out`, `[[ATTACHMENT|path]]` is a link to an artifact for GitLab and Jenkins, and other tools have similar
+/// marks.
 fn undirected(text: &str) -> String {
-    // What is left of three in a row are two.
+    // Three in a row leave two.
     text.replace("[[", "[ [").replace("[[", "[ [")
 }
 

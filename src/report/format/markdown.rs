@@ -1,7 +1,7 @@
 //! Markdown for step summaries, merge requests and issues.
 //!
-//! What others have written stands in code and nowhere else: no link, mention, tag or emphasis means anything there, in any
-//! dialect, and nothing has to be invisible to be harmless.
+//! Text that others have written appears in code only: no link, mention, tag or emphasis has an effect there, in any dialect, and nothing
+//! has to be hidden to be harmless.
 
 use std::io;
 
@@ -16,18 +16,18 @@ use crate::report::{CheckReport, Report};
 use crate::text::joined;
 use crate::text::sanitize::ascii;
 
-/// Longest document, in bytes. GitHub takes 1 MiB for the summaries of a step.
+/// Maximum size of the document, in bytes. GitHub accepts 1 MiB for the summaries of a step.
 const LIMIT: usize = 900 * 1024;
-/// Of which the text of what is wrong takes so much at most, in bytes.
+/// Maximum size of the causes in it, in bytes.
 const DETAILS: usize = 600 * 1024;
-/// And the table of all nodes.
+/// Maximum size of the table of all nodes in it, in bytes.
 const NODES: usize = 200 * 1024;
-/// Where something has no room.
+/// Note in place of anything that does not fit.
 const ALL_OF_IT: &str = "(the JSON report has all of it)";
 
 /// Writes the document.
 pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
-    // No color, and lists as wide as in a log.
+    // The document has no color, and lists are as wide as in a log.
     let style = &TextStyle { color: false, links: false, width: None, ..*style };
     let mut lines =
         vec![format!("## {} {}", mark(Some(report.status()), style.ascii), inline(&verdict::line(report, style)))];
@@ -52,7 +52,7 @@ pub(crate) fn write(report: &Report, style: &TextStyle, out: &mut dyn io::Write)
     bounded(lines, style, out)
 }
 
-/// Several clusters.
+/// Writes several clusters.
 pub(crate) fn write_merged(overview: &Overview<'_>, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
     let style = &TextStyle { color: false, links: false, width: None, ..*style };
     let status = overview.rows.first().map_or(Status::Error, Row::status);
@@ -87,7 +87,7 @@ fn grid(grid: &Grid, style: &TextStyle, lines: &mut Vec<String>) {
     lines.extend([String::new(), legend(style.ascii).join(", ")]);
 }
 
-/// A row for each node, folded away, where the grid at the top has one for many.
+/// Adds a row for each node, folded, if the grid at the top has one row for many.
 fn nodes(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     let grid = Grid::of(report);
     if !report.is_judged() || grid.bands(!style.verbose).len() == grid.rows.len() {
@@ -120,7 +120,7 @@ fn row(band: &Band<'_>, style: &TextStyle) -> String {
     format!("| {} | {} |", band.label(cell), marks.join(" | "))
 }
 
-/// Lines of the text report, as they are there.
+/// Adds lines of the text report, unchanged.
 fn block(content: &[String], lines: &mut Vec<String>) {
     let content = match content {
         [first, rest @ ..] if first.is_empty() => rest,
@@ -143,7 +143,7 @@ fn block(content: &[String], lines: &mut Vec<String>) {
     lines.push(fence);
 }
 
-/// Every check, folded away.
+/// Adds every check, folded.
 fn checks(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     let summary = count(report.checks.len(), "check");
     lines.extend([String::new(), format!("<details><summary>{summary}</summary>"), String::new()]);
@@ -159,7 +159,7 @@ fn checks(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     lines.extend([String::new(), "</details>".to_owned()]);
 }
 
-/// Why a check says nothing of the cluster.
+/// Returns why a check has no result about the cluster.
 fn reason(check: &CheckReport) -> Option<String> {
     match check.shown_status() {
         Status::Skip => skip_reason(check),
@@ -169,29 +169,29 @@ fn reason(check: &CheckReport) -> Option<String> {
     }
 }
 
-/// As it is, if no character of it means anything in Markdown or to what finds links in it; otherwise code.
+/// Returns the text unchanged, if no character of it has a meaning in Markdown or in the detection of links; otherwise as code.
 fn inline(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | ',' | '.' | ':' | '(' | ')' | '-' | '\'' | '%');
     if text.chars().all(plain) && !text.contains("www.") { text.to_owned() } else { code(text) }
 }
 
-/// Code that holds exactly this text, on one line and outside of tables.
+/// Returns code that contains exactly this text, on one line and outside of tables.
 fn code(text: &str) -> String {
     if text.trim().is_empty() {
         return "(empty)".to_owned();
     }
     let fence = "`".repeat(longest_run(text) + 1);
-    // One blank at each end is taken off again where both are there.
+    // Markdown removes one blank at each end if both are present.
     let blank = if text.starts_with(['`', ' ']) || text.ends_with(['`', ' ']) { " " } else { "" };
     format!("{fence}{blank}{text}{blank}{fence}")
 }
 
-/// [`code`] in a table, whose cells are told apart before code is recognized.
+/// Returns [`code`] for a table, whose cells are separated before code is recognized.
 fn cell(text: &str) -> String {
     code(text).replace('|', "\\|")
 }
 
-/// The longest run of backticks.
+/// Returns the length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }

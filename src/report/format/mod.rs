@@ -1,4 +1,4 @@
-//! The one table of formats: the command line, its help, `version -o json` and the documentation are made from it.
+//! The one table of formats, from which the command line, its help, `version -o json` and the documentation are made.
 
 mod html;
 pub(crate) mod json;
@@ -19,23 +19,22 @@ use crate::text::lines::Lines;
 
 type Grow = fn(&Report, usize, &mut dyn io::Write) -> io::Result<()>;
 
-/// A form in which a report can be written.
+/// A format in which a report can be written.
 pub(crate) struct Format {
-    /// As typed.
+    /// Name as typed.
     pub(crate) name: &'static str,
-    /// For whom, in a few words.
+    /// Readers and purpose, in a few words.
     pub(crate) about: &'static str,
-    /// For an HTTP header or an index of artifacts.
+    /// Media type, for an HTTP header or an index of artifacts.
     pub(crate) media_type: &'static str,
-    /// What such files are usually called, without the dot.
+    /// Usual extension of such files, without the dot.
     pub(crate) extension: &'static str,
-    /// Of a document that can be written as it comes about: all but what so many events have said already. A later document
-    /// begins with all of an earlier one.
+    /// Writes a growing document without the part about this number of events. A later document begins with all of an earlier one.
     grow: Option<Grow>,
     write: fn(&Report, &TextStyle, &mut dyn io::Write) -> io::Result<()>,
-    /// What a receiver is sent, where that is another document than a file has.
+    /// Writes the document for a receiver, if it differs from the one in a file.
     post: Option<Post>,
-    /// The same of several clusters, unless it follows one run.
+    /// Writes several clusters; `None` for a format that follows one run.
     merged: Option<WriteMerged>,
 }
 
@@ -44,7 +43,7 @@ type WriteMerged = fn(&Overview<'_>, &TextStyle, &mut dyn io::Write) -> io::Resu
 
 pub(crate) static TEXT: Format = Format {
     name: "text",
-    about: "For people: the verdict, each stage, then the causes and next steps",
+    about: "Human-readable: the verdict, each stage, then the causes and next steps",
     media_type: "text/plain",
     extension: "txt",
     grow: None,
@@ -66,7 +65,7 @@ pub(crate) static JSON: Format = Format {
 
 pub(crate) static NDJSON: Format = Format {
     name: "ndjson",
-    about: "One event a line, as it happens; the last has the JSON document",
+    about: "One event per line, as it happens; the last one has the JSON document",
     media_type: "application/x-ndjson",
     extension: "ndjson",
     grow: Some(ndjson::write),
@@ -119,21 +118,21 @@ pub(crate) static PROMETHEUS: Format = Format {
     merged: Some(prometheus::write_merged),
 };
 
-/// All, in the order in which they are listed.
+/// All formats, in the order in which they are listed.
 pub(crate) static ALL: [&Format; 7] = [&TEXT, &JSON, &NDJSON, &JUNIT, &MARKDOWN, &HTML, &PROMETHEUS];
 
-/// The format of this name.
+/// Returns the format of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Format> {
     ALL.into_iter().find(|format| format.name == name)
 }
 
 impl Format {
-    /// Writes the report, in many small pieces. `style` matters to the formats for people alone.
+    /// Writes the report, in many small pieces. Only formats for people use `style`.
     pub(crate) fn write(&self, report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
         self.in_lines(out, |out| (self.write)(report, style, out))
     }
 
-    /// Several clusters. `None`: the format follows one run.
+    /// Writes several clusters. `None`: the format follows one run.
     pub(crate) fn write_merged(
         &self,
         overview: &Overview<'_>,
@@ -149,7 +148,7 @@ impl Format {
         out: &mut dyn io::Write,
         write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
     ) -> io::Result<()> {
-        // A page is no log, and its style sheets have colons of their own.
+        // A page is not a log, and its style sheets have colons of their own.
         if *self == HTML {
             return write(out);
         }
@@ -158,19 +157,19 @@ impl Format {
         lines.flush()
     }
 
-    /// The report as bytes, which of a large cluster are tens of megabytes: not for files.
+    /// Returns the report as bytes. A large cluster has tens of megabytes, so this is not for files.
     pub(crate) fn render(&self, report: &Report, style: &TextStyle) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         self.write(report, style, &mut out)?;
         Ok(out)
     }
 
-    /// Whether it has the JSON document, which `report` reads again.
+    /// Whether the format contains the JSON document, which `report` can read again.
     pub(crate) fn is_kept(&self) -> bool {
         [&JSON, &NDJSON].contains(&self)
     }
 
-    /// The document for a receiver.
+    /// Returns the document for a receiver.
     pub(crate) fn posted(&self, report: &Report) -> io::Result<Vec<u8>> {
         let Some(post) = self.post else { return self.render(report, &TextStyle::default()) };
         let mut out = Vec::new();
@@ -185,7 +184,7 @@ impl Format {
         self.grow.is_some()
     }
 
-    /// As [`Format::write`], without what the first `told` events have said, where the document grows with them.
+    /// Works like [`Format::write`], without the part about the first `told` events if the document grows with them.
     pub(crate) fn write_after(
         &self,
         told: usize,

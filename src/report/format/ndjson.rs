@@ -1,7 +1,7 @@
 //! The run as events, one JSON document a line, each described by the same schema as the JSON report.
 //!
-//! `runStarted` comes first and `runFinished`, with the whole report, last: a stream without it is that of a run that did not
-//! come to its end. Nothing that was written once changes later, so that the lines can be followed while the run goes on.
+//! `runStarted` comes first and `runFinished`, with the whole report, last: a stream without it belongs to a run that did not come to its
+//! end. Lines that were written never change, so they can be followed during the run.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::report::Report;
 use crate::report::history::{Entry, Happened};
 use crate::text::sanitize::clean;
 
-/// Writes the events so far but the first `told`, each as one line.
+/// Writes the events so far except the first `told`, each as one line.
 pub(crate) fn write(report: &Report, told: usize, out: &mut dyn io::Write) -> io::Result<()> {
     if told == 0 {
         let started = Body::RunStarted {
@@ -41,14 +41,14 @@ pub(crate) struct Event<'a> {
     /// Version of this document. Within major version 1, only additions are made.
     #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
     schema_version: &'static str,
-    /// What tells it from the JSON report.
+    /// Kind of this document, as opposed to the JSON report.
     #[cfg_attr(test, schemars(extend("const" = KIND)))]
     kind: &'static str,
     /// Number of the line, from 0.
     seq: usize,
-    /// RFC 3339, UTC. Never before that of the line above, whatever is done to the machine's clock.
+    /// RFC 3339, UTC. Never before the time of the line above, even if the machine's clock is changed.
     time: Timestamp,
-    /// Since the start of the run, by a monotonic clock, in milliseconds.
+    /// Time since the start of the run, measured with a monotonic clock, in milliseconds.
     elapsed_ms: u64,
     #[serde(flatten)]
     body: Body<'a>,
@@ -60,49 +60,49 @@ pub(crate) struct Event<'a> {
 enum Body<'a> {
     /// the first line
     RunStarted {
-        /// What made the report.
+        /// Program that made the report.
         tool: json::Tool<'a>,
         /// null: one pass.
         wait_timeout_ms: Option<u64>,
         /// null: --stable-for was not given.
         stable_for_ms: Option<u64>,
-        /// runStarted: ids of all checks that the report will have.
+        /// runStarted: IDs of all checks that the report will have.
         checks: Vec<&'static str>,
     },
     CheckChanged {
-        /// The last complete round; 0: files alone were looked at.
+        /// Number of the last complete round; 0: only files were checked.
         round: u32,
-        /// checkChanged: id of the check whose status or reasons are new.
+        /// checkChanged: ID of the check that has a new status or new reasons.
         check: &'static str,
         /// Name of its stage.
         group: &'static str,
         /// Its status, as in the report.
         status: &'static str,
-        /// Its status before; null: it was not checked yet.
+        /// Previous status of the check; null: it was not checked yet.
         previous: Option<&'static str>,
         /// Reason codes of its problems, each once.
         reasons: Vec<&'static str>,
         /// The first of its worst problems, in words.
         message: Option<String>,
-        /// checkChanged, stabilityLost: what has happened too often to be told each time, since the line before of the same check
-        /// or of the stability; null: nothing.
+        /// checkChanged, stabilityLost: changes since the previous line about this check or about stability that were too frequent to be
+        /// listed; null: none.
         // Added later: an event of version 1 may lack it.
         #[cfg_attr(test, schemars(skip_serializing_if = "Option::is_none"))]
         omitted: Option<Omission>,
     },
     StabilityLost {
         round: u32,
-        /// stabilityLost: checks that are no longer fine.
+        /// stabilityLost: checks that no longer pass.
         because: Vec<&'static str>,
         #[cfg_attr(test, schemars(skip_serializing_if = "Option::is_none"))]
         omitted: Option<Omission>,
     },
     Heartbeat {
         round: u32,
-        /// heartbeat: checks that are not fine. Nothing else has happened for 30 s.
+        /// heartbeat: checks that do not pass. Nothing else has happened for 30 s.
         pending: Vec<&'static str>,
     },
-    /// the last line; without it the run did not come to its end
+    /// the last line; without it the run did not finish
     RunFinished {
         /// runFinished: the same document as the JSON report.
         report: Box<json::Document<'a>>,
@@ -116,7 +116,7 @@ fn line(
     body: Body<'_>,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    // By the monotonic clock: the order of the lines is that of their times, whatever is done to the machine's clock.
+    // The time follows the monotonic clock: the lines are in the order of their times, even if the machine's clock is changed.
     let time = report.started_at.checked_add(at).unwrap_or(report.started_at);
     let event =
         Event { schema_version: json::SCHEMA_VERSION, kind: KIND, seq, time, elapsed_ms: json::milliseconds(at), body };

@@ -1,4 +1,4 @@
-//! The plan of an upgrade, for people, as a document, and as lines for scripts. Formats of `upgrade-plan` alone.
+//! The plan of an upgrade, for people, as a document, and as lines for scripts. These formats belong to `upgrade-plan` alone.
 
 use std::io;
 
@@ -14,12 +14,12 @@ use crate::rollout::{Cluster, Machine, Rollout, State};
 use crate::snapshot::First;
 use crate::text::sanitize::{ascii, clean, is_showable};
 
-/// As shipped.
+/// The schema of the document, as published.
 pub(crate) const SCHEMA: &str = include_str!("../../../schema/upgrade-plan.v1.json");
 
 pub(crate) static TEXT: Format = Format {
     name: "text",
-    about: "A table for people",
+    about: "Human-readable table",
     media_type: "text/plain",
     extension: "txt",
     grow: None,
@@ -45,7 +45,7 @@ pub(crate) static JSON: Format = Format {
 
 pub(crate) static TSV: Format = Format {
     name: "tsv",
-    about: "A line for each machine, for scripts",
+    about: "One line per machine, for scripts",
     media_type: "text/tab-separated-values",
     extension: "tsv",
     grow: None,
@@ -62,7 +62,7 @@ fn versioned(version: Option<&String>) -> Option<String> {
     version.map(|version| format!("v{version}"))
 }
 
-/// A cell is never empty: shells take several tabs for one.
+/// Returns the text of a cell. It is never empty, because shells take several tabs for one.
 fn cell(text: Option<String>) -> String {
     let text = text.map(|text| clean(&text).replace('\t', " "));
     text.filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned())
@@ -72,7 +72,7 @@ fn yes(is: bool) -> String {
     if is { "yes" } else { "no" }.to_owned()
 }
 
-/// Its heading, and what it has of a machine.
+/// Heading of a column, and its value for a machine.
 type Column = (&'static str, fn(&Machine) -> Option<String>);
 
 /// Later versions may add columns at the end.
@@ -92,7 +92,7 @@ const COLUMNS: [Column; 13] = [
     ("image", |it| it.image.clone()),
 ];
 
-/// A cell that scripts use as it is: nothing is hidden in it.
+/// Returns the text of a cell that scripts use unchanged: it has nothing hidden in it.
 fn handed_on(text: Option<String>) -> String {
     match text {
         Some(text) if !text.is_empty() && is_showable(&text) => text,
@@ -102,7 +102,7 @@ fn handed_on(text: Option<String>) -> String {
 
 type OfCluster = fn(&Cluster) -> String;
 
-/// The same in each line: the cluster, and the way to it.
+/// Columns that are the same in each line: the cluster, and the way to it.
 const OF_CLUSTER: [(&str, OfCluster); 8] = [
     ("talos-cluster", |it| cell(it.talos.clone())),
     ("kubernetes-cluster", |it| cell(it.kubernetes.clone())),
@@ -132,7 +132,7 @@ fn write_text(report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io
             writeln!(out, "{}", if style.ascii { ascii(&line) } else { line }.trim_end())?;
         }
     }
-    // A plan that rests on less than all of the cluster says why.
+    // A plan that is based on less than the whole cluster shows why.
     if report.exit != Exit::Healthy {
         writeln!(out)?;
         text::write(report, style, &mut *out)?;
@@ -201,7 +201,7 @@ fn table(rollout: &Rollout, style: &TextStyle) -> Vec<String> {
     lines
 }
 
-// The published schema is made from these structs, their comments included: `tests/schema.rs`.
+// The published schema is generated from these structs, including their comments: `tests/schema.rs`.
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -210,12 +210,12 @@ pub(crate) struct Document<'a> {
     /// Version of this document. Within major version 1, only additions are made.
     #[cfg_attr(test, schemars(regex(pattern = r"^1\.[0-9]+$")))]
     schema_version: &'static str,
-    /// What it is.
+    /// Kind of this document.
     #[cfg_attr(test, schemars(extend("const" = KIND)))]
     kind: &'static str,
-    /// What made it.
+    /// Program that made the plan.
     tool: json::Tool<'a>,
-    /// Every machine was seen, and none fell back. If false, exitReason and stderr say why, and the plan is not to be acted on.
+    /// Every machine was seen, and none fell back. If false, exitReason and stderr show why, and the plan must not be acted on.
     complete: bool,
     /// Exit code of the process.
     exit_code: u8,
@@ -225,14 +225,14 @@ pub(crate) struct Document<'a> {
     talos: Option<String>,
     /// Version of Kubernetes to upgrade to; null: none was given.
     kubernetes: Option<Kubernetes>,
-    /// Releases to upgrade to before, in order, because etcd is too old for the version that the target brings. Empty: none, or none
-    /// would help, and exitReason says why.
+    /// Releases to upgrade to first, in order, because etcd is too old for the version that the target brings. Empty: none, or none would
+    /// help, and exitReason explains why.
     stops: Vec<Stop>,
-    /// Which machines come first: workers or control-planes.
+    /// Machines that come first: workers or control-planes.
     first: Option<&'static str>,
-    /// The cluster that was planned, and the way to it; null: no round was completed.
+    /// The planned cluster, and the way to it; null: no round was completed.
     cluster: Option<Identity<'a>>,
-    /// In the order of the upgrade, the etcd leader last among the control planes. Empty if no round was completed.
+    /// Machines in upgrade order, the etcd leader last among the control planes. Empty if no round was completed.
     machines: Vec<Planned<'a>>,
 }
 
@@ -240,21 +240,21 @@ pub(crate) struct Document<'a> {
 #[serde(rename_all = "camelCase")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "plannedCluster", inline))]
 struct Identity<'a> {
-    /// ID of the Talos cluster. Where Talos has none, ca-sha256: and the digest of the CA that verified its machines. null: unknown, or
+    /// ID of the Talos cluster. If Talos has none, ca-sha256: and the digest of the CA that verified its machines. null: unknown, or
     /// machines disagree.
     talos: Option<&'a str>,
-    /// UID of the namespace kube-system; null: not seen.
+    /// UID of the namespace kube-system; null: not observed.
     kubernetes: Option<&'a str>,
-    /// File of the talosconfig, absolute.
+    /// Absolute path of the talosconfig.
     talosconfig: Option<&'a str>,
-    /// Its context.
+    /// Context of the talosconfig.
     talos_context: Option<&'a str>,
     /// Talos endpoints, with ports.
     talos_endpoints: &'a [String],
-    /// File of the kubeconfig, absolute; several are joined by colons, and in-cluster is a pod's own account. null: Talos issued it, and
-    /// it is in no file.
+    /// Absolute path of the kubeconfig; several are joined by colons, and in-cluster is a pod's own account. null: Talos issued it, and it
+    /// is in no file.
     kubeconfig: Option<&'a str>,
-    /// Its context.
+    /// Context of the kubeconfig.
     kube_context: Option<&'a str>,
     /// URL of --k8s-endpoint; null: the kubeconfig's own.
     kube_server: Option<&'a str>,
@@ -267,14 +267,14 @@ const KIND: &str = "ClusterHealthUpgradePlan";
 struct Stop {
     /// Version of Talos, with its v.
     talos: String,
-    /// The version of etcd that it brings.
+    /// Version of etcd that it brings.
     etcd: String,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Kubernetes {
-    /// With its v.
+    /// Version of Kubernetes, with its v.
     version: String,
     /// One of done, to-do, unknown, by the versions of the kubelets.
     state: &'static str,
@@ -286,41 +286,41 @@ struct Kubernetes {
 struct Planned<'a> {
     /// Node name.
     name: &'a str,
-    /// What talosctl reaches it by.
+    /// Address by which talosctl reaches the machine.
     address: &'a str,
-    /// One of control-plane, worker, unknown: the machine's own word.
+    /// One of control-plane, worker, unknown, as reported by the machine itself.
     role: &'static str,
-    /// Its etcd member is the leader.
+    /// Whether its etcd member is the leader.
     leader: bool,
-    /// Version of Talos that it runs, with its v; null: not seen.
+    /// Version of Talos that it runs, with its v; null: not observed.
     version: Option<String>,
-    /// Version of its kubelet; null: not seen.
+    /// Version of its kubelet; null: not observed.
     kubelet: Option<String>,
-    /// One of done, to-do, installed-not-rebooted, fell-back, unknown. fell-back is said of machines of --upgraded only. Treat an
-    /// unknown value as unknown.
+    /// One of done, to-do, installed-not-rebooted, fell-back, unknown. Only machines of --upgraded can be fell-back. Treat an unknown value
+    /// as unknown.
     state: &'static str,
-    /// What the state was seen by, in words.
+    /// Observation that the state is based on, in words.
     evidence: &'a str,
-    /// Kubernetes does not schedule pods there; null: not seen.
+    /// Whether Kubernetes does not schedule pods there; null: not observed.
     cordoned: Option<bool>,
-    /// Another one after each boot; null: not seen.
+    /// Boot ID, which changes with each boot; null: not observed.
     boot_id: Option<&'a str>,
-    /// Id of the Image Factory's schematic; null: none was seen.
+    /// ID of the Image Factory schematic; null: not observed.
     schematic: Option<&'a str>,
-    /// System extensions; null: not seen.
+    /// System extensions; null: not observed.
     extensions: Option<Vec<Extension<'a>>>,
-    /// Installer that has ended well since the machine booted, by the end of its log; null: none was seen.
+    /// Installer that has ended successfully since the machine booted, by the end of its log; null: not observed.
     installed: Option<&'a str>,
-    /// Installer of --image for this machine, {schematic} replaced by its own; null: none was named, or no schematic was seen.
+    /// Installer of --image for this machine, {schematic} replaced by its own; null: none was given, or the schematic is unknown.
     image: Option<&'a str>,
 }
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Extension<'a> {
-    /// As it calls itself.
+    /// Name that the extension reports.
     name: &'a str,
-    /// As it calls itself.
+    /// Version that the extension reports.
     version: &'a str,
 }
 

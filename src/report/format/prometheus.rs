@@ -1,6 +1,6 @@
 //! Metrics in the text format of Prometheus, for node-exporter's textfile collector.
 //!
-//! The file holds the state of the last run, so the time of the last success is carried over from the file that is replaced.
+//! The file has the state of the last run, so the time of the last success is carried over from the file that is replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::report::{CheckReport, Report, RunResult};
 use crate::text::sanitize::clean;
 
 const LAST_SUCCESS: &str = "cluster_health_last_success_timestamp_seconds";
-/// More of an earlier file is not read.
+/// Maximum number of bytes that are read of an earlier file.
 const EARLIER: u64 = 64 * 1024 * 1024;
 
 /// Writes the document.
@@ -25,15 +25,15 @@ pub(crate) fn write(report: &Report, out: &mut dyn io::Write) -> io::Result<()> 
     families(&[(cluster(report), Some(report))], true, out)
 }
 
-/// Writes the document for a Pushgateway. That has no earlier file to carry the time of the last success over from, but keeps each metric
+/// Writes the document for a Pushgateway, which has no earlier file to carry the time of the last success over from, but keeps each metric
 /// that a later document leaves out.
 pub(crate) fn write_posted(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
     families(&[(cluster(report), Some(report))], is_healthy(report), out)
 }
 
-/// Several clusters: each family once, with the series of all. A cluster without a report was not seen to be healthy.
+/// Writes several clusters: each family once, with the series of all. A cluster without a report does not count as healthy.
 pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
-    // Two reports of one cluster would be two values of one series: the worse counts, which is before the other.
+    // Two reports of one cluster would be two values of one series: the worse one counts, which comes before the other.
     let mut known = BTreeSet::new();
     let rows = overview.rows.iter().filter(|row| known.insert(row.name.as_str()));
     let clusters: Vec<_> =
@@ -41,7 +41,7 @@ pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn
     families(&clusters, true, out)
 }
 
-/// On every series: of two clusters, all would collide.
+/// Returns the label of the cluster on every series: without it, the series of two clusters would collide.
 fn cluster(report: &Report) -> String {
     let sources = &report.sources;
     clean(sources.name().or_else(|| sources.asked()).unwrap_or_default())
@@ -111,7 +111,7 @@ fn of_check(check: &CheckReport) -> Labels {
 
 fn of_nodes(report: &Report) -> Vec<(Labels, String)> {
     let nodes = Nodes::of(report);
-    // By labels, because two names that are not fit to be shown may look the same: of those the worse counts.
+    // Keyed by labels, because two names that are not fit to be shown may look the same: the worse status counts.
     let mut worst: BTreeMap<(usize, String, String), Status> = BTreeMap::new();
     for (n, check) in report.checks.iter().enumerate() {
         for finding in &check.findings {
@@ -132,14 +132,14 @@ fn of_nodes(report: &Report) -> Vec<(Labels, String)> {
     series.collect()
 }
 
-/// When a run was last healthy, as the file says that this run replaces. Whatever is no such file says nothing.
+/// Returns when a run was last healthy, from the file that this run replaces; `None` for anything that is not such a file.
 pub(crate) fn last_success(path: &Path) -> Option<Timestamp> {
     if !path.metadata().ok()?.is_file() {
         return None;
     }
     let mut text = String::new();
     File::open(path).ok()?.take(EARLIER).read_to_string(&mut text).ok()?;
-    // A label's value may have anything in it, blanks and braces included; a file of an earlier version has no label.
+    // The value of a label may contain anything, including blanks and braces; a file of an earlier version has no label.
     let line =
         text.lines().find(|line| line.strip_prefix(LAST_SUCCESS).is_some_and(|it| it.starts_with(['{', ' '])))?;
     let value = line.rsplit_once(' ')?.1;
@@ -148,7 +148,7 @@ pub(crate) fn last_success(path: &Path) -> Option<Timestamp> {
     Timestamp::from_millisecond(milliseconds).ok().filter(|it| *it > Timestamp::UNIX_EPOCH)
 }
 
-/// The higher, the worse; greater than a warning's is not fine.
+/// Returns the status as a number. Higher is worse, and anything above a warning does not pass.
 fn value(status: Status) -> u8 {
     status as u8
 }
@@ -163,11 +163,11 @@ struct Metrics<'a> {
     out: &'a mut dyn io::Write,
 }
 
-/// Names and values of one series.
+/// Names and values of the labels of one series.
 type Labels = Vec<(&'static str, String)>;
 
 impl Metrics<'_> {
-    /// Of each cluster, also of one without a report that counts.
+    /// Writes a value for each cluster, including those without a report that counts.
     fn of_all(&mut self, name: &str, help: &str, value: impl Fn(Option<&Report>) -> String) -> io::Result<()> {
         let series = self.clusters.iter().map(|(cluster, report)| (cluster, Labels::new(), value(*report)));
         family(name, help, series, self.out)
@@ -185,7 +185,7 @@ impl Metrics<'_> {
     }
 }
 
-/// A gauge with its series. Without any, nothing is said of it.
+/// Writes a gauge with its series, or nothing if there are none.
 fn family<'a>(
     name: &str,
     help: &str,
@@ -205,7 +205,7 @@ fn family<'a>(
     Ok(())
 }
 
-/// A label's value.
+/// Escapes the value of a label.
 fn escaped(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }

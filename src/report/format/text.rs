@@ -1,6 +1,6 @@
-//! The text report: the verdict, every stage in a line, what is wrong, and once more the verdict and where to begin.
+//! The text report: the verdict, a line for every stage, the problems, and once more the verdict and the first step.
 //!
-//! With `-v` each stage has a line for every object, in the words of the live progress.
+//! With `-v`, each stage has a line for every object, in the words of the live progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,17 +16,17 @@ use crate::report::{CheckReport, Report, RunResult, Selection};
 use crate::text::sanitize::{ascii, clean};
 use crate::text::{joined, wrapped};
 
-/// A stage with more lines about healthy objects than this is folded.
+/// Number of lines about healthy objects above which a stage is folded.
 const HEALTHY_LINES: usize = 10;
 
 /// Writes the whole report.
 pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write) -> io::Result<()> {
     let mut lines = Vec::new();
-    // Before anybody was asked, empty stages would only bury the reason.
+    // Before the first request, empty stages would only bury the reason.
     let judged = report.is_judged();
     let index = Index::of(report);
     let causes = causes::of(&index, style);
-    // The error and its hint are all that there is to a file that cannot be used. A certificate in it is judged by a check.
+    // The error and its hint fully describe a file that cannot be used. A certificate in it is judged by a check.
     let is_said = report.error.is_some() && !judged && causes.len() <= 1 && !style.verbose;
     let headline = verdict::line(report, style);
     lines.push(match report.checks.iter().flat_map(CheckReport::problems).next() {
@@ -58,11 +58,11 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
         details(&index, &causes, style, &mut lines);
     }
     if judged {
-        // Once more, where the reader of a long log looks.
+        // The verdict is repeated where the reader of a long log looks.
         lines.extend([String::new(), verdict::line(report, style)]);
         causes::conclude(&causes, report.exit, style, &mut lines);
     }
-    // Parts begin with an empty line, whatever stands above them.
+    // Parts begin with an empty line, whatever comes before them.
     lines.dedup_by(|line, before| line.is_empty() && before.is_empty());
     for line in lines {
         // Color codes are ASCII already.
@@ -73,8 +73,8 @@ pub(crate) fn write(report: &Report, style: &TextStyle, mut out: impl io::Write)
     out.flush()
 }
 
-/// A line for each node with a mark for each stage; what the marks mean, unless all is well. The names come last: however long
-/// they are, the marks stay in sight and below their stages.
+/// Adds a line for each node with a mark for each stage, and the legend unless everything passes. The names come last: however long they
+/// are, the marks stay in sight and below their stages.
 pub(crate) fn grid_lines(grid: &Grid, style: &TextStyle, lines: &mut Vec<String>) {
     let columns: Vec<_> = grid.stages.iter().map(|stage| stage.column()).collect();
     lines.push(columns.join("  "));
@@ -82,7 +82,7 @@ pub(crate) fn grid_lines(grid: &Grid, style: &TextStyle, lines: &mut Vec<String>
         let mut line = String::new();
         for (cell, column) in band.cells().iter().zip(&columns) {
             let mark = mark(*cell, style.ascii).to_string();
-            // The width of a painted mark is not that of what is seen.
+            // Blanks are added separately, because a painted mark is longer than it appears.
             line.push_str(&cell.map_or(mark.clone(), |status| paint(style.color, paint_of(status), &mark)));
             line.push_str(&" ".repeat(column.len() + 1));
         }
@@ -97,7 +97,7 @@ pub(crate) fn grid_lines(grid: &Grid, style: &TextStyle, lines: &mut Vec<String>
 /// Columns for the name of a stage.
 const TITLE: usize = 19;
 
-/// What a stage without problems has seen: figures that people look for, not objects.
+/// Returns the results of a stage without problems: figures that people look for, not objects.
 fn stage_in_brief(stage: Stage, checks: &[&CheckReport], style: &TextStyle) -> Vec<String> {
     let mut said = Vec::new();
     for check in checks {
@@ -117,7 +117,7 @@ fn stage_in_brief(stage: Stage, checks: &[&CheckReport], style: &TextStyle) -> V
     wrapped(&format!("{:TITLE$}", stage.title()), &" ".repeat(TITLE), said, style.columns())
 }
 
-/// `a: running` and `b: running` are `a, b: running`.
+/// Joins `a: running` and `b: running` to `a, b: running`.
 fn together(lines: Vec<String>) -> Vec<String> {
     let mut groups: Vec<(Vec<String>, Option<String>)> = Vec::new();
     for line in lines {
@@ -192,7 +192,7 @@ fn healthy_lines(check: &CheckReport, fold: bool, lines: &mut Vec<String>) {
         lines.extend(passed.map(|(_, line)| line));
         return;
     }
-    // The same of many is said once.
+    // Equal results of many targets are one line.
     let mut folded: Vec<(Kind, String, Vec<String>)> = Vec::new();
     for (target, line) in passed {
         let said = said_of(target, &line).to_owned();
@@ -202,7 +202,7 @@ fn healthy_lines(check: &CheckReport, fold: bool, lines: &mut Vec<String>) {
         }
     }
     if folded.len() > 3 {
-        // Each says something of its own (versions, sizes); what they have in common is that the check passed.
+        // Each result is different (versions, sizes); they have in common that the check passed.
         let total = folded.iter().map(|(_, _, of)| of.len()).sum();
         lines.push(format!("{}: {}", count(total, plural_kind(folded[0].0)), check.check.summary));
         return;
@@ -215,9 +215,9 @@ fn healthy_lines(check: &CheckReport, fold: bool, lines: &mut Vec<String>) {
     }
 }
 
-/// Why a check was skipped, once for each reason.
+/// Adds the reasons why checks were skipped, each once.
 fn skipped_lines(checks: &[&CheckReport], lines: &mut Vec<String>) {
-    // With what is said of them, and whether they have run.
+    // Checks by their words, and by whether they have run.
     let mut whole: Vec<((String, bool), Vec<&str>)> = Vec::new();
     let mut some: Vec<(String, Vec<String>)> = Vec::new();
     for check in checks {
@@ -249,7 +249,7 @@ fn skipped_lines(checks: &[&CheckReport], lines: &mut Vec<String>) {
     }
 }
 
-/// Each item once: a check may have several findings with the same reason.
+/// Adds each item once: a check may have several findings with the same reason.
 fn note<K: PartialEq, T: PartialEq>(groups: &mut Vec<(K, Vec<T>)>, key: K, item: T) {
     match groups.iter_mut().find(|(known, _)| *known == key) {
         Some((_, items)) if items.contains(&item) => {}
@@ -258,7 +258,7 @@ fn note<K: PartialEq, T: PartialEq>(groups: &mut Vec<(K, Vec<T>)>, key: K, item:
     }
 }
 
-/// One line for each cause: what could not be looked at, never the same target twice.
+/// Adds one line for each cause, with the targets that it blocks, each once.
 fn blocked_lines(checks: &[&CheckReport], style: &TextStyle, lines: &mut Vec<String>) {
     let mut by: BTreeMap<CheckId, (BTreeSet<&Target>, BTreeSet<CheckId>)> = BTreeMap::new();
     for check in checks {

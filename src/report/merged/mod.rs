@@ -1,8 +1,8 @@
 //! Reports of several clusters, read as one.
 //!
-//! Nothing gets better by being merged. A cluster counts as healthy only by a report that shows it, and what cannot be used is
-//! named: in whatever groups and order reports are merged, the result is the same. So a merged report keeps what its result
-//! rests on: the expected names and the largest age that were asked for, and the files that could not be read.
+//! Merging never improves a result. A cluster counts as healthy only if a report shows it, and files that cannot be used are named: reports
+//! can be merged in any groups and in any order with the same result. A merged report therefore keeps what its result is based on: the
+//! expected names and the maximum age that were given, and the files that could not be read.
 
 pub(crate) mod text;
 
@@ -21,37 +21,37 @@ use crate::text::duration::human;
 use crate::text::sanitize::clean;
 use crate::text::{joined, some};
 
-/// The clocks of two machines differ by less.
+/// Maximum difference between the clocks of two machines.
 const SKEW: Duration = Duration::from_secs(60);
-/// Clusters that are named of many.
+/// Maximum number of clusters that a message names.
 const NAMES: usize = 10;
 
-/// Everything that was read. The order of its parts says nothing.
+/// Everything that was read. The order of its parts has no effect.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Merged {
     members: Vec<Member>,
     /// Files that cannot be used, and why.
     unusable: BTreeSet<(String, String)>,
-    /// Clusters that there should be; `None`: nobody has said.
+    /// Clusters that are expected; `None`: none were given.
     expected: Option<BTreeSet<String>>,
     max_age: Option<Duration>,
 }
 
-/// What no two clusters have in common.
+/// A property that no two clusters have in common.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity<'a> {
-    /// What is true of two reports with the same.
+    /// Statement about two reports with the same ID.
     shared: &'static str,
     id: &'a str,
 }
 
-/// A report, and where it was read from.
+/// A report, and the file it was read from.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) file: String,
-    /// When it was read, its run had not even ended by the reader's clock.
+    /// Whether the run had not even ended by the reader's clock when the report was read.
     pub(crate) is_of_future: bool,
-    /// Without what passed.
+    /// The report without the findings of checks that passed.
     pub(crate) report: Report,
 }
 
@@ -65,7 +65,7 @@ impl Member {
         name(&self.report)
     }
 
-    /// Whose cluster it is, whatever it is called, as far as that was seen.
+    /// Returns the identities of the cluster, regardless of its name, as far as they were observed.
     fn identities(&self) -> impl Iterator<Item = Identity<'_>> {
         let sources = &self.report.sources;
         let known = [
@@ -76,20 +76,20 @@ impl Member {
         known.filter(|identity| !identity.id.is_empty())
     }
 
-    /// By whichever of its times is further back: the clock of a runner can be set in the middle of a run.
+    /// Returns the age by the earlier of two end times: the clock of a runner can be set in the middle of a run.
     fn age(&self, now: Timestamp) -> SignedDuration {
         let ended = self.report.started_at.checked_add(self.report.took).unwrap_or(self.report.started_at);
         now.duration_since(self.report.finished_at.min(ended))
     }
 }
 
-/// What the cluster is called, in the report itself and in `--expect`.
+/// Returns the name of the cluster, as in the report itself and in `--expect`.
 pub(crate) fn name(report: &Report) -> String {
     let name = report.sources.name().or_else(|| report.sources.asked()).map(clean);
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "(without a name)".to_owned())
 }
 
-/// Problems and causes in full. What passed is counted, and nothing else is known of it.
+/// Keeps problems and causes in full. Checks that passed are only counted, without details.
 fn reduced(mut report: Report) -> Report {
     for check in &mut report.checks {
         check.findings = essential(check).into();
@@ -120,12 +120,12 @@ fn essential(check: &CheckReport) -> Vec<Finding> {
     findings
 }
 
-/// It needs no entry of its own: its name says all.
+/// Whether the check needs no entry of its own, because its name is enough.
 pub(crate) fn is_brief(check: &CheckReport) -> bool {
     !check.selection.runs() || matches!(check.status, Some(Status::Pass | Status::Skip))
 }
 
-/// From what weighs most: one file that cannot be used must not hide an unhealthy cluster.
+/// From the highest weight to the lowest: one file that cannot be used must not hide an unhealthy cluster.
 const PRECEDENCE: [Exit; 6] =
     [Exit::Unhealthy, Exit::Refused, Exit::Configuration, Exit::Undetermined, Exit::Deadline, Exit::Healthy];
 
@@ -137,25 +137,25 @@ pub(crate) fn worse(one: Exit, other: Exit) -> Exit {
     if rank(one) <= rank(other) { one } else { other }
 }
 
-/// One cluster, or one file that is of none.
+/// One cluster, or one file that belongs to none.
 pub(crate) struct Row<'a> {
     pub(crate) name: String,
     pub(crate) exit: Exit,
     pub(crate) member: Option<&'a Member>,
-    /// Why it does not count as healthy, beside its checks.
+    /// Reasons other than its checks why it does not count as healthy.
     pub(crate) concerns: Vec<String>,
-    /// Whatever it shows, it is not of now.
+    /// Whether the report is out of date, regardless of its content.
     is_outdated: bool,
 }
 
-/// What is known at a time.
+/// The state of the clusters at one time.
 pub(crate) struct Overview<'a> {
     pub(crate) merged: &'a Merged,
-    /// The worst first.
+    /// Sorted from the worst to the best.
     pub(crate) rows: Vec<Row<'a>>,
     pub(crate) exit: Exit,
     pub(crate) missing: Vec<&'a str>,
-    /// What changes no exit code.
+    /// Notes that do not change the exit code.
     pub(crate) notes: Vec<String>,
 }
 
@@ -181,7 +181,7 @@ impl Merged {
         self.with(Self { expected, max_age, ..Self::default() })
     }
 
-    /// Both together.
+    /// Returns both together.
     pub(crate) fn with(mut self, other: Self) -> Self {
         self.members.extend(other.members);
         self.unusable.extend(other.unusable);
@@ -224,7 +224,7 @@ impl Merged {
                 seen.entry((member.name(), identity.shared)).or_default().insert(identity.id);
             }
         }
-        // A CA can be another one after a rotation: with anything in common, it may be one cluster all the same.
+        // A rotation changes the CA, so two reports with anything in common may still be of one cluster.
         let is_ambiguous = |name: &str| {
             let mut ids = seen.iter().filter(|((of, _), _)| of == name).map(|(_, ids)| ids.len()).peekable();
             ids.peek().is_some() && ids.all(|different| different > 1)
@@ -238,7 +238,7 @@ impl Merged {
                 row.doubt(format!("there are {reports} of {}{clusters}: {files}", row.name));
             }
         }
-        // A job with the credentials of another one has seen the other one's cluster.
+        // A job that uses the credentials of another job has checked that job's cluster.
         for row in &mut rows {
             let shared = row.member.iter().flat_map(|member| member.identities());
             let shared = shared.map(|identity| (identity, &called[&identity])).find(|(_, names)| names.len() > 1);
@@ -275,11 +275,11 @@ impl Merged {
             && let Some(names) = names(|member| member.identities().next().is_none())
         {
             notes.push(format!(
-                "which cluster was seen is not known of {names}: two names for one would not be noticed"
+                "the identity of the cluster is unknown for {names}: two names for one cluster would not be noticed"
             ));
         }
         if self.expected.is_none() {
-            notes.push("a cluster without a report cannot be noticed; name all of them with --expect".to_owned());
+            notes.push("a cluster without a report would go unnoticed; name all clusters with --expect".to_owned());
         }
         Overview { merged: self, rows, exit, missing, notes }
     }
@@ -289,14 +289,14 @@ impl Merged {
         let exit = ledger::gate(report);
         let mut row = Row { name: member.name(), exit, member: Some(member), concerns: Vec::new(), is_outdated: false };
         if !report.complete {
-            row.doubt("incomplete: the run did not come to its end".to_owned());
+            row.doubt("incomplete: the run did not finish".to_owned());
         } else if report.exit == Exit::Healthy && exit != Exit::Healthy {
             row.doubt("nothing was checked".to_owned());
         }
         let age = member.age(now);
         if member.is_of_future {
             row.is_outdated = true;
-            row.doubt("it is of the future: the clock of its runner or of this machine is wrong".to_owned());
+            row.doubt("it is from the future: the clock of its runner or of this machine is wrong".to_owned());
         } else if let Some(most) = self.max_age
             && age > SignedDuration::try_from(most).unwrap_or(SignedDuration::MAX)
         {
@@ -308,7 +308,7 @@ impl Merged {
 }
 
 impl Member {
-    /// Where two are of one cluster.
+    /// Returns the sort key among reports of one cluster.
     fn key(&self) -> (Timestamp, String, String) {
         (self.report.finished_at, self.file.clone(), json::reduced_text(&self.report))
     }
@@ -329,7 +329,7 @@ impl Row<'_> {
         self.member.map(|member| &member.report)
     }
 
-    /// For its mark.
+    /// Returns the status that the row's mark shows.
     pub(crate) fn status(&self) -> Status {
         match self.exit {
             Exit::Healthy => Status::Pass,
@@ -338,7 +338,7 @@ impl Row<'_> {
         }
     }
 
-    /// `unhealthy`, or why it is not known.
+    /// Returns `healthy`, `unhealthy`, or why the health is unknown.
     pub(crate) fn state(&self) -> &'static str {
         match self.exit {
             Exit::Healthy => "healthy",
@@ -359,12 +359,12 @@ impl Row<'_> {
 }
 
 impl Overview<'_> {
-    /// One report, of which nothing was expected that it is not.
+    /// Whether there is a single row, and its report is not out of date.
     pub(crate) fn is_of_one(&self) -> bool {
         self.rows.len() == 1 && self.rows.iter().all(|row| !row.is_outdated)
     }
 
-    /// The line that people grep for: `unhealthy: 1 unhealthy, 2 undetermined, 17 healthy of 20 clusters, exit code 1`.
+    /// Returns the line that people grep for: `unhealthy: 1 unhealthy, 2 undetermined, 17 healthy of 20 clusters, exit code 1`.
     pub(crate) fn verdict(&self) -> String {
         let mut states: Vec<(&str, usize)> = Vec::new();
         for row in &self.rows {
@@ -383,14 +383,14 @@ impl Overview<'_> {
         }
     }
 
-    /// Cluster × stage. Of what has no report, nothing is known.
+    /// Returns the table of clusters and stages. A cluster without a report is unknown in every stage.
     pub(crate) fn grid(&self) -> Grid {
         let known: Vec<_> = self.rows.iter().map(|row| (row, row.report().map(stages))).collect();
         let shown =
             |stage: &Stage| known.iter().any(|(_, stages)| stages.as_ref().is_some_and(|it| it.contains_key(stage)));
         let columns: Vec<Stage> = Stage::ALL.into_iter().filter(shown).collect();
         let rows = known.into_iter().map(|(row, stages)| {
-            // What was well once, or perhaps elsewhere, is not known to be well here and now.
+            // A stage that passed earlier, or perhaps in another cluster, is not known to pass here and now.
             let doubt = (!row.concerns.is_empty()).then_some(Status::Error);
             let cell = |stage: &Stage| match &stages {
                 Some(stages) => {
@@ -410,7 +410,7 @@ impl Overview<'_> {
     }
 }
 
-/// The worst of each stage that has checks.
+/// Returns the worst status of each stage that has checks.
 fn stages(report: &Report) -> BTreeMap<Stage, Option<Status>> {
     let mut stages: BTreeMap<Stage, Option<Status>> = BTreeMap::new();
     for check in report.checks.iter().filter(|check| check.selection.runs()) {

@@ -10,7 +10,7 @@ fn now() -> Timestamp {
     "2026-11-21T04:00:00Z".parse().unwrap()
 }
 
-/// As a run of the real catalog has it.
+/// Returns the report under this cluster name, with the checks of the real catalog.
 fn named(name: &str, mut report: Report) -> Report {
     for check in &mut report.checks {
         check.check = crate::checks::find(check.check.id.name()).unwrap();
@@ -28,7 +28,7 @@ fn undetermined(reason: Reason, exit: Exit) -> Report {
     report
 }
 
-/// A report of each kind.
+/// Returns a report of each kind.
 fn kinds() -> Vec<Report> {
     let mut late = fixture::healthy();
     (late.exit, late.result, late.deadline_reached) = (Exit::Deadline, RunResult::Undetermined, true);
@@ -57,14 +57,14 @@ fn of(name: &str, report: Report) -> Merged {
     Merged::of(Member::new(&format!("{name}.json"), named(name, report), now()))
 }
 
-/// With credentials that all have.
+/// Returns a report with a Talos CA that all such reports share.
 fn as_one(name: &str) -> Merged {
     let mut report = fixture::healthy();
     report.sources.talos_id = Some("ca-sha256:1f2e".to_owned());
     of(name, report)
 }
 
-/// Seen through the API server alone, as where there is no Talos.
+/// Returns a report that identifies its cluster through the API server alone, as without Talos.
 fn by_kubernetes(name: &str, uid: &str) -> Merged {
     let mut report = fixture::healthy();
     report.sources.kube_system_uid = Some(uid.to_owned());
@@ -94,7 +94,7 @@ fn formats() -> impl Iterator<Item = &'static format::Format> {
     [&format::TEXT, &format::JSON, &format::JUNIT, &format::MARKDOWN, &format::PROMETHEUS].into_iter()
 }
 
-/// Files of some clusters: a report of any kind, or what is none; with what somebody expects.
+/// Files of some clusters: a report of any kind, or an unusable file; with or without expectations.
 fn part() -> impl Strategy<Value = Merged> {
     let kinds = kinds();
     let report = ("[a-d]", any::<Index>()).prop_map(move |(name, kind)| of(&name, kind.get(&kinds).clone()));
@@ -112,7 +112,7 @@ fn part() -> impl Strategy<Value = Merged> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// In whatever groups and in whatever order: the reports are the same, and so is every format.
+    /// Reports can be merged in any groups and in any order: the reports are the same, and so is every format.
     #[test]
     fn groups_and_order_say_nothing(
         parts in proptest::collection::vec((part(), 0_usize..3, any::<u32>()), 1..7),
@@ -128,13 +128,13 @@ proptest! {
         }
     }
 
-    /// The whole is as bad as the worst of its parts at least, and healthy only if each cluster was seen to be.
+    /// The whole is at least as bad as the worst of its parts, and healthy only if each cluster was seen to be.
     #[test]
     fn nothing_gets_better(parts in proptest::collection::vec(part(), 1..7)) {
         let whole = together(parts.clone());
         let exit = whole.overview(now()).exit;
         for part in &parts {
-            // What one part lacks, another may have.
+            // One part may have what another lacks.
             let alone = Merged { expected: None, ..part.clone() };
             let alone = alone.overview(now()).exit;
             prop_assert_eq!(worse(exit, alone), exit);
@@ -163,7 +163,7 @@ fn each_kind_of_trouble_is_named() {
         (of(9), Exit::Refused, "a: refused"),
         (of(10), Exit::Deadline, "a: not healthy in time"),
         (of(11).expecting(None, Some(old)), Exit::Undetermined, "old: it ended 24h00m ago"),
-        (of(12), Exit::Undetermined, "it is of the future"),
+        (of(12), Exit::Undetermined, "it is from the future"),
         (of(0).with(of(1)), Exit::Undetermined, "there are 2 reports of a: a.json"),
         (as_one("a").with(as_one("b")), Exit::Undetermined, "one cluster has several names: a, b were verified"),
         (
@@ -179,7 +179,7 @@ fn each_kind_of_trouble_is_named() {
         (of(0).expecting(expected(&["a", "b"]), None), Exit::Undetermined, "missing: there is no report of it"),
         (of(0).expecting(expected(&["b"]), None), Exit::Undetermined, "not expected: a"),
         (of(0).with(Merged::unusable("b.json", "is cut")), Exit::Undetermined, "unreadable: is cut"),
-        // One file that cannot be used hides nothing.
+        // One file that cannot be used does not hide the other results.
         (of(2).with(Merged::unusable("b.json", "is cut")), Exit::Unhealthy, "unreadable: is cut"),
         (Merged::default(), Exit::Undetermined, "no report"),
     ] {
@@ -190,7 +190,7 @@ fn each_kind_of_trouble_is_named() {
     }
 }
 
-/// A cluster without a report is a series, so that an alert finds it.
+/// A cluster without a report has a time series, so that an alert finds it.
 #[test]
 fn a_missing_cluster_is_not_healthy_in_metrics() {
     let merged = of("a", fixture::healthy()).expecting(Some(["a", "b"].map(str::to_owned).into()), None);

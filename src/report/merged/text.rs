@@ -1,4 +1,4 @@
-//! Several clusters for people: the verdict, every cluster in a line, then what is wrong with each that is not healthy.
+//! Several clusters for people: the verdict, a line for every cluster, then the problems of each that is not healthy.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::report::view::{causes, verdict};
 use crate::text::excerpt;
 use crate::text::sanitize::{ascii, brief};
 
-/// Clusters whose causes are shown in full; of others the first.
+/// Number of clusters whose causes are shown in full; the others show only the first.
 const FULL: usize = 5;
 
 /// Writes the whole report.
@@ -23,7 +23,7 @@ pub(crate) fn write(overview: &Overview<'_>, style: &TextStyle, out: &mut dyn io
     lines.push(String::new());
     lines.extend(overview.notes.iter().map(|note| format!("note: {note}")));
     if overview.exit != Exit::Healthy {
-        // Once more, where the reader of a long log looks.
+        // The verdict is repeated where the reader of a long log looks.
         lines.extend([String::new(), overview.verdict()]);
     }
     lines.dedup_by(|line, before| line.is_empty() && before.is_empty());
@@ -34,7 +34,7 @@ pub(crate) fn write(overview: &Overview<'_>, style: &TextStyle, out: &mut dyn io
     out.flush()
 }
 
-/// Each cluster that is not healthy, the worst first.
+/// Writes each cluster that is not healthy, the worst first.
 pub(crate) fn details(overview: &Overview<'_>, style: &TextStyle, lines: &mut Vec<String>) {
     let bad = overview.rows.iter().filter(|row| row.exit != Exit::Healthy);
     for (n, row) in bad.enumerate() {

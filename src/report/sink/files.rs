@@ -1,5 +1,5 @@
-//! Reports in files: written at the start, replaced on the way, so that whatever ends the process leaves a valid document.
-//! What only grows is added to on the way: to write all of it anew each time would be work that grows with the square of time.
+//! Report files: written at the start and replaced during the run, so that a valid document remains however the process ends. A growing
+//! document is appended to instead: the work of rewriting it each time would grow with the square of time.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,38 +22,38 @@ use crate::report::format::{self, Format, prometheus};
 use crate::report::sink::wanted::Wanted;
 use crate::report::view::style::TextStyle;
 
-/// A pipe that nobody reads must not hold up the end of the process for longer.
+/// Maximum time that a pipe which is never read can delay the end of the process.
 const PIPE_PATIENCE: Duration = Duration::from_millis(500);
 
-/// For who is about to give a report its name, or to begin another one, at the end of the process.
+/// Time that a thread gets, at the end of the process, to rename a finished report or to begin another one.
 const ABANDON_PATIENCE: Duration = Duration::from_millis(100);
-/// Of the thread that writes to a pipe, whatever the environment says.
+/// Stack size of the thread that writes to a pipe, regardless of the environment.
 const STACK: usize = 256 << 10;
 
-/// What is written at once, in bytes.
+/// Buffer size of a write, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// Temporary files that have no report's name yet, by number.
+/// Temporary files that have not been renamed to a report yet, by number.
 static UNFINISHED: Mutex<Unfinished> = Mutex::new(BTreeMap::new());
 
 type Unfinished = BTreeMap<u64, (Folder, OsString)>;
 
-/// When an earlier run was healthy, as far as one of the files knows that are about to be replaced.
+/// Returns when an earlier run was healthy, as recorded in the files that are about to be replaced.
 pub(crate) fn last_success(wanted: &[Wanted]) -> Option<Timestamp> {
     let metrics = wanted.iter().filter(|wanted| *wanted.format == format::PROMETHEUS);
     metrics.filter_map(|wanted| prometheus::last_success(&wanted.path)).max()
 }
 
-/// What two names of one file have in common, hard links included.
+/// The identity of a file, which all of its names share, including hard links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
     /// Device and inode.
     Is(u64, u64),
-    /// It does not exist yet: device and inode of the last folder that does, and the path from there.
+    /// A file that does not exist yet: device and inode of the last folder that does, and the path from there.
     WillBe(u64, u64, PathBuf),
 }
 
-/// Tells what the run reads. Nothing is put in its place.
+/// Returns whether the run reads a file. Such a file is never replaced.
 pub(crate) type IsRead = fn(&Identity) -> bool;
 
 impl Identity {
@@ -68,10 +68,10 @@ impl Identity {
 fn future(path: &Path) -> Identity {
     let mut existing = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut missing = Vec::new();
-    // Links may lead in circles.
+    // Links can form cycles.
     for _ in 0..4096 {
         if let Ok(found) = fs::metadata(&existing) {
-            // A `..` below a directory that does not exist yet cannot be a link's.
+            // A `..` below a directory that does not exist yet cannot be that of a link.
             let rest = missing.iter().rev().fold(PathBuf::new(), |mut rest, part: &OsString| {
                 if part == ".." {
                     rest.pop();
@@ -82,7 +82,7 @@ fn future(path: &Path) -> Identity {
             });
             return Identity::WillBe(found.dev(), found.ino(), rest);
         }
-        // A link may point to what is not there.
+        // A link can point to a file that does not exist.
         if let Ok(target) = fs::read_link(&existing) {
             existing = parent_of(&existing).join(target);
             continue;
@@ -100,7 +100,7 @@ fn future(path: &Path) -> Identity {
 #[derive(Debug)]
 pub(crate) struct Files {
     all: Vec<Open>,
-    /// Nobody but the owner may read them.
+    /// Whether only their owner can read them.
     private: bool,
     is_read: IsRead,
 }
@@ -108,34 +108,34 @@ pub(crate) struct Files {
 #[derive(Debug)]
 struct Open {
     format: &'static Format,
-    /// As typed, for messages.
+    /// The path as typed, for messages.
     shown: PathBuf,
     place: Place,
-    /// Where a document that grows can be added to.
+    /// State of a growing document that can be appended to.
     grown: Option<Grown>,
 }
 
-/// A file that has the beginning of a document, as we left it.
+/// A file that has the beginning of a document, in the state in which it was written.
 #[derive(Clone, Copy, Debug)]
 struct Grown {
-    /// Events that it tells of.
+    /// Number of events in the document.
     told: usize,
     device: u64,
     inode: u64,
-    /// In bytes.
+    /// Length in bytes.
     length: u64,
 }
 
-/// Found once, at the start: what appears under the name later is neither followed nor written to.
+/// The target of a report, resolved once at the start: a file that appears under the name later is neither followed nor written to.
 #[derive(Debug)]
 enum Place {
-    /// Replaced as a whole. The path is without links: a link that somebody made stays, and what it points to is replaced.
+    /// A file that is replaced as a whole. The path has no links: a link that a user made stays, and its target is replaced.
     Regular(PathBuf),
     /// A pipe, terminal or device: written once, at the end.
     Special(Special),
 }
 
-/// Opened at the start, or as soon as somebody reads: a named pipe cannot be opened before.
+/// A pipe, terminal or device, opened at the start or once it has a reader: a named pipe cannot be opened before.
 #[derive(Debug)]
 struct Special {
     path: PathBuf,
@@ -144,7 +144,7 @@ struct Special {
 }
 
 impl Place {
-    /// Makes missing parent directories.
+    /// Resolves the path and creates missing parent directories.
     fn of(path: &Path) -> io::Result<Self> {
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::create_dir_all(parent)?;
@@ -164,15 +164,15 @@ impl Place {
 }
 
 impl Special {
-    /// `/dev/stdout` and `/dev/fd/N` are links, so links are followed; what they lead to is compared.
+    /// Opens the path. `/dev/stdout` and `/dev/fd/N` are links, so links are followed, and the identity of their target is compared.
     fn of(path: &Path, identity: Identity) -> io::Result<Self> {
         let mut special = Self { path: path.to_owned(), identity, open: None };
         special.open = match special.opened(OFlags::NONBLOCK) {
-            // A named pipe that nobody reads yet.
+            // A named pipe has no reader yet.
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => None,
             opened => {
                 let file = opened?;
-                // Only opening it must not block.
+                // Only the opening must not block.
                 let flags = fcntl_getfl(&file)?;
                 fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
                 Some(file)
@@ -191,17 +191,17 @@ impl Special {
         Ok(file)
     }
 
-    /// On a thread of its own, which is left behind when it hangs: opening a named pipe waits for its reader.
+    /// Writes on a separate thread, which is left behind if it blocks: opening a named pipe waits for its reader.
     fn write(mut self, content: Vec<u8>) -> io::Result<()> {
         let (done, result) = mpsc::channel();
         thread::Builder::new().name("report".to_owned()).stack_size(STACK).spawn(move || {
             let open = self.open.take().map_or_else(|| self.opened(OFlags::empty()), Ok);
             let written = open.and_then(|mut file| file.write_all(&content));
-            // Nobody waits any more if this fails.
+            // If this fails, the receiver no longer waits.
             let _ = done.send(written);
         })?;
         match result.recv_timeout(PIPE_PATIENCE) {
-            // As for stdout: a reader that has gone away has had enough.
+            // A reader that has gone away has read enough, as for stdout.
             Ok(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Ok(written) => written,
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no process reads from it")),
@@ -209,7 +209,7 @@ impl Special {
     }
 }
 
-/// A file beside the reports that is written as reports are: a reader sees the old document or the new one. Errors name the file.
+/// A file other than a report that is written like a report: a reader sees the old document or the new one. Errors name the file.
 #[derive(Debug)]
 pub(crate) struct Beside {
     shown: PathBuf,
@@ -223,7 +223,7 @@ impl Beside {
         Ok(Self { shown: path.to_owned(), place, is_read })
     }
 
-    /// Pipes, terminals and devices have nothing before the last document.
+    /// Replaces the document. Pipes, terminals and devices get only the last one.
     pub(crate) fn write(&self, document: &[u8]) -> anyhow::Result<()> {
         let Place::Regular(path) = &self.place else { return Ok(()) };
         let written = replace(path, false, self.is_read, |file| file.write_all(document));
@@ -239,10 +239,10 @@ impl Beside {
 }
 
 impl Files {
-    /// Makes missing parent directories and writes the report of a run that has not begun, which proves that the files can
-    /// be written. The error names the file.
+    /// Creates missing parent directories and writes the report of a run that has not begun, which proves that the files can be written.
+    /// The error names the file.
     ///
-    /// `private`: they are for their owner's eyes only. Otherwise they follow the umask.
+    /// `private`: only their owner can read them. Otherwise they follow the umask.
     pub(crate) fn create(wanted: &[Wanted], report: &Report, private: bool, is_read: IsRead) -> anyhow::Result<Self> {
         let mut files = Vec::new();
         for Wanted { format, path } in wanted {
@@ -253,15 +253,15 @@ impl Files {
         Ok(Self { all: files, private, is_read })
     }
 
-    /// Brings the files up to date while the run goes on; the caller calls about once a second at most. What cannot be written
-    /// now is written by the next call, or told by [`Self::finish`].
+    /// Updates the files during the run; called about once a second at most. A write that fails is repeated by the next call, or reported
+    /// by [`Self::finish`].
     pub(crate) fn update(&mut self, report: &Report) {
         for open in &mut self.all {
             let _ = open.checkpoint(report, self.private, self.is_read);
         }
     }
 
-    /// Writes the last report. The error names the first file that does not have it.
+    /// Writes the final report. The error names the first file that does not have it.
     pub(crate) fn finish(self, report: &Report) -> anyhow::Result<()> {
         let mut first = Ok(());
         for open in self.all {
@@ -281,7 +281,8 @@ impl Open {
         Ok(Self { format, shown: path.to_owned(), place: Place::of(path)?, grown: None })
     }
 
-    /// Without color, whatever the terminal can do. A piece at a time: the whole is as large as the report itself.
+    /// Replaces the file, without color, whatever the terminal supports. Writes piece by piece: the whole document is as large as the
+    /// report itself.
     fn replace(&self, path: &Path, report: &Report, private: bool, is_read: IsRead) -> io::Result<fs::Metadata> {
         replace(path, private, is_read, |file| self.format.write(report, &TextStyle::default(), file))
     }
@@ -291,7 +292,7 @@ impl Open {
         if let Some(grown) = self.grown.take() {
             let mut rest = Vec::new();
             self.format.write_after(grown.told, report, &TextStyle::default(), &mut rest)?;
-            // Where that fails, whatever is there now is replaced.
+            // If this fails, whatever is there now is replaced.
             if let Ok(length) = grown.append(path, &rest) {
                 self.grown = Some(Grown { told: report.events(), length, ..grown });
                 return Ok(());
@@ -305,7 +306,7 @@ impl Open {
         Ok(())
     }
 
-    /// As a whole: the last event is a large one, and a part of it is no document.
+    /// Writes the final document as a whole: the last event is a large one, and a part of it is not a document.
     fn last(self, report: &Report, private: bool, is_read: IsRead) -> io::Result<()> {
         match &self.place {
             Place::Regular(path) => self.replace(path, report, private, is_read).map(drop),
@@ -319,14 +320,14 @@ impl Open {
 }
 
 impl Grown {
-    /// Adds to the file, if it is still as it was left. Returns its new length in bytes.
+    /// Appends to the file if it is unchanged. Returns its new length in bytes.
     fn append(&self, path: &Path, rest: &[u8]) -> io::Result<u64> {
         if rest.is_empty() {
             return Ok(self.length);
         }
         let is_known =
             |found: fs::Metadata| (found.dev(), found.ino(), found.len()) == (self.device, self.inode, self.length);
-        // Before it is opened: opening a pipe that nobody reads would never end.
+        // Checked before the file is opened: opening a pipe that is never read would never end.
         if !is_known(fs::symlink_metadata(path)?) {
             return Err(io::Error::other("another process has changed it"));
         }
@@ -336,7 +337,7 @@ impl Grown {
         }
         let written = file.write_all(rest).and_then(|()| file.sync_all());
         if let Err(error) = written {
-            // Whole lines or nothing, and what was there before stays.
+            // Whole lines or nothing, and the earlier content stays.
             file.set_len(self.length)?;
             return Err(error);
         }
@@ -344,7 +345,7 @@ impl Grown {
     }
 }
 
-/// Where a path leads that does not exist yet: a link may point to a file that is not there.
+/// Resolves a path that does not exist yet: a link may point to a missing file.
 fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..40 {
@@ -360,14 +361,14 @@ fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A folder that is held open: another one in its place is not written to.
+/// A folder that is held open, so that another one in its place is not written to.
 #[derive(Clone, Debug)]
 struct Folder(Arc<OwnedFd>);
 
 impl Folder {
-    /// The path has no links, and one that has appeared in it is not followed.
+    /// Opens a path without links. A link that has appeared in it is not followed.
     fn open(path: &Path) -> io::Result<Self> {
-        // To search it is all that is needed.
+        // Permission to search the folder is enough.
         #[cfg(target_os = "linux")]
         let search = OFlags::PATH;
         #[cfg(not(target_os = "linux"))]
@@ -393,8 +394,8 @@ impl Folder {
     }
 }
 
-/// Through a temporary file in the same directory: a reader sees the old document or the new one. Returns what is known of the
-/// new file.
+/// Replaces a file through a temporary one in the same directory: a reader sees the old document or the new one. Returns the metadata of
+/// the new file.
 fn replace(
     path: &Path,
     private: bool,
@@ -410,7 +411,7 @@ fn replace(
     file.sync_all()?;
     let written = file.metadata()?;
     let mut unfinished = unfinished();
-    // Known of this folder only now: another one may have been at its path when names were compared.
+    // The file in this folder is known only now: another folder may have been at its path when names were compared.
     if folder.identity(name).is_some_and(|found| is_read(&found)) {
         drop(unfinished);
         return Err(io::Error::other("an input file has taken its place"));
@@ -420,7 +421,7 @@ fn replace(
     Ok(written)
 }
 
-/// A document that is not whole yet. Goes away unless it gets its name, whatever keeps it from that.
+/// A document that is not complete yet. The file is removed unless it gets its name, whatever prevents that.
 struct Temporary {
     number: u64,
     name: OsString,
@@ -433,7 +434,7 @@ impl Temporary {
         name.push(format!(".{}.tmp", std::process::id()));
         let mut unfinished = unfinished();
         let file = match folder.create(&name, private) {
-            // Left by a process with the same id that was killed; never followed, if it is a link.
+            // A process with the same ID that was killed has left this file; if it is a link, it is not followed.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 unlinkat(&folder.0, &name, AtFlags::empty())?;
                 folder.create(&name, private)?
@@ -450,7 +451,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         let mut unfinished = unfinished();
         if let Some((folder, name)) = unfinished.remove(&self.number) {
-            // The report's own error is the one to tell.
+            // The error of the report is the one to show.
             let _ = unlinkat(&folder.0, name, AtFlags::empty());
         }
     }
@@ -460,7 +461,7 @@ fn unfinished() -> MutexGuard<'static, Unfinished> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// For a process that ends at once: whoever writes a report leaves no temporary file behind, and begins no other one.
+/// Prepares a process that ends at once: no temporary file of a report remains, and no other one is begun.
 pub(crate) fn abandon() {
     for _ in 0..10 {
         match UNFINISHED.try_lock() {
@@ -473,10 +474,10 @@ pub(crate) fn abandon() {
 
 fn forget(unfinished: MutexGuard<'static, Unfinished>) {
     for (folder, name) in unfinished.values() {
-        // There is nobody to tell it to.
+        // There is no way left to report an error.
         let _ = unlinkat(&folder.0, name, AtFlags::empty());
     }
-    // Nobody else gets it until the process is gone.
+    // The lock is held until the process is gone.
     std::mem::forget(unfinished);
 }
 
@@ -605,7 +606,7 @@ mod tests {
         assert!(files.finish(&fixture::healthy()).unwrap_err().to_string().contains("could not write"));
     }
 
-    /// A reader can follow it, and what a day-long run writes in all is what there is to tell.
+    /// A reader can follow the document, and a day-long run writes each event once.
     #[test]
     fn what_grows_is_added_to_and_never_written_twice() {
         let dir = tempfile::tempdir().unwrap();
@@ -617,7 +618,7 @@ mod tests {
         for n in 1..=100 {
             assert!(report.heartbeat(Duration::from_secs(30 * n), Duration::from_secs(30)));
             files.update(&report);
-            // Not every checkpoint has news of such a document.
+            // Not every checkpoint has news for a growing document.
             files.update(&report);
             let now = fs::read(&path).unwrap();
             assert_eq!(now, format::NDJSON.render(&report, &TextStyle::default()).unwrap());
@@ -659,7 +660,7 @@ mod tests {
         assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
     }
 
-    /// As it may for whoever can write to the folder while a run goes on.
+    /// A user who can write to the folder may replace the pipe during a run.
     #[test]
     fn what_takes_the_place_of_a_pipe_is_not_written_to() {
         let dir = tempfile::tempdir().unwrap();
@@ -667,7 +668,7 @@ mod tests {
         fs::write(&kubeconfig, "the only copy").unwrap();
         for is_read in [true, false] {
             mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-            // Opened in both directions, so that it does not wait.
+            // Opened in both directions, so that opening does not wait.
             let reader = is_read.then(|| OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
             let files = create(&wanted(&pipe), &fixture::nothing_judged(), false).unwrap();
             let beside = Beside::open(&pipe, |_| false).unwrap();
@@ -697,7 +698,7 @@ mod tests {
         assert_eq!(fs::read(&trace).unwrap(), b"{}");
     }
 
-    /// Whoever can write above it puts another folder there, or a link to one.
+    /// A user who can write above the folder may put another folder, or a link to one, in its place.
     #[test]
     fn what_takes_the_place_of_a_folder_is_not_written_to() {
         let dir = tempfile::tempdir().unwrap();

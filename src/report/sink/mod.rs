@@ -1,4 +1,4 @@
-//! Where a report goes: files, receivers, the terminal while the run goes on, and what CI systems are told beside it.
+//! Destinations of a report: files, receivers, the terminal during the run, and CI systems.
 
 pub(crate) mod ci;
 pub(crate) mod files;

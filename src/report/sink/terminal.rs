@@ -1,10 +1,10 @@
-//! What a stream can show: one pure decision each, made once for each stream.
+//! Capabilities of a stream: one pure decision each, made once for each stream.
 
 use clap::ValueEnum;
 
 use super::ci::Ci;
 
-/// What `--color` says.
+/// Values of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     #[default]
@@ -20,8 +20,9 @@ pub(crate) struct Size {
     pub(crate) lines: usize,
 }
 
-/// Whether a stream gets color. The flag beats `NO_COLOR`, which beats `CLICOLOR_FORCE` and `FORCE_COLOR`, which beat
-/// `TERM=dumb`; then a terminal has color, and the log viewers of GitHub and GitLab show it without being one.
+/// Whether a stream gets color. The flag overrides `NO_COLOR`, which overrides `CLICOLOR_FORCE` and `FORCE_COLOR`, which override
+/// `CLICOLOR=0` and `TERM=dumb`. Otherwise a terminal gets color, and so do the log viewers of GitHub and GitLab, which show it without
+/// being terminals.
 pub(crate) fn color(flag: Color, terminal: bool, ci: Ci, env: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name: &str| env(name).is_some_and(|value| !value.is_empty());
     let forced = |name: &str| env(name).is_some_and(|value| !value.is_empty() && value != "0" && value != "false");
@@ -35,8 +36,8 @@ pub(crate) fn color(flag: Color, terminal: bool, ci: Ci, env: impl Fn(&str) -> O
     }
 }
 
-/// Whether only ASCII is shown, because the locale says that there is nothing else. Where no locale is set at all, as in most
-/// containers, whoever reads the log has one.
+/// Whether only ASCII is shown, because the locale is not UTF-8. If no locale is set at all, as in most containers, the reader of the log
+/// has one.
 pub(crate) fn ascii(env: impl Fn(&str) -> Option<String>) -> bool {
     let locale =
         ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| env(name).filter(|value| !value.is_empty()));
@@ -44,7 +45,7 @@ pub(crate) fn ascii(env: impl Fn(&str) -> Option<String>) -> bool {
     !locale.is_none_or(is_utf8)
 }
 
-/// Whether stderr may be redrawn: only on a terminal that can, and not in CI, whose logs keep every frame.
+/// Whether stderr may be redrawn: only on a terminal that supports it, and not in CI, where logs keep every frame.
 pub(crate) fn redraws(terminal: bool, ci: Ci, env: impl Fn(&str) -> Option<String>) -> bool {
     let in_ci =
         ["CI", "BUILD_ID", "JENKINS_URL", "GITHUB_ACTIONS", "GITLAB_CI", "BUILDKITE", "TEAMCITY_VERSION", "TF_BUILD"]
@@ -54,14 +55,14 @@ pub(crate) fn redraws(terminal: bool, ci: Ci, env: impl Fn(&str) -> Option<Strin
     terminal && can && !in_ci && ci == Ci::None
 }
 
-/// Whether stdout gets links: where it has color, on a terminal that says that it follows them, and never in a log or a pipe.
+/// Whether stdout gets links: only with color, on a terminal that declares support for them, and never in a log or a pipe.
 pub(crate) fn links(flag: Color, terminal: bool, ci: Ci, env: impl Fn(&str) -> Option<String>) -> bool {
     color(flag, terminal, ci, &env)
         && redraws(terminal, ci, env)
         && supports_hyperlinks::on(supports_hyperlinks::Stream::Stdout)
 }
 
-/// The size of a terminal; `None` for anything else.
+/// Returns the size of a terminal, or `None` for anything else.
 pub(crate) fn size(stream: &impl std::os::fd::AsFd) -> Option<Size> {
     let (terminal_size::Width(columns), terminal_size::Height(lines)) = terminal_size::terminal_size_of(stream)?;
     Some(Size { columns: usize::from(columns), lines: usize::from(lines) })

@@ -1,29 +1,29 @@
-//! What `--report` asks for, as typed: files, and web servers that receive the finished report.
+//! Requests of `--report`, as typed: files, and web servers that receive the finished report.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::report::format::{self, Format};
 
-/// All of it.
+/// All requested reports.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reports {
     pub(crate) files: Vec<Wanted>,
     pub(crate) posts: Vec<Posted>,
 }
 
-/// A file that was asked for.
+/// A file that was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) format: &'static Format,
     pub(crate) path: PathBuf,
 }
 
-/// A URL that was asked for.
+/// A URL that was requested.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Posted {
     pub(crate) format: &'static Format,
-    /// As typed. That of a webhook is a secret.
+    /// The URL as typed. The URL of a webhook is a secret.
     pub(crate) url: String,
 }
 
@@ -33,12 +33,12 @@ impl fmt::Debug for Posted {
     }
 }
 
-/// Reads `--report FORMAT=PATH|URL`. The error is a usage error.
+/// Parses `--report FORMAT=PATH|URL`. The error is a usage error.
 ///
-/// `-` is stdout, which has one document: the format of `--output`, and nothing is added by asking for it twice.
+/// `-` is stdout, which has one document: the format of `--output`. Requesting that again adds nothing.
 pub(crate) fn parse(reports: &[String], output: &Format) -> Result<Reports, String> {
     let mut wanted = Reports::default();
-    // The parts of a URL that a comma or a missing name has torn apart are as secret as the whole.
+    // Parts of a URL that a comma or a missing name has separated are as secret as the whole.
     let is_secret = reports.iter().any(|argument| argument.contains("://"));
     let mut add = |format: &'static Format, place: &Path| {
         let typed = place.to_str().unwrap_or_default();
@@ -74,8 +74,8 @@ pub(crate) fn parse(reports: &[String], output: &Format) -> Result<Reports, Stri
     Ok(wanted)
 }
 
-/// What begins with a scheme is no path, whatever the scheme: a folder of that name would have the secrets of the URL in it.
-fn is_url(text: &str) -> bool {
+/// Whether this is a URL. Text that begins with any scheme is not a path: a folder of that name would contain the secrets of the URL.
+pub(crate) fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));

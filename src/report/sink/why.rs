@@ -1,7 +1,7 @@
-//! `-vv`: why each check came to its verdict. Which machines do not answer and which single answers are missing, what that was taken
-//! to mean, and who stands in whose way.
+//! `-vv`: why each check came to its verdict, which machines do not answer, which single answers are missing, how that was interpreted, and
+//! which checks block others.
 //!
-//! Everything is worked out again from the round, so that a run without `-vv` neither keeps nor computes any of it.
+//! Everything is computed again from the round, so that a run without `-vv` neither keeps nor computes any of it.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ use crate::snapshot::{Gap, GapKind, Node};
 use crate::text::joined;
 use crate::text::sanitize::clean;
 
-/// Most lines about one check, and about the machines.
+/// Maximum number of lines about one check, and about the machines.
 const LINES: usize = 200;
 
-/// One line, fit for a terminal.
+/// One line, safe for a terminal.
 pub(super) struct Line {
-    /// The check that it is about, or the assessment.
+    /// The check that the line is about, or the assessment.
     pub(super) of: &'static str,
     pub(super) text: String,
 }
 
-/// All that is to say of a round: first the assessment, then the checks in their order.
+/// Returns all lines about a round: first the assessment, then the checks in their order.
 pub(super) fn lines(round: &Round) -> Vec<Line> {
     let cluster = Assessment::of(&round.snapshot);
     let whole = [talos(&cluster), identity(&cluster), etcd(&cluster.etcd)];
@@ -109,7 +109,7 @@ fn vote_counts(quorum: &Quorum) -> String {
     format!("{voters} ({source}), {needed} needed, {up} up, {following} following a leader, {untold} unknown")
 }
 
-/// Those of which there is something to say.
+/// Returns a line for each machine that has remarks.
 fn machines(cluster: &Assessment<'_>) -> impl Iterator<Item = String> {
     cluster.nodes().iter().filter_map(|node| {
         let remarks = remarks(cluster, node);
@@ -152,7 +152,7 @@ fn remarks(cluster: &Assessment<'_>, node: &Node) -> Vec<String> {
     remarks
 }
 
-/// One check: what it comes after, then its targets that are not fine, then the answers that it misses.
+/// Returns the lines about one check: its dependencies, then its targets that do not pass, then the missing answers.
 fn why(round: &Round, cluster: &Assessment<'_>, check: &Check, verdict: &Verdict) -> Vec<String> {
     let mut lines = vec![format!("{}{}", verdict.status().name(), chain(round, check))];
     let is_worth_a_line = |outcome: &Outcome| matches!(outcome, Outcome::Blocked(_) | Outcome::Problem(_));
@@ -160,7 +160,7 @@ fn why(round: &Round, cluster: &Assessment<'_>, check: &Check, verdict: &Verdict
         let own = own_verdict(check, cluster);
         let mut by_target: BTreeMap<&Target, Vec<String>> = BTreeMap::new();
         for (at, Finding { target, outcome }) in verdict.findings.iter().enumerate() {
-            // The options change weights and add findings at the end; in an end before the first round nothing was judged.
+            // The options change weights and add findings at the end; a run that ends before the first round has not judged anything.
             let own = own.findings.get(at).filter(|own| own.target == *target).map(|own| &own.outcome);
             by_target.entry(target).or_default().extend(finding_words(outcome, own));
         }
@@ -182,7 +182,7 @@ fn why(round: &Round, cluster: &Assessment<'_>, check: &Check, verdict: &Verdict
     lines
 }
 
-/// `: requires talos.endpoints (pass); after etcd.quorum (not run)`
+/// Returns `: requires talos.endpoints (pass); after etcd.quorum (not run)`.
 fn chain(round: &Round, check: &Check) -> String {
     let status = |id: CheckId| {
         let verdict = round.verdicts.iter().find(|(check, _)| check.id == id);
@@ -195,7 +195,7 @@ fn chain(round: &Round, check: &Check) -> String {
     if parts.is_empty() { String::new() } else { format!(": {}", parts.join("; ")) }
 }
 
-/// What a finding says, beside what its check has said by itself.
+/// Returns the words of a finding, and how the check's own finding differs from it. `None`: it passes or is skipped.
 fn finding_words(outcome: &Outcome, own: Option<&Outcome>) -> Option<String> {
     let own = match own {
         Some(Outcome::Problem(problem)) => Some(problem),
@@ -216,14 +216,14 @@ fn finding_words(outcome: &Outcome, own: Option<&Outcome>) -> Option<String> {
     }
 }
 
-/// `fail node-not-ready: expected Ready, observed NotReady`
+/// Returns `fail node-not-ready: expected Ready, observed NotReady`.
 fn problem_words(problem: &Problem) -> String {
     let Problem { reason, severity, expected, observed, .. } = problem;
     let (status, expected, observed) = (severity.status().name(), clean(expected), clean(observed));
     format!("{status} {}: expected {expected}, observed {observed}", reason.code())
 }
 
-/// The kind of a gap as the source code names it, and its words.
+/// Returns the kind of a gap as the source code names it, and its text.
 fn gap_words(gap: &Gap) -> String {
     format!("{:?}: {}", gap.kind, clean(&gap.text))
 }

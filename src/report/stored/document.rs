@@ -1,6 +1,6 @@
-//! The JSON document as it is read: the fields from which a [`Report`] can be made, and those that it has to agree with.
+//! The JSON document as it is read: the fields from which a [`Report`] is made, and those that it has to agree with.
 //!
-//! What the catalog says of checks and causes is taken from the catalog. Fields that were added to version 1 later are optional.
+//! The properties of checks and causes are taken from the catalog. Fields that were added to version 1 later are optional.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl<'de> Deserialize<'de> for Text {
     }
 }
 
-/// Reads all of these; the error names the first that cannot be used.
+/// The result of reading a list; the error names the first item that cannot be used.
 type Read<T> = Result<T, String>;
 
 #[derive(Deserialize)]
@@ -74,7 +74,7 @@ pub(super) struct Document {
     brief: Option<Brief>,
 }
 
-/// Checks of a merged report that nothing is wrong with.
+/// Checks of a merged report that have no problems.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Brief {
@@ -133,7 +133,7 @@ struct OfCluster {
 }
 
 impl MergedDocument {
-    /// Everything that is in it, as of this time.
+    /// Returns everything in the document, as of this time.
     pub(super) fn merged(&self, now: Timestamp) -> Read<Merged> {
         let member = |it: &OfCluster| {
             let member = Member::new(&it.file.0, it.report.checked()?, now);
@@ -284,7 +284,7 @@ struct TargetEntry {
     node: Option<Text>,
 }
 
-// Without `flatten`, which takes a field that is there twice.
+// These fields are repeated here because `flatten` would accept a duplicate field.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TargetStatus {
@@ -358,8 +358,8 @@ struct Omission {
 }
 
 impl Document {
-    /// Everything that is in it. What another version of the program has written and this one does not know is an error:
-    /// it may be what is wrong.
+    /// Returns everything in the document. A value that another version of the program has written and this one does not know is an error:
+    /// it may be the very problem.
     pub(super) fn report(&self) -> Read<Report> {
         let exit = Exit::find(&self.exit_code.to_string());
         let exit = exit.ok_or_else(|| unknown("exit code", &self.exit_code.to_string(), &self.tool))?;
@@ -420,7 +420,7 @@ impl Document {
         })
     }
 
-    /// The same, if its parts agree.
+    /// Returns the report, if its parts agree.
     pub(super) fn checked(&self) -> Read<Report> {
         let report = self.report()?;
         self.agrees(&report)?;
@@ -428,7 +428,7 @@ impl Document {
         Ok(report)
     }
 
-    /// What the document says of the whole, and of each check, is what its findings say.
+    /// Ensures that the document's statements about the whole, and about each check, follow from its findings.
     fn agrees(&self, report: &Report) -> Read<()> {
         let summary = Summary {
             total: report.checks.len(),
@@ -443,7 +443,7 @@ impl Document {
             return Err("its summary contradicts its checks".to_owned());
         }
         if self.upgrade_readiness.as_deref() != report.upgrade_readiness().map(Readiness::name) {
-            return Err("what it says of the upgrade contradicts its checks".to_owned());
+            return Err("its upgrade readiness contradicts its checks".to_owned());
         }
         for stored in &self.checks {
             let Some(check) = report.checks.iter().find(|check| check.check.id.name() == stored.id) else { continue };
@@ -499,7 +499,7 @@ impl Weakened {
 }
 
 impl DiagnosisEntry {
-    /// `None`: this version does not know the cause, so its problems speak for themselves.
+    /// Returns the cause. `None`: this version does not know it, so its problems are shown without it.
     fn entry(&self) -> Result<Option<Diagnosis>, Unknown> {
         let Some(cause) = diagnosis::find(&self.id) else { return Ok(None) };
         let explained = |it: &ExplainedEntry| {
@@ -553,7 +553,7 @@ impl Check {
         let mut problems = self.problems.iter();
         let findings: Vec<_> =
             self.targets.iter().map(|target| target.entry(self, &mut problems)).collect::<Result<_, _>>()?;
-        // Each of them is one of the targets, too.
+        // Each of the problems belongs to one of the targets.
         if problems.next().is_some() {
             return Err(Unknown("target of a problem of", self.id.clone()));
         }
@@ -573,15 +573,15 @@ impl Check {
     }
 }
 
-/// The option because of which a check did not run, by its words.
+/// Returns the option because of which a check did not run, by its words.
 fn by_words(reason: Option<&Text>) -> NotSelected {
     let by = NotSelected::ALL.into_iter().find(|by| reason.is_some_and(|reason| reason.0 == not_selected(*by)));
-    // Of all of them, what vouches for nothing.
+    // The default is the option that vouches for nothing.
     by.unwrap_or(NotSelected::Check)
 }
 
 impl TargetStatus {
-    /// The problems of a check are in the order of its targets.
+    /// Reads a finding. The problems of a check are in the order of its targets.
     fn entry<'a>(
         &self,
         check: &Check,
@@ -604,7 +604,7 @@ impl TargetStatus {
         Ok(Finding::new(target, outcome))
     }
 
-    /// Earlier documents have it in words, or only once for the check.
+    /// Returns the check that blocks this target. Earlier documents have it in words, or only once for the check.
     fn blocked_by(&self, of: &Check) -> Result<CheckId, Unknown> {
         let in_words = || self.message.as_ref()?.0.strip_prefix("not checked, blocked by ");
         let id = self.blocked_by.as_deref().or_else(in_words).or(of.blocked_by.first().map(String::as_str));
@@ -654,7 +654,7 @@ impl ProblemEntry {
 }
 
 impl HintEntry {
-    /// `None` for what must not be pasted, and for kinds that this version does not know.
+    /// Returns the hint. `None`: it must not be pasted, or this version does not know its kind.
     fn entry(&self) -> Option<Hint> {
         let changes = match self.kind.as_str() {
             "likely" => return text(self.text.as_ref()).map(Hint::Likely),
@@ -663,7 +663,7 @@ impl HintEntry {
             _ => return None,
         };
         let command = self.command.clone()?;
-        // As when it was made: each word on its own, since quoted values have blanks.
+        // Each word is checked separately, as when the command was made, because quoted values contain blanks.
         let is_fit = command.split(' ').all(|word| clean(word) == word);
         let template = self.template.as_deref().map_or_else(|| command.clone(), clean);
         is_fit.then(|| Hint::Rendered { changes, command, text: text(self.text.as_ref()), template })
@@ -700,12 +700,12 @@ impl Change {
     }
 }
 
-/// What, and what it says.
+/// Kind of an unknown value, and the value.
 struct Unknown(&'static str, String);
 
 fn unknown(what: &str, said: &str, tool: &ToolEntry) -> String {
     let (said, written, own) = (clean(said), &tool.version.0, env!("CARGO_PKG_VERSION"));
-    format!("{what} `{said}` is not known to cluster-health {own} (the report is of {written})")
+    format!("{what} `{said}` is not known to cluster-health {own} (the report is from {written})")
 }
 
 fn find<T: Copy, const N: usize>(

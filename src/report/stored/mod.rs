@@ -1,8 +1,7 @@
 //! Reports that were stored as JSON, and are read again.
 //!
-//! A stored file is foreign input: somebody may have cut it, edited it or made it up. Its texts are cleaned as those of a
-//! cluster are, and it counts only if what it says of the whole follows from its checks. Whatever is read, a report is never
-//! better than its checks are.
+//! A stored file is untrusted input: it may have been cut, edited or made up. Its texts are cleaned like those of a cluster, and it counts
+//! only if its statements about the whole follow from its checks. Whatever is read, a report is never better than its checks are.
 
 mod document;
 
@@ -20,10 +19,10 @@ use crate::model::{Stage, Status};
 use crate::snapshot::Upgrade;
 use crate::text::sanitize::clean;
 
-/// Most bytes of a file. A report of 20,000 machines in trouble has some 50 MB.
+/// Maximum size of a file, in bytes. A report of 20,000 machines in trouble has some 50 MB.
 pub(crate) const LARGEST: u64 = 128 << 20;
 
-/// What any document says of itself.
+/// Fields that every document has.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Header {
@@ -31,18 +30,18 @@ struct Header {
     kind: String,
 }
 
-/// What a file has.
+/// Content of a file.
 pub(crate) enum Stored {
     One(Box<Report>),
     Several(Merged),
 }
 
-/// What is in these bytes, or why they cannot be used, in words. Of a merged report, `now` shows which parts are old.
+/// Reads a document; the error explains why it cannot be used. In a merged report, `now` shows which parts are old.
 pub(crate) fn read(bytes: &[u8], now: Timestamp) -> Result<Stored, String> {
     let header: Header = parsed(bytes)?;
     let is_known = header.schema_version.strip_prefix("1.").is_some_and(|minor| minor.parse::<u32>().is_ok());
     if !is_known {
-        return Err(format!("version {} of its schema is not known", clean(&header.schema_version)));
+        return Err(format!("its schema version {} is unknown", clean(&header.schema_version)));
     }
     match header.kind.as_str() {
         json::KIND => Ok(Stored::One(Box::new(parsed::<Document>(bytes)?.checked()?))),
@@ -50,9 +49,9 @@ pub(crate) fn read(bytes: &[u8], now: Timestamp) -> Result<Stored, String> {
             let document: MergedDocument = parsed(bytes)?;
             let merged = document.merged(now)?;
             let known = merged.overview(now).exit;
-            // What was old or missing then is so now.
+            // A report that was old or missing then is old or missing now.
             if document.exit().is_none_or(|exit| merged::worse(known, exit) != known) {
-                return Err(format!("its exit code contradicts its reports, which come to {}", known.code()));
+                return Err(format!("its exit code contradicts its reports, which give {}", known.code()));
             }
             Ok(Stored::Several(merged))
         }
@@ -64,7 +63,7 @@ fn parsed<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| clean(&error.to_string()))
 }
 
-/// The parts of a report have to agree: result and exit code follow from the checks, and each check's status from its findings.
+/// Verifies that the parts of a report agree: result and exit code follow from the checks, and each check's status from its findings.
 fn agrees(report: &Report) -> Result<(), String> {
     for check in &report.checks {
         let worst = check.findings.iter().map(|finding| finding.outcome.status()).max();
@@ -78,10 +77,10 @@ fn agrees(report: &Report) -> Result<(), String> {
     }
     let is_of_upgrade = |entry: &CheckReport| entry.check.stage == Stage::Upgrade;
     if report.asked != Upgrade::default() && !report.checks.iter().any(is_of_upgrade) {
-        return Err("it is about an upgrade or a drain, and has no check of that".to_owned());
+        return Err("it is about an upgrade or a drain, but has no check for it".to_owned());
     }
     if let Some(check) = left_out(report, &Tool::OWN) {
-        return Err(format!("{} is not in it, and every run of this version has it", check.id));
+        return Err(format!("it lacks {}, which every run of this version has", check.id));
     }
     if !ledger::can_end_so(report) || (report.result == RunResult::Healthy && report.rounds == 0) {
         return Err(format!(
@@ -93,7 +92,8 @@ fn agrees(report: &Report) -> Result<(), String> {
     Ok(())
 }
 
-/// A check that a run of this very program lists, whatever it was asked for, and this report does not. Of another build, nothing is known.
+/// Returns a check that every run of this same build lists, whatever its options, and that this report does not. Nothing is known of other
+/// builds.
 fn left_out(report: &Report, own: &Tool) -> Option<&'static Check> {
     // Two builds with uncommitted changes may be of the same commit.
     let is_known = own.commit.as_ref().is_some_and(|commit| !commit.ends_with("-dirty"));

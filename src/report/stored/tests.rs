@@ -9,13 +9,13 @@ fn shown(format: &format::Format, report: &Report) -> String {
     String::from_utf8(format.render(report, &TextStyle::default()).unwrap()).unwrap()
 }
 
-/// As it was stored and read again, whatever its parts say of each other: fixtures are made by hand.
+/// Stores a report and reads it again, even if its parts do not agree: fixtures are made by hand.
 fn again(report: &Report) -> Report {
     let document: Document = serde_json::from_str(&shown(&format::JSON, report)).unwrap();
     document.report().unwrap()
 }
 
-/// The formats that a stored report can be shown in.
+/// Returns the formats that a stored report can be shown in.
 fn formats() -> impl Iterator<Item = &'static format::Format> {
     format::ALL.into_iter().filter(|format| !format.grows())
 }
@@ -25,7 +25,7 @@ fn a_stored_report_is_shown_as_the_run_has_shown_it() {
     let mut reports: Vec<_> = fixture::all().into_iter().collect();
     reports.push(("followed", fixture::followed()));
     for (name, report) in reports {
-        // The catalog has the texts of checks.
+        // The texts of checks come from the catalog.
         let mut report = report;
         for check in &mut report.checks {
             check.check = checks::find(check.check.id.name()).unwrap();
@@ -43,7 +43,7 @@ fn a_stored_report_is_shown_as_the_run_has_shown_it() {
     }
 }
 
-/// As a run of the real catalog has it.
+/// Returns the report with the checks of the real catalog.
 fn of_catalog(mut report: Report) -> Report {
     for check in &mut report.checks {
         check.check = checks::find(check.check.id.name()).unwrap();
@@ -51,7 +51,7 @@ fn of_catalog(mut report: Report) -> Report {
     report
 }
 
-/// Documents of runs that saw no healthy cluster, and the one that did.
+/// Returns reports of runs that did not find a healthy cluster, and of one that did.
 fn reports() -> Vec<(&'static str, Report)> {
     let mut late = fixture::healthy();
     (late.exit, late.result, late.deadline_reached) = (Exit::Deadline, RunResult::Undetermined, true);
@@ -92,7 +92,7 @@ fn stored() -> Vec<(&'static str, Value)> {
     reports().into_iter().map(|(name, report)| (name, document(report))).collect()
 }
 
-/// The same of as few checks as tell them apart: each change is tried.
+/// Returns the same reports with only as many checks as distinguish them: each change is tried.
 fn few() -> Vec<(&'static str, Value)> {
     let document = |mut report: Report| {
         let first = if report.result == RunResult::Interrupted { 6 } else { 0 };
@@ -122,7 +122,7 @@ fn what_is_whole_is_read() {
     }
 }
 
-/// Every place in a document that has a value, the document itself left out.
+/// Finds every place in a document that has a value, except the document itself.
 fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     let mut add = |key: &str, value: &Value| {
         let at = format!("{at}/{key}");
@@ -136,7 +136,7 @@ fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Whatever one value is replaced by, and whatever is left out: what was not healthy does not become so.
+/// A report that is not healthy does not become so, whatever one value is replaced by, and whatever is left out.
 #[test]
 fn no_single_change_makes_a_report_green() {
     let words =
@@ -154,7 +154,7 @@ fn no_single_change_makes_a_report_green() {
         let mut all = Vec::new();
         places(&document, "", &mut all);
         for place in &all {
-            // Of what is only shown, one other value stands for all.
+            // For parts that are only shown, one other value represents all.
             let is_shown = ["/diagnoses", "/evidence", "/history", "/sources", "/notObserved"];
             let most = if is_shown.iter().any(|part| place.starts_with(part)) { 1 } else { usize::MAX };
             for other in others(document.pointer(place).unwrap()).into_iter().take(most) {
@@ -174,7 +174,7 @@ fn no_single_change_makes_a_report_green() {
     }
 }
 
-/// As they were written before version 1 got its later fields.
+/// Documents are read as they were written before version 1 got its later fields.
 #[test]
 fn earlier_documents_of_the_version_are_read() {
     fn earlier(value: &mut Value) {
@@ -205,7 +205,7 @@ fn what_is_not_known_is_unreadable_and_says_so() {
     let (_, document) = stored().remove(1);
     for (place, value, words) in [
         ("/kind", json!("ClusterHealthUpgradePlan"), "its kind is ClusterHealthUpgradePlan"),
-        ("/schemaVersion", json!("2.0"), "version 2.0 of its schema is not known"),
+        ("/schemaVersion", json!("2.0"), "its schema version 2.0 is unknown"),
         ("/checks/0/id", json!("talos.later"), "check `talos.later` is not known to cluster-health"),
         ("/checks/0/problems/0/reason", json!("of-later"), "reason `of-later` is not known"),
         ("/checks/0/status", json!("worse"), "the status of talos.nodes.reachable contradicts"),
@@ -235,7 +235,7 @@ fn what_is_no_document_is_unreadable() {
     let _ = read(unknown.as_bytes(), Timestamp::UNIX_EPOCH);
 }
 
-/// Texts of a file are cleaned as those of a cluster, and a command that must not be pasted is left out.
+/// Texts of a file are cleaned like those of a cluster, and a command that must not be pasted is left out.
 #[test]
 fn texts_are_cleaned_as_they_are_read() {
     let (_, mut document) = stored().remove(1);
@@ -265,7 +265,7 @@ fn fuzz_a_stored_report() {
     });
 }
 
-/// Taken out of the list and of the counts, a check that failed would be no trouble.
+/// A failed check that is removed from the list and from the counts must not go unnoticed.
 #[test]
 fn a_check_that_is_taken_out_is_missed() {
     let own = Tool { commit: Some("0123456".into()), ..Tool::OWN };
@@ -275,7 +275,7 @@ fn a_check_that_is_taken_out_is_missed() {
     assert_eq!(left_out(&report, &own).map(|check| check.id), None);
     let taken = report.checks.remove(7).check.id;
     assert_eq!(left_out(&report, &own).map(|check| check.id), Some(taken));
-    // Another build may have had other checks, and this one may not know which it is.
+    // Another build may have had other checks, and this one may not know which build it is.
     assert!(left_out(&report, &Tool { commit: Some("7654321".into()), ..own }).is_none());
     assert!(left_out(&Report { tool: Tool::OWN, ..report }, &Tool { commit: None, ..Tool::OWN }).is_none());
 }

@@ -1,4 +1,4 @@
-//! How large a report can get of a run that waits for a day.
+//! The maximum size of the report of a run that waits for a day.
 
 use std::time::Duration;
 
@@ -9,12 +9,13 @@ use super::shown;
 use crate::model::{CheckId, Problem, Reason, Status};
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// As often as a round comes by default.
+/// Default interval of rounds.
 const INTERVAL: Duration = Duration::from_secs(5);
 const HEARTBEAT: Duration = Duration::from_secs(30);
 const KIBIBYTE: usize = 1024;
 
-/// Rounds for a day, in which the first `flapping` checks change each time; where all do, stability is lost each time, too.
+/// Returns a report of rounds for a day, in which the first `flapping` checks change each time; if all do, stability is lost each time,
+/// too.
 fn day(flapping: usize) -> Report {
     let mut report = fixture::large(100, 0);
     let checks = report.checks.clone();
@@ -46,7 +47,7 @@ fn day(flapping: usize) -> Report {
     report
 }
 
-/// Without the last line, which has the JSON report.
+/// Returns the size of all lines but the last, which has the JSON report.
 fn events(report: &Report) -> usize {
     let text = shown(&format::NDJSON, report);
     text.len() - text.trim_end().rsplit('\n').next().unwrap().len()
@@ -63,7 +64,7 @@ fn a_day_of_one_flapping_check_is_little_to_tell() {
         let more = shown(format, &flapping).len() - shown(format, &still).len();
         assert!(more < 128 * KIBIBYTE, "{format:?}: {more} bytes");
     }
-    // Most of it are heartbeats, which name what is waited for.
+    // Most of it is heartbeats, which name the checks that the run waits for.
     let ndjson = events(&flapping);
     assert!(ndjson < 1024 * KIBIBYTE, "{ndjson} bytes");
 }

@@ -8,7 +8,7 @@ use super::sizes::Size;
 use super::{shown as text_of, versionless};
 use crate::rollout::State;
 
-/// A run that lost a control plane, short enough to be read.
+/// Returns the report of a run that lost a control plane, short enough to be read.
 fn sample() -> Report {
     let mut report = fixture::followed();
     report.diagnoses = fixture::diagnosed().diagnoses;
@@ -28,13 +28,13 @@ fn table() -> String {
     format!("| format | what for | media type | file |\n| --- | --- | --- | --- |\n{}", rows.concat())
 }
 
-/// With a fence that nothing in it can end.
+/// Returns the sample in a fence that nothing in it can end.
 fn shown(format: &Format) -> String {
     let text = versionless(format, &sample());
     format!("````{}\n{text}````\n", if format.name == "markdown" { "markdown" } else { format.extension })
 }
 
-/// `text` with `content` between the lines that begin with `<!-- MARK` and with `<!-- end`.
+/// Returns `text` with `content` between the lines that begin with `<!-- MARK` and with `<!-- end`.
 fn filled(text: &str, mark: &str, content: &str) -> String {
     let at = text.find(&format!("<!-- {mark}")).unwrap_or_else(|| panic!("no place for {mark}"));
     let begin = at + text[at..].find('\n').unwrap() + 1;
@@ -46,7 +46,7 @@ fn fenced(lines: &[&str]) -> String {
     format!("```text\n{}\n```\n", lines.join("\n"))
 }
 
-/// A healthy cluster of four machines: its first three stages and the verdict.
+/// Returns the report of a healthy cluster of four machines: its first three stages and the verdict.
 fn healthy() -> String {
     let text = text_of(&format::TEXT, &Size { nodes: 4, failures: 0 }.report());
     let [_, stages, verdict] = text.splitn(3, "\n\n").collect::<Vec<_>>()[..] else { panic!("{text}") };
@@ -56,14 +56,14 @@ fn healthy() -> String {
     fenced(&shown)
 }
 
-/// The same cluster after one machine has lost its power: the first cause and the last lines.
+/// Returns the report of that cluster after one machine has lost its power: the first cause and the last lines.
 fn unhealthy() -> String {
     let text = text_of(&format::TEXT, &Size { nodes: 4, failures: 1 }.report());
     let (_, causes) = text.split_once("\n1. ").unwrap();
     fenced(&["…", &format!("1. {}", causes.trim_end())])
 }
 
-/// A rollout on its way: a drain was held up.
+/// Returns a rollout in progress, in which a drain was held up.
 fn planned() -> Report {
     let mut report = fixture::planned();
     let mut rollout = report.rollout.take().unwrap();
@@ -83,12 +83,12 @@ fn planned() -> Report {
     Report { rollout: Some(rollout), ..report }
 }
 
-/// `UPDATE=1` rewrites them.
+/// `UPDATE=1` rewrites the files.
 #[test]
 fn committed_files_show_every_format() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let is_update = std::env::var_os("UPDATE").is_some();
-    // A page is shown by a picture of it.
+    // An HTML page is shown as a picture.
     let texts: Vec<_> = format::ALL.iter().filter(|format| format.name != "html").collect();
     let update = |name: &str, make: &dyn Fn(&str) -> String| {
         let path = root.join(name);

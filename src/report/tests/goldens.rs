@@ -1,4 +1,4 @@
-//! What each format looks like, for each way in which a run can end.
+//! The output of each format, for each way in which a run can end.
 
 use super::super::{fixture, format};
 use super::{json_of, shown, versionless};
@@ -92,7 +92,7 @@ fn markdown_healthy_large() {
     insta::assert_snapshot!(versionless(&format::MARKDOWN, &fixture::healthy_with(42)));
 }
 
-/// The last line has the whole document, which has a golden of its own.
+/// The last line has the whole document, which has its own golden.
 #[test]
 fn ndjson_unhealthy() {
     let text = versionless(&format::NDJSON, &fixture::followed());

@@ -1,4 +1,4 @@
-//! Text from the cluster that is meant to be more than text, in every place where such text can stand.
+//! Text from the cluster that is meant to be more than text, in every place where it can appear.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) fn hostile() -> Report {
     ))
 }
 
-/// A report in which everything that others write is this.
+/// Returns a report in which everything that others write is this text.
 pub(crate) fn with(bad: &str) -> Report {
     let mut report = fixture::unhealthy();
     report.error = Some(bad.to_owned());
@@ -97,7 +97,7 @@ fn hostile_text_is_harmless_in_every_format() {
     assert!(ascii.is_ascii());
 }
 
-/// A name that begins a command, and an address that ends it, are harmless each by itself.
+/// A name that begins a command, and an address that ends it, are each harmless alone.
 #[test]
 fn no_line_is_a_command_of_a_ci_system() {
     let mut planned = fixture::planned();
@@ -123,7 +123,7 @@ fn no_line_is_a_command_of_a_ci_system() {
     assert!(table.contains(": :stop-commands (fd00::1)"), "{table}");
 }
 
-/// As an observer passes it on, and as a library says it.
+/// Secrets are tested as an observer passes them on, and as a library words them.
 #[test]
 fn no_secret_is_in_any_document() {
     let (mut passed_on, mut said) = (Vec::new(), Vec::new());
@@ -133,11 +133,11 @@ fn no_secret_is_in_any_document() {
             said.push((secret, sentence));
         }
     }
-    // Few of those without a prefix are known without the name that stands before them.
+    // Few secrets without a prefix are recognized without the name in front of them.
     said.truncate(160);
     for texts in [passed_on, said] {
         for texts in texts.chunks(8) {
-            // What is shown of a text is bounded, so that not all of them fit into one.
+            // The part of a text that is shown is bounded, so not all secrets fit into one.
             let all: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
             let report = with(&all.join(" , "));
             for format in format::ALL {
@@ -150,7 +150,7 @@ fn no_secret_is_in_any_document() {
     }
 }
 
-/// By what they are meant for, whichever format it is that would fall for it.
+/// Injections, by the reader that they are meant for; every format has to resist all of them.
 pub(crate) const INJECTIONS: [(&str, &str); 17] = [
     ("control characters", "a\0b\u{7}\u{8}c\r\nd\te\u{7f}\u{85}"),
     ("a terminal", "\u{1b}[31mowned\u{1b}[0m\u{1b}]0;title\u{7}\u{9b}2J"),
@@ -173,7 +173,7 @@ pub(crate) const INJECTIONS: [(&str, &str); 17] = [
 
 pub(crate) const HARMLESS: &str = "two  words";
 
-/// The report in which a round has ended, and one in which none has.
+/// Returns a report in which a round has ended, and one in which none has.
 fn both(text: &str) -> [Report; 2] {
     let mut unread = fixture::configuration();
     unread.error = Some(text.to_owned());
@@ -182,8 +182,8 @@ fn both(text: &str) -> [Report; 2] {
     [with(text), unread]
 }
 
-/// Whatever others write, the document has the form that it has for harmless words: as many lines, points, cases, cells and
-/// series, with the same statuses and values.
+/// Whatever text others write, the document has the same form as for harmless words: as many lines, points, cases, cells and series, with
+/// the same statuses and values.
 #[test]
 fn no_injection_changes_the_form_of_any_document() {
     for (aim, injection) in INJECTIONS {
@@ -191,7 +191,7 @@ fn no_injection_changes_the_form_of_any_document() {
             for (hostile, harmless) in both(injection).iter().zip(&both(HARMLESS)) {
                 let text = shown(format, hostile);
                 let characters: BTreeSet<char> = text.chars().filter(|c| !matches!(c, '\n' | ' ')).collect();
-                // Each by itself is as clean as it was in its text.
+                // Each character alone is as clean as it was in its text.
                 let unfit: Vec<_> = characters.into_iter().filter(|c| clean(&c.to_string()) != c.to_string()).collect();
                 assert!(unfit.is_empty(), "{aim} in {format:?}: {unfit:?}");
                 for command in ["##[", "##vso[", "section_start:1", "section_end:1"] {
@@ -204,10 +204,10 @@ fn no_injection_changes_the_form_of_any_document() {
     }
 }
 
-/// A document without the words in it. Panics if it is none.
+/// Returns the form of a document, without the words in it. Panics if it is not a document.
 fn form(format: &Format, text: &str) -> Vec<String> {
     match format.name {
-        // Text is wrapped at blanks, so that only its own words can begin a line; which is looked at above.
+        // Text is wrapped at blanks, so only its own words can begin a line, which is checked above.
         "text" => Vec::new(),
         "json" => vec![without_words(serde_json::from_str(text).unwrap()).to_string()],
         "ndjson" => text.lines().map(|line| without_words(serde_json::from_str(line).unwrap()).to_string()).collect(),
@@ -219,7 +219,7 @@ fn form(format: &Format, text: &str) -> Vec<String> {
     }
 }
 
-/// Strings and what may be one have no content.
+/// Removes the content of strings and of values that can be strings.
 fn without_words(value: Value) -> Value {
     match value {
         Value::String(_) | Value::Null => "".into(),
@@ -244,13 +244,13 @@ fn junit(text: &str) -> Vec<String> {
     cases.map(|case| format!("{:?} {:?} {}", case.classname, case.name, status(case))).collect()
 }
 
-/// All that stands in tags, which is nothing that others write. How often it does depends on which commands may be pasted.
+/// Returns all tags, which contain no text that others write. Their number depends on the commands that may be pasted.
 fn html(text: &str) -> Vec<String> {
     let tags: BTreeSet<_> = text.split('<').skip(1).map(|rest| rest[..rest.find('>').unwrap()].to_owned()).collect();
     tags.into_iter().collect()
 }
 
-/// What stands outside of code.
+/// Returns everything outside of code.
 fn markdown(text: &str) -> Vec<String> {
     let mut form = Vec::new();
     let mut lines = text.lines();
@@ -259,10 +259,10 @@ fn markdown(text: &str) -> Vec<String> {
             assert!(lines.any(|line| line == fence), "a block without an end");
             continue;
         }
-        // Cells are told apart before code is: a backslash keeps a bar from it.
+        // Cells are separated before code is recognized: a backslash protects a bar.
         let bars = line.replace("\\|", "").matches('|').count();
         if line.starts_with("## ") {
-            // Code, or words of which none means anything.
+            // The heading is code, or words without any special meaning.
             assert!(
                 line.contains('`') || line.chars().all(|c| c.is_alphanumeric() || " ✓!?✗,.:()-'%#".contains(c)),
                 "{line}"
@@ -292,11 +292,11 @@ fn without_code(line: &str) -> String {
         }
         rest = &rest[after..];
     }
-    // What is not there is said in words.
+    // A missing value is shown in words.
     (out + rest).replace("(empty)", "")
 }
 
-/// Each series with its labels' names and its value.
+/// Returns each series with its labels' names and its value.
 fn prometheus(text: &str) -> Vec<String> {
     let name = |text: &str| assert!(text.bytes().all(|c| c.is_ascii_lowercase() || c == b'_'), "{text}");
     let mut form = Vec::new();
@@ -331,7 +331,7 @@ fn prometheus(text: &str) -> Vec<String> {
         }
         form.push(format!("{metric} {keys:?} {value}"));
     }
-    // Among themselves, series of one metric are in the order of their labels.
+    // Series of one metric are in the order of their labels.
     form.sort();
     form
 }

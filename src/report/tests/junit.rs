@@ -1,4 +1,4 @@
-//! The JUnit report by the rules of its readers; `make integrations` has it read by some of them.
+//! The JUnit report by the rules of its readers; `make integrations` runs some of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ fn parsed(report: &Report) -> quick_junit::Report {
     quick_junit::Report::deserialize_from_str(&xml(report)).unwrap()
 }
 
-/// Every report, and one that others have written into.
+/// Returns every report, one that others have written into, and a large one.
 fn reports() -> Vec<(&'static str, Report)> {
     fixture::all().into_iter().chain([("hostile", hostile()), ("large", fixture::large(10, 5))]).collect()
 }
@@ -28,7 +28,7 @@ fn cases(report: &quick_junit::Report) -> impl Iterator<Item = &TestCase> {
     report.test_suites.iter().flat_map(|suite| &suite.test_cases)
 }
 
-/// What GitLab tells one case from another by, within a job: suite, `classname`, `name`; and `file`, which it links.
+/// Returns the keys by which GitLab distinguishes cases within a job: suite, `classname`, `name`; and `file`, which it links.
 fn keys(report: &Report) -> BTreeSet<[String; 4]> {
     let mut keys = BTreeSet::new();
     let report = parsed(report);
@@ -47,7 +47,7 @@ fn keys(report: &Report) -> BTreeSet<[String; 4]> {
     keys
 }
 
-/// Message, type and text of what is no success.
+/// Returns message, type and text of a case that is not a success.
 fn said(case: &TestCase) -> Option<(Option<String>, Option<String>, String)> {
     let text = |text: &Option<quick_junit::XmlString>| text.as_ref().map(|text| text.as_str().to_owned());
     match &case.status {
@@ -73,7 +73,7 @@ fn says_why_in_the_message() {
     assert!(text.contains("message=\"cp-3 (10.0.0.3): Ready=False since 4m58s\""), "nothing explains it: {text}");
 }
 
-/// What is true when a check passes is nothing that was found.
+/// A statement that is true when a check passes is not a finding.
 #[test]
 fn a_title_is_no_finding() {
     let mut warnings = 0;
@@ -95,7 +95,7 @@ fn a_title_is_no_finding() {
     assert!(warnings > 0);
 }
 
-/// It was fine, then not, and in the end it is: a note, and no error.
+/// A check that passed, then failed, and passes in the end has a note and no error.
 #[test]
 fn who_relapsed_and_is_well_has_no_error() {
     let mut report = fixture::large(3, 0);
@@ -107,7 +107,7 @@ fn who_relapsed_and_is_well_has_no_error() {
     assert!(own.system_out.as_ref().unwrap().as_str().contains("passed before"));
 }
 
-/// Jenkins and others stumble over a suite without cases.
+/// Jenkins and others fail on a suite without cases.
 #[test]
 fn neither_the_report_nor_a_suite_is_empty() {
     for (name, report) in reports() {
@@ -117,7 +117,7 @@ fn neither_the_report_nor_a_suite_is_empty() {
     }
 }
 
-/// GitLab shows neither properties nor the suite: what went wrong has to be a case.
+/// GitLab shows neither properties nor the suite, so every failure has to be a case.
 #[test]
 fn gitlab_shows_cases_alone_so_one_is_bad_unless_the_run_was_a_success() {
     for (name, report) in reports() {
@@ -144,7 +144,7 @@ fn gitlab_drops_the_message_where_there_is_text_so_the_text_has_all_of_it() {
                     && check.status.is_some_and(|status| !status.is_fine())
                     && problem.severity > Severity::Warn
                 {
-                    // It is wrapped nowhere, but may be said in a list of several.
+                    // The observation is not wrapped, but may be part of a list.
                     assert!(text.contains(&clean(&problem.observed)), "{name}: {:?}: {text}", case.name);
                 }
             }
@@ -165,7 +165,7 @@ fn gitlab_takes_the_first_of_failure_error_and_skipped_so_a_case_has_one_of_them
     }
 }
 
-/// Each case has the kind that the JSON report gives its check, and the counts are of these.
+/// Each case has the kind that the JSON report gives its check, and the counts are those of the cases.
 #[test]
 fn the_counts_are_those_of_the_json_report() {
     for (name, report) in reports() {
@@ -213,7 +213,7 @@ fn gitlab_compares_by_key_so_keys_are_unique_and_the_same_in_every_run() {
     assert_eq!(keys(&fixture::large(1, 0)), keys(&fixture::large(10, 5)));
 }
 
-/// Addresses, names of nodes and times are of one run; ids of checks and names of stages are in the source.
+/// Addresses, names of nodes and times belong to one run; IDs of checks and names of stages are in the source.
 #[test]
 fn gitlab_compares_by_key_so_nothing_in_a_key_is_from_the_cluster() {
     let stages: Vec<_> = Stage::ALL.iter().map(|stage| stage.name()).collect();
@@ -278,7 +278,8 @@ fn a_thousand_nodes_are_less_than_five_mebibytes_and_none_that_fails_is_left_out
     }
 }
 
-/// It discards a file of more than 30 MB: every check fails, on many nodes, in characters of which each is five when escaped.
+/// GitLab discards a file of more than 30 MB. In this report every check fails, on many nodes, in characters that are five each when
+/// escaped.
 #[test]
 fn gitlab_discards_what_is_too_large_so_every_text_is_bounded() {
     let mut report = fixture::large(100, 0);

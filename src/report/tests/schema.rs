@@ -1,4 +1,4 @@
-//! The published schema is made from what is written, and describes it.
+//! The published schema is generated from the structs that are written, and describes them.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ fn schema() -> Value {
     serde_json::from_str(json::SCHEMA).unwrap()
 }
 
-/// Committed, so that it can be read without a build. `UPDATE=1` rewrites it.
+/// The schema is committed, so that it can be read without a build. `UPDATE=1` rewrites it.
 #[test]
 fn committed_files_have_the_schema_of_the_structs() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/cluster-health.v1.json");
@@ -29,7 +29,7 @@ fn committed_files_have_the_schema_of_the_structs() {
     assert!(std::fs::read_to_string(&path).unwrap() == made, "{} is old: make generate", path.display());
 }
 
-/// The same for `upgrade-plan`.
+/// The schema of `upgrade-plan` is committed, too.
 #[test]
 fn committed_files_have_the_schema_of_a_plan() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schema/upgrade-plan.v1.json");
@@ -84,7 +84,7 @@ fn generated() -> Value {
     })
 }
 
-/// The types of an event as conditions on one object: serde's tag would allow those alone that are known today.
+/// Returns the types of an event as conditions on one object: serde's tag would allow only those that are known today.
 fn open_types(event: &mut Map<String, Value>) -> Value {
     let types = event.remove("oneOf").unwrap();
     let (mut names, mut conditions) = (Vec::new(), Vec::new());
@@ -108,7 +108,7 @@ fn open_types(event: &mut Map<String, Value>) -> Value {
     conditions.into()
 }
 
-/// Nobody may rely on there being no more fields, nor on how wide our numbers are.
+/// Opens a schema for additions: readers must not rely on the fields being all, nor on the width of our numbers.
 fn open(schema: &mut Schema) {
     if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
         schema.remove("format");
@@ -140,14 +140,14 @@ fn every_field_is_described() {
     let generated = generated();
     let definitions = [&generated, &plan].map(|schema| schema["$defs"].as_object().unwrap());
     for (name, definition) in definitions.into_iter().flatten() {
-        // Conditions choose between shapes, and are none.
+        // Conditions choose between shapes, but are not shapes.
         let mut definition = definition.clone();
         definition.as_object_mut().unwrap().remove("allOf");
         walk(&definition, name);
     }
 }
 
-/// Every report, and one that others have written into; with what happened on the way.
+/// Returns every report, one that others have written into, and one with the events of a run.
 fn reports() -> impl Iterator<Item = (&'static str, Report)> {
     fixture::all().into_iter().chain([("hostile", hostile()), ("followed", fixture::followed())])
 }
@@ -171,7 +171,7 @@ fn every_document_is_valid_under_the_schema() {
     }
 }
 
-/// Of a plan with each state, and of one that has seen nothing.
+/// Plans are valid with a machine in each state, and before any observation.
 #[test]
 fn every_plan_is_valid_under_its_schema() {
     let schema: Value = serde_json::from_str(plan::SCHEMA).unwrap();
@@ -215,7 +215,7 @@ fn events_are_numbered_and_end_with_the_report() {
     assert_eq!(begun.lines().count(), 1, "a checkpoint has no end: {begun}");
 }
 
-/// What was written of a run while it went on is the beginning of what is written at its end.
+/// The document that was written during a run is the beginning of the one that is written at its end.
 #[test]
 fn a_document_that_grows_is_never_changed() {
     let mut report = fixture::followed();
@@ -232,7 +232,7 @@ fn a_document_that_grows_is_never_changed() {
     }
 }
 
-/// Fails for a field that the schema does not have.
+/// Panics for a field that the schema does not have.
 fn known(document: &Value, schema: &Value, root: &Value, path: &str) {
     let schema = match schema.get("$ref").and_then(Value::as_str) {
         Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
@@ -241,7 +241,7 @@ fn known(document: &Value, schema: &Value, root: &Value, path: &str) {
     match document {
         Value::Object(fields) => {
             for (key, value) in fields {
-                // Of a map, what all of its values are.
+                // The values of a map share one schema.
                 let of = schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]);
                 assert!(of.is_object(), "{path}/{key} is not in the schema");
                 known(value, of, root, &format!("{path}/{key}"));
@@ -261,7 +261,7 @@ fn the_schema_is_open_for_additions() {
                 let description = object["description"].as_str().unwrap();
                 assert!(description.contains("Unknown fields must be tolerated"), "{path}");
             }
-            // Conditions choose between shapes, and are none.
+            // Conditions choose between shapes, but are not shapes.
             for (key, value) in object.iter().filter(|(key, _)| *key != "if") {
                 walk(value, &format!("{path}/{key}"));
             }

@@ -1,5 +1,5 @@
-//! The text and Markdown reports of clusters of every size, in health and in trouble, as the checks judge them and the causes
-//! are found: what a reader gets to see, and what has to be there at every size.
+//! The text and Markdown reports of clusters of every size, healthy and in trouble, as the checks judge them and the causes are found: the
+//! reader's view, and the parts that have to be there at every size.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ use crate::model::Severity;
 use crate::snapshot::{Gap, GapKind, Snapshot, TalosNode, TimeStatus, Volume};
 use crate::testing::fixture::{Naming, Shape, condition, volume};
 
-/// A cluster of so many nodes, of which so many are in trouble.
+/// A cluster of this number of nodes, and the number of failures in it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::report) struct Size {
     pub(in crate::report) nodes: usize,
@@ -51,7 +51,7 @@ impl Size {
 
     fn shape(self) -> Shape {
         let control_planes = self.nodes.min(3);
-        // Names as a cloud gives them where they are longest.
+        // Clouds give the longest names, so one size has names like these.
         let naming = if self.nodes == 100 { Naming::Long } else { Naming::Short };
         Shape { control_planes, workers: self.nodes - control_planes, naming, waits: true, ..Shape::default() }
             .settled()
@@ -78,8 +78,8 @@ impl Size {
                 network_is_missing(&mut world, &names[8]);
             }
             500 => {
-                // Half of the machines: racks without power, a plugin that was not rolled out, and machines each with its own
-                // words for what ails it.
+                // Half of the machines are in trouble: racks without power, a plugin that was not rolled out, and machines that each report
+                // their problem in different words.
                 names[3..303].iter().for_each(|name| loses_power(&mut world, name));
                 names[303..403].iter().for_each(|name| network_is_missing(&mut world, name));
                 for (n, name) in names[403..453].iter().enumerate() {
@@ -99,7 +99,7 @@ impl Size {
     }
 }
 
-/// What a run says that waits for five minutes, in vain unless all is well.
+/// Returns the report of a run that waits for five minutes, in vain unless everything passes.
 fn report_of(snapshot: Snapshot, is_healthy: bool) -> Report {
     let judged: Vec<_> = checks::ALL.iter().copied().filter(|check| !check.is_asked_by_option()).collect();
     let verdicts = judge(&judged, &snapshot);
@@ -122,7 +122,7 @@ fn report_of(snapshot: Snapshot, is_healthy: bool) -> Report {
     (*ledger.conclude(&Ending::Engine(end), "2026-11-21T03:00:00Z".parse().unwrap(), took)).clone()
 }
 
-/// Of all sizes, made once: judging a thousand nodes takes its time without optimization.
+/// The reports of all sizes, made once: judging a thousand nodes takes a while without optimization.
 static REPORTS: LazyLock<Vec<(Size, Report)>> =
     LazyLock::new(|| SIZES.into_iter().map(|size| (size, size.report())).collect());
 
@@ -192,11 +192,11 @@ fn set_ready(world: &mut Snapshot, name: &str, status: &str, reason: &str, messa
     *ready = condition("Ready", status, reason, message);
 }
 
-/// More lines than this are not read, whatever is wrong.
+/// Number of lines beyond which a report is not read, whatever is wrong.
 const LINES: usize = 60;
-/// The same where there are a few nodes.
+/// Number of lines for a few nodes.
 const LINES_OF_FEW: usize = 40;
-/// More lines than this are too many for good news.
+/// Number of lines beyond which good news is too long.
 const GOOD_NEWS: usize = 15;
 
 #[test]
@@ -206,7 +206,8 @@ fn text_at_every_size() {
     }
 }
 
-/// The report without the numbers of checks and without the checks that have found nothing themselves: a new check does not change it.
+/// Returns the report without the numbers of checks and without the checks that have found nothing themselves: a new check does not change
+/// it.
 fn uncounted(text: &str) -> String {
     let counts = Regex::new(r"\b[0-9]+ (passed|failed|blocked|warned|skipped|undetermined|checks?\b)").unwrap();
     let blocked = Regex::new(r"\bblocks [0-9]+").unwrap();
@@ -215,7 +216,7 @@ fn uncounted(text: &str) -> String {
     silent.replace_all(&blocked.replace_all(&text, "blocks N"), "").into_owned()
 }
 
-/// Of the table of all nodes only the first rows: the grid above it says the same.
+/// Only the first rows of the table of all nodes are kept: the grid above it shows the same.
 #[test]
 fn markdown_at_every_size() {
     for (size, report) in REPORTS.iter().filter(|(size, _)| matches!((size.nodes, size.failures), (3 | 100 | 1000, _)))
@@ -232,7 +233,7 @@ fn markdown_at_every_size() {
     }
 }
 
-/// Two of three members are down, and the third one sees no leader.
+/// Two of three members are down, and the third one has no leader.
 #[test]
 fn text_quorum_lost() {
     let mut world = Shape { control_planes: 3, workers: 1, waits: true, ..Shape::default() }.settled().world();
@@ -255,7 +256,7 @@ fn text_quorum_lost() {
     insta::assert_snapshot!(uncounted(&text));
 }
 
-/// A terminal of eighty columns without any other character than ASCII.
+/// A terminal of eighty columns that shows only ASCII.
 #[test]
 fn text_narrow() {
     let style = TextStyle { ascii: true, width: Some(80), ..TextStyle::default() };
@@ -278,10 +279,10 @@ fn a_report_is_as_short_as_it_can_be() {
     }
 }
 
-/// What can befall a machine.
+/// A trouble that a machine can have.
 type Trouble = fn(&mut Snapshot, &str);
 
-/// One story, whatever it is that ails them.
+/// Many machines in one trouble are one cause, whatever the trouble is.
 #[test]
 fn forty_of_sixty_machines_in_one_trouble_are_one_cause() {
     let troubles: [(&str, Trouble); 11] = [
@@ -329,7 +330,7 @@ fn forty_of_sixty_machines_in_one_trouble_are_one_cause() {
     }
 }
 
-/// Whoever is called at night by the last lines of a log needs no more than those.
+/// A reader on call needs no more than the last lines of a log.
 #[test]
 fn the_last_ten_lines_tell_what_to_do() {
     for (size, report) in failing() {
@@ -351,7 +352,7 @@ fn the_last_ten_lines_tell_what_to_do() {
     }
 }
 
-/// A trouble that no cause is known for is told at the end in the same way.
+/// A trouble without a known cause is shown at the end in the same way.
 #[test]
 fn the_last_ten_lines_need_no_diagnosis() {
     for (size, report) in failing() {
@@ -370,7 +371,7 @@ fn the_last_ten_lines_need_no_diagnosis() {
     }
 }
 
-/// With `-v`, each problem is named in a line of its check. Without, causes count what follows from them.
+/// Each problem is named in a line of its check with `-v`. Without it, causes count their consequences.
 #[test]
 fn every_problem_is_named_or_counted() {
     for (size, report) in REPORTS.iter() {
@@ -394,7 +395,7 @@ fn every_problem_is_named_or_counted() {
     }
 }
 
-/// GitHub takes no more for the summary of a step.
+/// GitHub accepts no more for the summary of a step.
 #[test]
 fn markdown_fits_into_a_step_summary() {
     for (size, report) in REPORTS.iter() {

@@ -1,7 +1,7 @@
-//! What is wrong, cause by cause and the worst first: what, where, how it was seen, what to do next, and what follows from it.
+//! The problems, cause by cause and the worst first: what is wrong, where, the evidence, the next steps, and the consequences.
 //!
-//! Of one severity, what a diagnosis recognized comes before what only a check says, and a cause before what follows from it.
-//! Many machines in one trouble are one cause. Whatever is left out is counted; `-v` and the JSON report have it.
+//! Within one severity, causes that a diagnosis recognized come before those that only a check reports, and a cause before its
+//! consequences. Many machines in the same trouble are one cause. Anything that is left out is counted; `-v` and the JSON report have it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,24 +18,24 @@ use crate::snapshot::logs::{Source, Tail};
 use crate::text::sanitize::{brief, clean, ends, log_lines};
 use crate::text::{excerpt, some};
 
-/// Causes that are told in full; of as many more the headline.
+/// Number of causes that are shown in full; as many more are shown with their headline.
 pub(crate) const FULL: usize = 5;
-/// Lines of evidence, and steps, of a cause.
+/// Number of lines of evidence, and of steps, of a cause.
 const EVIDENCE: usize = 2;
 pub(crate) const STEPS: usize = 3;
-/// The same where there are more causes than [`FEW`].
+/// Above this number of causes, each has fewer steps.
 const FEW: usize = 2;
 const STEPS_OF_MANY: usize = 2;
-/// Characters of the headline in the last lines, the only ones that some read.
+/// Length of the headline in the last lines, in characters; some readers read nothing else.
 const LAST: usize = 300;
-/// Machines that are named of those that share a trouble.
+/// Number of machines that are named if several share a trouble.
 pub(crate) const NAMES: usize = 2;
 
-/// What a cause was found by.
+/// The origin of a cause.
 pub(crate) enum Origin<'a> {
     /// A diagnosis, of one machine or of several in the same trouble; never empty.
     Recognized(Vec<&'a Diagnosis>),
-    /// A check, and no diagnosis explains what it found.
+    /// A check whose problems no diagnosis explains.
     Found(Block<'a>),
 }
 
@@ -48,7 +48,7 @@ impl Origin<'_> {
     }
 }
 
-/// Where the causes of a report come from, in their order: the one to begin with first.
+/// Returns the origins of a report's causes in order, the one to begin with first.
 pub(crate) fn origins<'a>(index: &Index<'a>) -> Vec<Origin<'a>> {
     let recognized = alike(index.report).into_iter().map(Origin::Recognized);
     let found = problems::blocks(index).into_iter().rev().map(Origin::Found);
@@ -61,32 +61,32 @@ pub(crate) fn origins<'a>(index: &Index<'a>) -> Vec<Origin<'a>> {
 #[derive(Debug)]
 pub(crate) struct Cause {
     pub(crate) severity: Severity,
-    /// Of the diagnosis, or of the check.
+    /// ID of the diagnosis, or of the check.
     pub(crate) id: &'static str,
     pub(crate) headline: String,
     /// Labels and lines.
     evidence: Vec<(&'static str, String)>,
-    /// The line of a log that tells why, with `--evidence logs`.
+    /// The log line that explains the cause, with `--evidence logs`.
     log: Option<String>,
     pub(crate) hints: Vec<Rendered>,
     is_permanent: bool,
-    /// Checks that show it, all or in part.
+    /// Checks that show it, completely or in part.
     pub(crate) shows: BTreeSet<CheckId>,
     pub(crate) blocked: BTreeSet<CheckId>,
-    /// What `explain` takes.
+    /// Topic for `explain`.
     explained_as: &'static str,
-    /// The same on the web.
+    /// Page of the topic on the web.
     page: Page,
-    /// What it means for the cluster, where it was recognized.
+    /// Impact on the cluster, if a diagnosis recognized the cause.
     pub(crate) impact: Option<&'static str>,
 }
 
-/// All causes of a report, the one to begin with first.
+/// Returns all causes of a report, the one to begin with first.
 pub(crate) fn of(index: &Index<'_>, style: &TextStyle) -> Vec<Cause> {
     origins(index).iter().map(|origin| Cause::of(origin, index, style)).collect()
 }
 
-/// Diagnoses that differ in nothing but the machine, together; never empty.
+/// Groups diagnoses that differ in nothing but the machine; no group is empty.
 fn alike(report: &Report) -> Vec<Vec<&Diagnosis>> {
     let mut groups: Vec<Vec<&Diagnosis>> = Vec::new();
     let mut known: HashMap<(&str, String), usize> = HashMap::new();
@@ -105,7 +105,7 @@ fn alike(report: &Report) -> Vec<Vec<&Diagnosis>> {
     groups
 }
 
-/// `… does not run: crashed; the same on 39 more machines: w-2 (10.0.0.5), w-3 (10.0.0.6) and 37 more`
+/// Returns `… does not run: crashed; the same on 39 more machines: w-2 (10.0.0.5), w-3 (10.0.0.6) and 37 more`.
 pub(crate) fn headline(those: &[&Diagnosis]) -> String {
     let first = clean(&those[0].headline);
     let others: Vec<_> = those[1..].iter().filter_map(|it| machine(it)).map(shown).collect();
@@ -115,13 +115,13 @@ pub(crate) fn headline(those: &[&Diagnosis]) -> String {
     }
 }
 
-/// The machine that a diagnosis is about.
+/// Returns the machine that a diagnosis is about.
 fn machine(diagnosis: &Diagnosis) -> Option<&Target> {
     let targets = || diagnosis.explains.iter().map(|it| &it.target).chain(diagnosis.seen.iter().map(|it| &it.target));
     targets().find(|target| target.kind == Kind::Node).or_else(|| targets().next())
 }
 
-/// What was seen, after the words of its reason unless one says what the other does.
+/// Returns the observation after the title of its reason, unless one repeats the other.
 fn finding(title: &str, observed: &str) -> String {
     fn subject(text: &str) -> impl Iterator<Item = &str> {
         text.split_whitespace().take(2)
@@ -166,7 +166,7 @@ impl Cause {
         }
     }
 
-    /// What a check found that no diagnosis explains.
+    /// Returns the cause for problems of a check that no diagnosis explains.
     fn found<'a>(block: &Block<'a>, report: &Index<'a>, style: &TextStyle) -> Self {
         let id = block.check.check.id;
         let (first, problem) = block.problems[0];
@@ -211,7 +211,7 @@ impl Cause {
         }
     }
 
-    /// Its lines below the headline.
+    /// Returns the lines below the headline.
     pub(crate) fn lines(&self, steps: usize, style: &TextStyle) -> Vec<String> {
         let mut lines: Vec<String> = self.evidence.iter().map(|(label, line)| field(label, line)).collect();
         lines.extend(self.log.iter().map(|line| field("log", line)));
@@ -232,19 +232,19 @@ impl Cause {
         let explain = format!("cluster-health explain {}", self.explained_as);
         let explain = paint(style.color, Paint::Hint, &explain);
         lines.push(field("more", &format!("{}{explain}", self.extent())));
-        // Who reads the log of a pipeline has no program at hand, and no link to follow.
+        // Readers of a pipeline's log do not have the program at hand, nor a link to follow.
         if !style.links {
             lines.push(field("", &self.page.to_string()));
         }
         lines
     }
 
-    /// Looking before changing, each command once, the first of each kind before others like it.
+    /// Adds the steps: read-only commands before changes, each command once, the first of each kind before similar ones.
     fn steps(&self, most: usize, style: &TextStyle, lines: &mut Vec<String>) {
         let mut commands: Vec<&Rendered> = Vec::new();
         let mut templates = BTreeSet::new();
         let of_kinds = || HintKind::COMMANDS.into_iter().flat_map(|kind| hints::selected(kind, &self.hints).0);
-        // One of each before a second of any, so that the steps are different ones.
+        // One of each template comes before a second one of any, so that the steps differ.
         for is_first in [true, false] {
             for hint in of_kinds().filter(|hint| hint.command.is_some()) {
                 let is_new = !commands.iter().any(|known| known.command == hint.command);
@@ -265,7 +265,8 @@ impl Cause {
         }
     }
 
-    /// `shows in 3 checks, blocks 2; `, so that the figures of the verdict add up. That it shows in one check goes without saying.
+    /// Returns `shows in 3 checks, blocks 2; `, so that the figures of the verdict add up. If it shows in a single check, that is not
+    /// mentioned.
     fn extent(&self) -> String {
         let shows = (self.shows.len() > 1).then(|| format!("shows in {} checks", self.shows.len()));
         let blocked = (!self.blocked.is_empty()).then(|| match &shows {
@@ -277,14 +278,15 @@ impl Cause {
     }
 }
 
-/// `etcd: …`: the line that tells why. Else the last one of the service or container on this machine that the headline names first.
+/// Returns `etcd: …`, the log line that explains the cause, or else the last line of the service or container on this machine that the
+/// headline names first.
 fn telling_log_line(report: &Report, target: &Target, headline: &str) -> Option<String> {
     let machine = target.node.as_deref().unwrap_or(&target.name);
     let of_machine = || report.logs.iter().filter(|tail| target.kind == Kind::Cluster || tail.log.node == machine);
     if let Some(line) = of_machine().find_map(|tail| known_line(tail, target)) {
         return Some(line);
     }
-    // A kubelet that works says nothing of one of its pods in its last line.
+    // The last line of a kubelet that works is not about one of its pods.
     let may_tell = |tail: &&Tail| target.kind != Kind::Pod || matches!(tail.log.of, Source::Container { .. });
     let named = of_machine().filter(may_tell).filter_map(|tail| Some((headline.find(tail.log.of.name())?, tail)));
     let (_, tail) = named.min_by_key(|(place, _)| *place)?;
@@ -293,7 +295,7 @@ fn telling_log_line(report: &Report, target: &Target, headline: &str) -> Option<
     Some(brief(&format!("{}: {last}", tail.log.of.name()), excerpt::MOST))
 }
 
-/// `kubelet: … (the kubelet rejects the manifest)`. What the kubelet says of manifests counts for the pod whose manifest it is.
+/// Returns `kubelet: … (the kubelet rejects the manifest)`. A line of the kubelet about a manifest counts for the pod of that manifest.
 fn known_line(tail: &Tail, target: &Target) -> Option<String> {
     let machine = target.node.as_deref().unwrap_or_default();
     let pod = target.name.strip_suffix(machine).unwrap_or(&target.name).trim_end_matches('-');
@@ -319,7 +321,7 @@ fn step(hint: &Rendered, style: &TextStyle) -> String {
     hint.text.as_ref().map_or_else(|| command.clone(), |text| format!("{command}   ({text})"))
 }
 
-/// All of them, numbered; what is far down the list by its headline alone.
+/// Writes all causes, numbered; those far down the list with their headline only.
 pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
     let steps = if causes.len() > FEW { STEPS_OF_MANY } else { STEPS };
     for (n, cause) in causes.iter().enumerate() {
@@ -339,9 +341,9 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
     }
 }
 
-/// For whoever reads nothing but the last lines: where to begin, and with what.
+/// Writes the first cause and the first step, for readers of nothing but the last lines.
 pub(crate) fn conclude(causes: &[Cause], exit: Exit, style: &TextStyle, lines: &mut Vec<String>) {
-    // By `--warn-only`, it may be a warning that keeps the rest from being seen.
+    // A warning may be the cause that blocks the rest, because of `--warn-only`.
     let counts = |cause: &&Cause| cause.severity != Severity::Warn || exit == Exit::Undetermined;
     let Some(cause) = causes.first().filter(counts) else { return };
     lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), ends(&cause.headline, LAST)));

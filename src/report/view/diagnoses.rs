@@ -1,4 +1,4 @@
-//! What a diagnosis rests on, proposes and explains.
+//! The evidence of a diagnosis, its next steps, and the problems that it explains.
 
 use super::groups;
 use super::hints::{self, Rendered};
@@ -10,20 +10,20 @@ use crate::report::Report;
 use crate::text::excerpt;
 use crate::text::sanitize::brief;
 
-/// Facts of one diagnosis that are shown; the JSON report has all.
+/// Number of facts that are shown of one diagnosis; the JSON report has all.
 pub(crate) const FACTS: usize = 8;
 
-/// What the headline says already is not said again.
+/// Returns the facts that the headline does not contain.
 pub(crate) fn facts(diagnosis: &Diagnosis) -> Vec<&Seen> {
     diagnosis.seen.iter().filter(|seen| !diagnosis.headline.contains(&seen.observed)).collect()
 }
 
-/// Its commands, rendered.
+/// Returns its commands, rendered.
 pub(crate) fn next(diagnosis: &Diagnosis, report: &Report) -> Vec<Rendered> {
     diagnosis.next.iter().filter_map(|hint| hints::render(hint, &report.sources)).collect()
 }
 
-/// What each diagnosis explains. The root comes last.
+/// Writes the problems that each diagnosis explains. The root comes last.
 pub(crate) fn write_explained(index: &Index<'_>, style: &TextStyle, lines: &mut Vec<String>) {
     for diagnosis in index.report.diagnoses.iter().rev() {
         lines.push(String::new());

@@ -1,7 +1,7 @@
-//! Every node at every stage, at a glance: what the text, Markdown and HTML reports open with.
+//! Every node at every stage, at a glance: the opening of the text, Markdown and HTML reports.
 //!
-//! A cell is the worst that any check of the stage found of the node. What is said of no node in particular has a row of its
-//! own, so that nothing wrong is missing from the grid.
+//! A cell is the worst status that any check of the stage found for the node. Findings about no particular node have a row of their own, so
+//! that the grid shows every problem.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use crate::text::host;
 use crate::text::sanitize::brief;
 use crate::text::some;
 
-/// Rows up to which each node has a row of its own.
+/// Number of rows up to which each node has a row of its own.
 const ROWS: usize = 40;
-/// Nodes that are named of those that share a row.
+/// Number of nodes that are named in a shared row.
 const NAMED: usize = 2;
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 const LABEL: usize = 60;
 
-/// What the marks mean.
+/// Meanings of the marks.
 pub(crate) const LEGEND: [(Option<Status>, &str); 5] = [
     (Some(Status::Pass), "pass"),
     (Some(Status::Warn), "warning"),
@@ -28,17 +28,17 @@ pub(crate) const LEGEND: [(Option<Status>, &str); 5] = [
     (None, "nothing to check"),
 ];
 
-/// The [`LEGEND`] in words, each after its mark.
+/// Returns the [`LEGEND`] in words, each after its mark.
 pub(crate) fn legend(ascii: bool) -> [String; 5] {
     LEGEND.map(|(status, meaning)| format!("{} {meaning}", mark(status, ascii)))
 }
 
-/// A node's name, as far as a grid has room for it.
+/// Returns a node's name, as far as it fits into a grid.
 pub(crate) fn label(target: &Target) -> String {
     brief(&target.to_string(), LABEL)
 }
 
-/// Node × stage, the worst rows first.
+/// Nodes and stages, the worst rows first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
     /// The columns: stages that have a check in this report.
@@ -52,9 +52,9 @@ pub(crate) struct Row {
     pub(crate) target: Target,
     /// `None` for the cluster.
     pub(crate) role: Option<Role>,
-    /// One for each stage. `None`: no check of the stage had anything to say of it.
+    /// One status for each stage. `None`: no check of the stage has a finding about it.
     pub(crate) cells: Vec<Option<Status>>,
-    /// For each stage the first check that found the worst of it.
+    /// The first check with the worst status, for each stage.
     pub(crate) found: Vec<Option<CheckId>>,
 }
 
@@ -65,24 +65,24 @@ pub(crate) struct Band<'a> {
 }
 
 impl Row {
-    /// `None`: nothing was said of it at all.
+    /// Returns the worst status. `None`: no check has a finding about it.
     pub(crate) fn worst(&self) -> Option<Status> {
         self.cells.iter().copied().max().flatten()
     }
 }
 
 impl Band<'_> {
-    /// One for each stage.
+    /// Returns one status for each stage.
     pub(crate) fn cells(&self) -> &[Option<Status>] {
         &self.rows[0].cells
     }
 
-    /// For each stage the check that found it, of the first row.
+    /// Returns the check that found the status of each stage, for the first row.
     pub(crate) fn found(&self) -> &[Option<CheckId>] {
         &self.rows[0].found
     }
 
-    /// `cp-1, cp-2 and 3 more`, each name as `show` writes it.
+    /// Returns `cp-1, cp-2 and 3 more`, each name as `show` writes it.
     pub(crate) fn label(&self, show: fn(&str) -> String) -> String {
         some(self.rows.iter().map(|row| show(&label(&row.target))), NAMED)
     }
@@ -120,12 +120,12 @@ impl Grid {
                 worsen(0, check.shown_status());
             }
         }
-        // Stable: among equals, the cluster comes first and nodes keep their order.
+        // The sort is stable: among equal rows, the cluster comes first and nodes keep their order.
         rows.sort_by_key(|row| std::cmp::Reverse(row.worst()));
         Self { stages, rows }
     }
 
-    /// The rows as they are shown: each by itself, or in a large cluster those that are alike together.
+    /// Returns the rows as they are shown: each separately, or in a large cluster those with the same cells together.
     pub(crate) fn bands(&self, fold: bool) -> Vec<Band<'_>> {
         let mut bands: Vec<Band<'_>> = Vec::new();
         let mut known: HashMap<&[Option<Status>], usize> = HashMap::new();
@@ -143,7 +143,7 @@ impl Grid {
     }
 }
 
-/// What the row of each node says, in the order of the population. `None`: no check had anything to say of it.
+/// Returns the worst status of each node, in the order of the population. `None`: no check has a finding about it.
 pub(crate) fn worst_of_nodes(report: &Report) -> Vec<Option<Status>> {
     let nodes = Nodes::of(report);
     let mut worst = vec![None; nodes.all.len()];
@@ -157,10 +157,10 @@ pub(crate) fn worst_of_nodes(report: &Report) -> Vec<Option<Status>> {
     worst
 }
 
-/// The nodes of a report, and which of them a finding is about.
+/// The nodes of a report, and a lookup of the node that a finding is about.
 #[derive(Debug)]
 pub(crate) struct Nodes {
-    /// With their roles, in the order of the population; last those that only a check names.
+    /// Nodes with their roles, in the order of the population; last those that only a check names.
     pub(crate) all: Vec<(Target, Role)>,
     by_both: HashMap<(String, String), usize>,
     by_either: HashMap<String, usize>,
@@ -172,7 +172,7 @@ impl Nodes {
         for node in &report.sources.nodes {
             nodes.add(Target::new(Kind::Node, node.name.as_str()).with_address(node.address.as_str()), node.role);
         }
-        // A node that should be there, and that no source has.
+        // This node is expected, but no source lists it.
         for finding in report.checks.iter().flat_map(|check| &check.findings) {
             if finding.target.kind == Kind::Node && nodes.find(&finding.target).is_none() {
                 nodes.add(Target::clone(&finding.target), Role::Unknown);
@@ -191,7 +191,7 @@ impl Nodes {
         self.all.push((target, role));
     }
 
-    /// Index of the node that this is about, or `None` for the cluster as a whole.
+    /// Returns the index of the node that this target is about, or `None` for the cluster as a whole.
     pub(crate) fn find(&self, target: &Target) -> Option<usize> {
         let known = |text: &str| self.by_either.get(text).copied();
         match target.kind {
@@ -219,7 +219,7 @@ mod tests {
     use crate::model::{Finding, Outcome};
     use crate::report::{NotSelected, Selection, fixture};
 
-    /// `cp-3 ✗··`, a line for each row.
+    /// Returns lines such as `cp-3 ✗··`, one for each row.
     fn drawn(report: &Report) -> Vec<String> {
         let grid = Grid::of(report);
         let marks = |row: &Row| row.cells.iter().map(|cell| mark(*cell, false)).collect::<String>();

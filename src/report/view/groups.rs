@@ -1,6 +1,6 @@
-//! Observations that differ in nothing but whom they are of: many machines in one trouble are told together.
+//! Observations that differ only in their target: many machines in the same trouble are shown together.
 //!
-//! Whatever is left out is counted, and `-v` and the JSON report name it.
+//! Anything that is left out is counted, and `-v` and the JSON report name it.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,26 +12,26 @@ use crate::model::{CheckId, Problem, Reason, Severity, Target};
 use crate::text::sanitize::clean;
 use crate::text::some;
 
-/// More problems of one check than this are told together, in so many lines at most.
+/// If a check has more problems than this, they are grouped, in at most this number of lines.
 pub(crate) const LINES: usize = 10;
-/// The same of what only follows from something else.
+/// Limit for problems that only follow from others.
 pub(crate) const FEW: usize = 3;
-/// More checks than this that are blocked are not listed.
+/// Number of blocked checks that are listed.
 const BLOCKED: usize = 8;
-/// More names than this are not listed. A grid has as many rows.
+/// Number of names up to which all are listed. A grid has as many rows.
 pub(crate) const NAMES: usize = 40;
-/// In place of more than [`NAMES`], so many are listed.
+/// Number of names that are listed if there are more than [`NAMES`].
 pub(crate) const SOME: usize = 10;
-/// Names that stand for all that are told together.
+/// Number of names that represent a group.
 const EXAMPLES: usize = 2;
 
-/// Something that was observed of somebody.
+/// An observation about a target.
 pub(crate) trait Observation {
-    /// What has to be the same for two to be alike, beside the text.
+    /// Properties other than the text that have to be equal for two observations to be alike.
     type Kind: Eq + Hash;
     fn kind(&self, outline: impl Fn(&str) -> String) -> Self::Kind;
     fn observed(&self) -> &str;
-    /// What weighs more comes first.
+    /// Returns the weight: heavier observations come first.
     fn weight(&self) -> Option<Severity> {
         None
     }
@@ -63,19 +63,19 @@ impl Observation for Seen {
     }
 }
 
-/// What a line tells.
+/// Content of a line.
 #[derive(Debug)]
 pub(crate) struct Told<'a, T> {
-    /// `w-1 (10.0.0.4), w-2 (10.0.0.5) and 298 more`
+    /// Targets: `w-1 (10.0.0.4), w-2 (10.0.0.5) and 298 more`.
     pub(crate) whom: String,
-    /// What was observed of all, or of the first as an example.
+    /// The observation about all, or about the first as an example.
     pub(crate) observed: String,
-    /// The first of them.
+    /// Target of the first observation.
     pub(crate) target: &'a Target,
     pub(crate) first: &'a T,
 }
 
-/// Observations that are told together; never empty.
+/// Observations that share a line; never empty.
 type Group<'a, T> = Vec<(&'a Target, &'a T)>;
 
 impl<'a, T: Observation> Told<'a, T> {
@@ -92,8 +92,8 @@ impl<'a, T: Observation> Told<'a, T> {
     }
 }
 
-/// A line for each observation, as `line` makes it. Of more than `most`, a line for those that are alike, the gravest and largest
-/// groups first; and how many there are for which there is no room.
+/// Returns a line for each observation, as `line` makes it, and the number of observations without room. More than `most` are grouped: one
+/// line for those that are alike, the most severe and largest groups first.
 pub(crate) fn lines<'a, T: Observation>(
     all: &[(&'a Target, &'a T)],
     most: usize,
@@ -108,7 +108,7 @@ pub(crate) fn lines<'a, T: Observation>(
     (lines, groups[shown..].iter().map(Vec::len).sum())
 }
 
-/// The checks that something blocks, as they are listed.
+/// Returns the list of checks that something blocks.
 pub(crate) fn blocked(ids: impl IntoIterator<Item = CheckId>, style: &TextStyle) -> Vec<String> {
     let ids: Vec<String> = ids.into_iter().map(|id| id.to_string()).collect();
     let more = if style.verbose || ids.len() <= BLOCKED + 1 { 0 } else { ids.len() - BLOCKED };
@@ -117,7 +117,7 @@ pub(crate) fn blocked(ids: impl IntoIterator<Item = CheckId>, style: &TextStyle)
     ids.into_iter().take(shown).chain(counted).collect()
 }
 
-/// What is said in place of so many.
+/// Returns the line in place of those that are left out.
 pub(crate) fn more(left: usize) -> String {
     format!("(and {left} more; -v and -o json name each)")
 }
@@ -137,7 +137,7 @@ fn grouped<'a, T: Observation>(all: &[(&'a Target, &'a T)]) -> Vec<Group<'a, T>>
     groups
 }
 
-/// The text without what tells one machine from the next: its own name and address, and figures.
+/// Returns the text without details that distinguish one machine from the next: its own name and address, and figures.
 pub(crate) fn outline(target: &Target, text: &str) -> String {
     let mut text = text.to_owned();
     for own in [Some(&target.name), target.address.as_ref(), target.node.as_ref()].into_iter().flatten() {
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(told[0], "w-25 (10.0.0.25), w-26 (10.0.0.26), w-27 (10.0.0.27): broken in the way z");
     }
 
-    /// However many warnings there are.
+    /// A failure comes first, however many warnings there are.
     #[test]
     fn a_failure_has_room_before_warnings() {
         let warns = |c: char| Problem::warn(Reason::NodeUnreachable, "an answer", format!("slow in the way {c}"));

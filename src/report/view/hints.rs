@@ -1,4 +1,4 @@
-//! Hints as people read and paste them.
+//! Hints in the form in which people read and paste them.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use crate::model::Hint;
 use crate::report::Sources;
 use crate::text::sanitize::{clean, option, shell_quote};
 
-/// Commands of one kind that differ only in their arguments: so many are shown.
+/// Number of commands that are shown of those that differ only in their arguments.
 const COMMANDS: usize = 3;
 
-/// What a hint is good for, in the order in which they are shown.
+/// The purpose of a hint, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HintKind {
-    /// A cause.
+    /// A possible cause.
     Likely,
     /// A read-only command.
     Try,
@@ -23,7 +23,7 @@ pub(crate) enum HintKind {
 
 impl HintKind {
     pub(crate) const ALL: [Self; 3] = [Self::Likely, Self::Try, Self::Remedy];
-    /// Looking comes before changing.
+    /// Read-only commands come before changes.
     pub(crate) const COMMANDS: [Self; 2] = [Self::Try, Self::Remedy];
 
     pub(crate) fn name(self) -> &'static str {
@@ -45,8 +45,8 @@ pub(crate) struct Rendered {
     pub(crate) template: Option<Cow<'static, str>>,
 }
 
-/// `None` when nothing is left to show: a command with a value that must not be pasted is left out, and one of a tool that has no
-/// credentials for this cluster.
+/// Renders a hint. `None`: nothing is left to show, because its command contains a value that must not be pasted, or needs a tool that has
+/// no credentials for this cluster.
 pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
     match hint {
         Hint::Likely(text) => {
@@ -55,7 +55,7 @@ pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
         Hint::Try { command: template, arguments } => command(HintKind::Try, None, template, arguments, sources),
         Hint::Remedy { command: template, arguments } => {
             let text = match *template {
-                // It changes nothing, and is proposed only before what needs os:admin anyway.
+                // A snapshot changes nothing, and is proposed only before steps that need os:admin anyway.
                 saves if saves.contains(" etcd snapshot ") => "writes a local file; needs os:admin",
                 changes if changes.contains("{talosctl}") => "changes the cluster; needs os:admin",
                 _ => "changes the cluster",
@@ -101,7 +101,7 @@ fn command(
                 let needs = text.map(|text| format!("{text}; ")).unwrap_or_default();
                 text = Some(format!("{needs}needs a kubeconfig: `talosctl kubeconfig`"));
             }
-            // A command that has an endpoint of its own is about that one, and talosctl would take both.
+            // A command that names its own endpoint is about that one, and talosctl would use both.
             let others = found.iter().take_while(|word| *word != "-e" || !template.contains(" -e {}"));
             out.push_str(&with_options(name, options.iter().chain(others))?);
             rest = &rest[place.len()..];
@@ -130,7 +130,7 @@ fn with_options<'a>(tool: &str, mut options: impl Iterator<Item = &'a String>) -
     })
 }
 
-/// The hints of one kind that are shown, and how many more there are that differ from these only in their arguments.
+/// Returns the hints of one kind that are shown, and how many more differ from these only in their arguments.
 pub(crate) fn selected(kind: HintKind, hints: &[Rendered]) -> (Vec<&Rendered>, usize) {
     let mut seen: Vec<(Option<&str>, usize)> = Vec::new();
     let mut shown = Vec::new();
@@ -150,13 +150,13 @@ pub(crate) fn selected(kind: HintKind, hints: &[Rendered]) -> (Vec<&Rendered>, u
     (shown, more)
 }
 
-/// The command to begin with.
+/// Returns the command to begin with.
 pub(crate) fn first_step(hints: &[Rendered]) -> Option<&Rendered> {
     let of_kind = |kind| hints.iter().find(|hint| hint.kind == kind && hint.command.is_some());
     HintKind::COMMANDS.into_iter().find_map(of_kind)
 }
 
-/// As lines below a problem.
+/// Writes hints as lines below a problem.
 pub(crate) fn lines(kind: HintKind, hints: &[Rendered], lines: &mut Vec<String>) {
     let (shown, more) = selected(kind, hints);
     let mut label = kind.name();

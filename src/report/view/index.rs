@@ -1,5 +1,5 @@
-//! Which problem of a report follows from what. Asked of each of them, of which a large cluster in trouble has thousands, so no
-//! problem is compared with all others, nor with all diagnoses.
+//! Lookups of what a problem of a report follows from. A large cluster in trouble has thousands of problems, so no problem is compared with
+//! all others, nor with all diagnoses.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Deref;
@@ -8,27 +8,27 @@ use crate::diagnosis::Diagnosis;
 use crate::model::{CheckId, Outcome, Problem, Reason, Target};
 use crate::report::{CheckReport, Report};
 
-/// A report, and its problems by what is asked of them.
+/// A report, with its problems indexed.
 pub(crate) struct Index<'a> {
     pub(crate) report: &'a Report,
     checks: HashMap<CheckId, Causes<'a>>,
     /// The first diagnosis that explains a problem.
     diagnoses: HashMap<Key<'a>, &'a Diagnosis>,
     problems: HashMap<Key<'a>, Vec<(&'a Target, &'a Problem)>>,
-    /// Places of the diagnoses that explain something of a check and a target.
+    /// Positions of the diagnoses that explain a problem of this check and target.
     about: HashMap<(CheckId, &'a Target), BTreeSet<usize>>,
 }
 
-/// Check, target, reason, and what was observed.
+/// Check, target, reason, and observation.
 type Key<'a> = (CheckId, &'a Target, Reason, &'a str);
 
-/// What the problems of one check follow from.
+/// Explanations of the problems of one check.
 struct Causes<'a> {
-    /// The first of each target.
+    /// The explanation of the first problem of each target.
     of: HashMap<&'a Target, Option<CheckId>>,
-    /// Of one that nothing explains, else of the first.
+    /// A problem that nothing explains, or else the first one.
     any: Option<&'a Problem>,
-    /// Checks that block it.
+    /// Checks that block this one.
     blocked_by: BTreeSet<CheckId>,
 }
 
@@ -68,19 +68,19 @@ impl<'a> Index<'a> {
         Self { report, checks, diagnoses, problems, about }
     }
 
-    /// The diagnosis that explains this problem.
+    /// Returns the diagnosis that explains this problem.
     pub(crate) fn diagnosis(&self, check: CheckId, target: &'a Target, problem: &'a Problem) -> Option<&'a Diagnosis> {
         self.diagnoses.get(&key(check, target, problem)).copied()
     }
 
-    /// The diagnoses that explain problems of this check, with the targets that it has here.
+    /// Returns the diagnoses that explain problems of this check, for the targets of the given entry.
     pub(crate) fn diagnoses_of(&self, check: &'a CheckReport) -> impl Iterator<Item = &'a Diagnosis> {
         let places = check.problems().filter_map(|(target, _)| self.about.get(&(check.check.id, target))).flatten();
         let places: BTreeSet<usize> = places.copied().collect();
         places.into_iter().map(|place| &self.report.diagnoses[place])
     }
 
-    /// The problems that this explains, by check.
+    /// Returns the problems that this diagnosis explains, by check.
     pub(crate) fn explained(&self, diagnosis: &'a Diagnosis) -> HashMap<CheckId, Vec<(&'a Target, &'a Problem)>> {
         let (mut explained, mut known) = (HashMap::<_, Vec<_>>::new(), HashSet::new());
         for it in &diagnosis.explains {
@@ -92,15 +92,15 @@ impl<'a> Index<'a> {
         explained
     }
 
-    /// Checks that could not look, because of a check that this explains.
+    /// Returns the checks that are blocked by a check whose problems this diagnosis explains.
     pub(crate) fn blocked(&self, diagnosis: &Diagnosis) -> Vec<CheckId> {
         let by: BTreeSet<CheckId> = diagnosis.explains.iter().map(|it| it.check).collect();
         let ids = self.report.checks.iter().map(|check| check.check.id);
         ids.filter(|id| self.checks.get(id).is_some_and(|causes| !causes.blocked_by.is_disjoint(&by))).collect()
     }
 
-    /// The check at the end of the chain of explanations of a problem with this target, if that check has a block of its own that
-    /// can carry what it explains. (A proxy pod is down because its node is not ready, and that because its kubelet crashes.)
+    /// Returns the check at the end of a problem's chain of explanations for this target, if that check has a block of its own that can
+    /// carry what it explains. (A proxy pod is down because its node is not ready, which is because its kubelet crashes.)
     pub(crate) fn root(&self, cause: CheckId, target: &Target) -> Option<CheckId> {
         let mut cause = cause;
         for _ in 0..self.report.checks.len() {

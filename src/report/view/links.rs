@@ -1,4 +1,4 @@
-//! Links to the documentation in text, for terminals that follow them (OSC 8).
+//! Links to the documentation in text, for terminals that support them (OSC 8).
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use crate::checks;
 use crate::diagnosis;
 use crate::model::{Page, Reason};
 
-/// A line with each id of a check as a link to its page, and whatever stands after `explain`.
+/// Returns a line in which each check ID, and any topic after `explain`, is a link to its page.
 pub(crate) fn linked(line: &str) -> String {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-');
     let (mut linked, mut before, mut rest) = (String::with_capacity(line.len()), "", line);
     while let Some(first) = rest.chars().next() {
-        // A color is no part of the word that it paints.
+        // A color is not part of the word that it paints.
         let end = if first == '\u{1b}' { rest.find('m').map(|at| at + 1) } else { rest.find(|c| !is_part(c)) };
         let end = end.unwrap_or(rest.len()).max(first.len_utf8());
         let (word, after) = rest.split_at(end);

@@ -1,4 +1,4 @@
-//! What a report shows of a run, whatever the format: the parts that several formats have in common.
+//! The parts of a report that several formats have in common.
 
 pub(crate) mod causes;
 pub(crate) mod diagnoses;
@@ -20,7 +20,7 @@ use super::Report;
 use crate::snapshot::logs::Tail;
 use crate::text::sanitize::{clean, log_lines};
 
-/// What is wrong, and what to do.
+/// Writes the problems and the steps.
 pub(crate) fn details(index: &Index<'_>, causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
     problems::unjudged(index, style, lines);
     causes::write(causes, style, lines);
@@ -29,7 +29,7 @@ pub(crate) fn details(index: &Index<'_>, causes: &[Cause], style: &TextStyle, li
     }
 }
 
-/// Before the verdict: the end of the report is for what is wrong, and for what to do.
+/// Writes logs. They come before the verdict, because the end of the report is for problems and steps.
 pub(crate) fn logs(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     for Tail { log, lines: tail } in &report.logs {
         let title = format!("Last log lines of {} on {}:", clean(&log.of.to_string()), clean(&log.node));

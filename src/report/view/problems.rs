@@ -1,9 +1,8 @@
-//! What checks have found, a block for all that a check found of one reason, from what weighs least to what weighs most.
+//! Problems found by checks, in blocks of one check and one reason, from the least severe to the most severe.
 //!
-//! Warnings come first, then what could not be determined, then the failures; and among these the catalog's order, from
-//! cause to symptom, is turned round: the very last block is the failure that the others are most likely to follow from. What
-//! only repeats a failure belongs to that failure's block, and so do the checks that it blocked. What a diagnosis explains is
-//! left to it.
+//! Warnings come first, then what could not be determined, then the failures. Among these the catalog's order, from cause to symptom, is
+//! reversed: the very last block is the failure that the others most likely follow from. Problems that only repeat a failure belong to that
+//! failure's block, and so do the checks that it blocked. Problems that a diagnosis explains are left to the diagnosis.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -17,7 +16,7 @@ use crate::report::{CheckReport, Report};
 use crate::text::duration::human;
 use crate::text::sanitize::clean;
 
-/// Said of a block whose problems are [permanent](Block::is_permanent).
+/// Note on a block whose problems are [permanent](Block::is_permanent).
 pub(crate) const PERMANENT: &str = "waiting does not help";
 
 /// All problems of one check that have the same reason and severity.
@@ -29,15 +28,15 @@ pub(crate) struct Block<'a> {
     pub(crate) problems: Vec<(&'a Target, &'a Problem)>,
 }
 
-/// What follows from the problems of a block.
+/// Consequences of the problems of a block.
 pub(crate) struct Consequences<'a> {
-    /// Checks that only repeat it, and what each found.
+    /// Checks that only repeat it, and the problems of each.
     pub(crate) also: Vec<(CheckId, Vec<(&'a Target, &'a Problem)>)>,
-    /// Checks that could not look because of it.
+    /// Checks that are blocked by it.
     pub(crate) blocked: BTreeSet<CheckId>,
 }
 
-/// The blocks of a report in the order of the text report: the one to begin with comes last.
+/// Returns the blocks of a report in the order of the text report: the one to begin with comes last.
 pub(crate) fn blocks<'a>(index: &Index<'a>) -> Vec<Block<'a>> {
     let mut blocks = Vec::new();
     let report = index.report;
@@ -46,13 +45,13 @@ pub(crate) fn blocks<'a>(index: &Index<'a>) -> Vec<Block<'a>> {
             blocks_of(check, severity, Some(index), &mut blocks);
         }
     }
-    // A symptom whose cause has no block of its own stands before those that nothing explains: the end is for causes.
+    // A symptom whose cause has no block of its own comes before the problems that nothing explains: the end is for causes.
     let is_symptom = |block: &Block<'_>| block.problems.iter().all(|(_, problem)| problem.explained_by.is_some());
     blocks.sort_by_key(|block| (block.severity, !is_symptom(block)));
     blocks
 }
 
-/// Checks of which nothing is known are as bad as those that could not be determined, and are named.
+/// Names checks without a result, which are as bad as those that could not be determined.
 pub(crate) fn unjudged(report: &Report, style: &TextStyle, lines: &mut Vec<String>) {
     let all = report.checks.iter().filter(|check| check.is_unjudged()).count();
     let none_judged = report.checks.iter().all(|check| check.status.is_none());
@@ -70,10 +69,10 @@ pub(crate) fn unjudged(report: &Report, style: &TextStyle, lines: &mut Vec<Strin
     }
 }
 
-/// All that is to say of one check alone, in full, for formats that show each check by itself; with what follows from it elsewhere,
-/// if they show it at one place only.
+/// Returns everything about one check alone, in full, for formats that show each check separately; with its consequences elsewhere, if they
+/// are shown in one place only.
 pub(crate) fn body(check: &CheckReport, index: &Index<'_>, with_consequences: bool) -> String {
-    // A document of its own has room for all.
+    // A separate document has room for everything.
     let style = TextStyle { verbose: true, ..TextStyle::default() };
     let mut blocks = Vec::new();
     for severity in [Severity::Fail, Severity::Error, Severity::Warn] {
@@ -91,8 +90,8 @@ pub(crate) fn body(check: &CheckReport, index: &Index<'_>, with_consequences: bo
     lines.join("\n")
 }
 
-/// With the report, problems that another check explains are left to that check's block, and those that a diagnosis explains
-/// to the diagnosis.
+/// Adds the blocks of a check. With the index, problems that another check explains are left to that check's block, and those that a
+/// diagnosis explains to the diagnosis.
 fn blocks_of<'a>(check: &'a CheckReport, severity: Severity, index: Option<&Index<'a>>, blocks: &mut Vec<Block<'a>>) {
     let first = blocks.len();
     for (target, problem) in check.problems_of(severity) {
@@ -104,7 +103,7 @@ fn blocks_of<'a>(check: &'a CheckReport, severity: Severity, index: Option<&Inde
         if problem.explained_by.and_then(carrier).is_some_and(|root| root != check.check.id) {
             continue;
         }
-        // Requirements of a policy have nothing in common but that.
+        // Requirements of a policy have nothing in common but their check.
         let is_alone = check.check.id == CheckId::PolicyRequire;
         match blocks[first..].iter_mut().find(|block| block.reason == problem.reason && !is_alone) {
             Some(block) => block.problems.push((target, problem)),
@@ -135,7 +134,7 @@ impl<'a> Block<'a> {
         format!("{}  {}{}", self.check.check.id, paint(style.color, color, self.word()), self.duration(report))
     }
 
-    /// What is said of a check with such problems.
+    /// Returns the word for a check with such problems.
     pub(crate) fn word(&self) -> &'static str {
         match self.severity {
             Severity::Fail => "failed",
@@ -144,7 +143,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Follows the word: ` for 4m58s (60 rounds), passed before`.
+    /// Returns the text that follows the word: ` for 4m58s (60 rounds), passed before`.
     pub(crate) fn duration(&self, report: &Report) -> String {
         let rounds = match self.check.bad_rounds {
             0 | 1 => String::new(),
@@ -158,12 +157,12 @@ impl<'a> Block<'a> {
         format!("{since}{rounds}{flapped}")
     }
 
-    /// Waiting longer would have been in vain.
+    /// Whether waiting longer would have been in vain.
     pub(crate) fn is_permanent(&self) -> bool {
         self.severity != Severity::Warn && self.problems.iter().all(|(_, problem)| !problem.waiting_helps)
     }
 
-    /// Who, what should be, what is. What is the same for all is said once.
+    /// Writes targets, expectation and observation. A value that is the same for all appears once.
     fn targets(&self, style: &TextStyle, lines: &mut Vec<String>) {
         let (first, problem) = self.problems[0];
         let label = label(first.kind, self.problems.len() > 1);
@@ -206,7 +205,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Each hint once.
+    /// Returns each hint once.
     pub(crate) fn hints(&self, report: &Report) -> Vec<Rendered> {
         let (mut hints, mut known) = (Vec::new(), HashSet::new());
         for (_, problem) in &self.problems {
@@ -219,7 +218,7 @@ impl<'a> Block<'a> {
         hints
     }
 
-    /// A check can have several blocks; what follows from it is said in the one that is shown last.
+    /// Whether this block shows the consequences: a check can have several blocks, and the one that is shown last has them.
     fn carries(&self, index: &Index<'a>) -> bool {
         let mut blocks = Vec::new();
         for severity in [Severity::Warn, Severity::Error, Severity::Fail] {
@@ -228,7 +227,7 @@ impl<'a> Block<'a> {
         blocks.last().is_some_and(|last| (last.reason, last.severity) == (self.reason, self.severity))
     }
 
-    /// `None` where another block of the same check says it.
+    /// Returns the consequences, or `None` if another block of the same check shows them.
     pub(crate) fn consequences(&self, index: &Index<'a>) -> Option<Consequences<'a>> {
         if !self.carries(index) {
             return None;
@@ -246,7 +245,7 @@ impl<'a> Block<'a> {
                     Outcome::Problem(problem) if check.check.id != id && is_root(problem, target) => {
                         repeated.push((&**target, &**problem));
                     }
-                    // A warning blocks nothing, whatever else its check has found.
+                    // A warning does not block anything, whatever else its check has found.
                     Outcome::Blocked(by) if *by == id && self.severity != Severity::Warn => {
                         consequences.blocked.insert(check.check.id);
                     }

@@ -1,17 +1,17 @@
-//! How text for people looks: width, colors by their meaning, marks.
+//! Appearance of text for people: width, colors by their meaning, marks.
 
 use crate::model::Status;
 
-/// How text is shown.
+/// Appearance of text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TextStyle {
     pub(crate) color: bool,
     pub(crate) ascii: bool,
-    /// Columns to wrap lists at; without it, a width that CI logs show. Text is never cut.
+    /// Columns to wrap lists at; by default, a width that CI logs show. Text is never cut.
     pub(crate) width: Option<usize>,
-    /// Ids lead to the documentation.
+    /// Whether IDs are links to the documentation.
     pub(crate) links: bool,
-    /// Nothing is folded.
+    /// Whether everything is listed, and nothing folded.
     pub(crate) verbose: bool,
 }
 
@@ -28,13 +28,13 @@ pub(crate) enum Paint {
     Caution,
     Bad,
     Heading,
-    /// What to do next.
+    /// Next steps.
     Hint,
-    /// What is well, beside what is not.
+    /// Passing results among problems.
     Dim,
 }
 
-/// `text`, painted if `on`. Words carry the meaning; the color only repeats it.
+/// Returns `text`, painted if `on`. Words carry the meaning; the color only repeats it.
 pub(crate) fn paint(on: bool, paint: Paint, text: &str) -> String {
     if !on {
         return text.to_owned();
@@ -50,7 +50,7 @@ pub(crate) fn paint(on: bool, paint: Paint, text: &str) -> String {
     format!("\u{1b}[{code}m{text}\u{1b}[0m")
 }
 
-/// One character for a status in a grid. What is not known looks like neither a pass nor a failure.
+/// Returns one character for a status in a grid. An unknown status looks like neither a pass nor a failure.
 pub(crate) fn mark(status: Option<Status>, ascii: bool) -> char {
     let (mark, plain) = match status {
         None | Some(Status::Skip) => ('·', '.'),
@@ -62,7 +62,7 @@ pub(crate) fn mark(status: Option<Status>, ascii: bool) -> char {
     if ascii { plain } else { mark }
 }
 
-/// The color of a status.
+/// Returns the color of a status.
 pub(crate) fn paint_of(status: Status) -> Paint {
     match status {
         Status::Skip | Status::Pass => Paint::Good,

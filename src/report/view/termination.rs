@@ -1,4 +1,4 @@
-//! The verdict and its first cause, as short as who shows them wants it.
+//! The verdict and its first cause, within the limits of the tools that show them.
 
 use super::causes::{self, Cause};
 use super::index::Index;
@@ -8,16 +8,17 @@ use crate::model::Severity;
 use crate::report::Report;
 use crate::text::sanitize::ascii;
 
-/// Bytes of the first line: a status of Omni has 256 characters.
+/// Maximum length of the first line, in bytes: a status of Omni has 256 characters.
 const LINE: usize = 256;
-/// Bytes in all: what Kubernetes keeps.
+/// Maximum length of the message, in bytes, that Kubernetes keeps.
 const ALL: usize = 4096;
 
-/// The first line says what is wrong, or that nothing is; then the verdict with its figures, the first step, and other causes.
+/// Returns the message. The first line names the problem, or shows that there is none; then come the verdict with its figures, the first
+/// step, and other causes.
 pub(crate) fn message(report: &Report) -> String {
     let style = TextStyle { ascii: true, ..TextStyle::default() };
     let verdict = verdict::short(report, &style);
-    // Last, because the line may be cut.
+    // The identity comes last, because the line may be cut.
     let identity = verdict::identity(report);
     let causes = causes::of(&Index::of(report), &style);
     let serious: Vec<&Cause> = causes.iter().filter(|cause| cause.severity > Severity::Warn).collect();
@@ -39,7 +40,7 @@ pub(crate) fn message(report: &Report) -> String {
         if text.len() + line.len() + 1 > ALL {
             break;
         }
-        // A byte is a character.
+        // The text is ASCII, so a byte is a character.
         text.push_str(line.get(..most.saturating_sub(1)).unwrap_or(&line));
         text.push('\n');
     }

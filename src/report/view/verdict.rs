@@ -1,4 +1,4 @@
-//! The verdict in words, and what it does not say.
+//! The verdict in words, and its limitations.
 
 use std::collections::BTreeSet;
 
@@ -11,18 +11,18 @@ use crate::text::duration::human;
 use crate::text::sanitize::{brief, clean};
 use crate::text::{joined, some};
 
-/// The line that people grep for: `unhealthy: prod (10.0.0.10:6443), 2026-11-26 21:10 UTC, cluster-health 0.2.0: 9 failed, …`. Archived,
-/// it is evidence of which cluster was judged, when, and by what.
+/// Returns the line that people grep for: `unhealthy: prod (10.0.0.10:6443), 2026-11-26 21:10 UTC, cluster-health 0.2.0: 9 failed, …`. Once
+/// archived, it documents which cluster was judged, when, and by which version.
 pub(crate) fn line(report: &Report, style: &TextStyle) -> String {
     headline(report, style, &format!("{}: ", identity(report)))
 }
 
-/// The line without cluster, time and program, for places that show these by themselves.
+/// Returns the line without cluster, time and program, for places that show these separately.
 pub(crate) fn short(report: &Report, style: &TextStyle) -> String {
     headline(report, style, "")
 }
 
-/// The result, and what it says of an upgrade or a drain that is about to begin. A plan of an upgrade says that by itself.
+/// Returns the result, and whether an upgrade or a drain can begin, if one is planned. The plan of an upgrade shows that in its own words.
 pub(crate) fn word(report: &Report) -> String {
     let result = report.result.name();
     let readiness = report.upgrade_readiness().filter(|_| report.rollout.is_none());
@@ -52,17 +52,17 @@ pub(crate) fn word(report: &Report) -> String {
     }
 }
 
-/// Characters of a machine's name that the verdict has.
+/// Maximum length of a machine's name in the verdict, in characters.
 const MACHINE: usize = 63;
 
-/// Cluster, time and program: `prod (10.0.0.10:6443), 2026-11-26 21:10 UTC, cluster-health 0.2.0`.
+/// Returns cluster, time and program: `prod (10.0.0.10:6443), 2026-11-26 21:10 UTC, cluster-health 0.2.0`.
 pub(crate) fn identity(report: &Report) -> String {
     let at = report.finished_at.strftime("%Y-%m-%d %H:%M UTC");
     let cluster = cluster(&report.sources).map(|cluster| format!("{cluster}, ")).unwrap_or_default();
     format!("{cluster}{at}, cluster-health {}", clean(&report.tool.version))
 }
 
-/// What the user calls the cluster, and the server that was asked; `None`: no file names either.
+/// Returns the user's name for the cluster, and the server that was queried; `None`: no file names either.
 fn cluster(sources: &Sources) -> Option<String> {
     match (sources.name().map(clean), sources.asked().map(clean)) {
         (Some(name), Some(server)) => Some(format!("{name} ({server})")),
@@ -70,7 +70,7 @@ fn cluster(sources: &Sources) -> Option<String> {
     }
 }
 
-/// `identity` stands before the figures, with its colon.
+/// Returns the verdict line. `identity` comes before the figures and includes its colon.
 fn headline(report: &Report, style: &TextStyle, identity: &str) -> String {
     let color = match report.result {
         RunResult::Healthy => Paint::Good,
@@ -125,7 +125,7 @@ fn headline(report: &Report, style: &TextStyle, identity: &str) -> String {
     }
 }
 
-/// What checks have done, from worst to best.
+/// Words for the outcomes of checks, from worst to best.
 pub(crate) const DONE: [(Status, &str); 6] = [
     (Status::Fail, "failed"),
     (Status::Error, "undetermined"),
@@ -135,7 +135,7 @@ pub(crate) const DONE: [(Status, &str); 6] = [
     (Status::Skip, "skipped"),
 ];
 
-/// `3 failed, 5 blocked, 1 warned, 29 passed (1 excused)`, from worst to best.
+/// Returns `3 failed, 5 blocked, 1 warned, 29 passed (1 excused)`, from worst to best.
 pub(crate) fn tally(report: &Report) -> String {
     let parts = counted(|status| report.count(status));
     match report.accepted() {
@@ -145,7 +145,7 @@ pub(crate) fn tally(report: &Report) -> String {
     }
 }
 
-/// `1 failed, 8 passed`, from worst to best.
+/// Returns `1 failed, 8 passed`, from worst to best.
 pub(crate) fn counted(count: impl Fn(Status) -> usize) -> String {
     let counts = DONE.map(|(status, word)| (count(status), word));
     joined(counts.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")))
@@ -155,7 +155,7 @@ pub(crate) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
     for (name, items) in remarks(report) {
         let lead = format!("{name}: ");
         match name {
-            // Sentences, each on a line of its own.
+            // These are sentences, each on a line of its own.
             UNSEEN => lines.extend(items.iter().map(|item| format!("{lead}{item}"))),
             HINT => lines.extend(items.iter().map(|item| paint(style.color, Paint::Hint, &format!("{lead}{item}")))),
             _ => lines.extend(wrap(&lead, items, style.columns())),
@@ -166,12 +166,12 @@ pub(crate) fn notes(report: &Report, style: &TextStyle, lines: &mut Vec<String>)
 const UNSEEN: &str = "not checked";
 const HINT: &str = "hint";
 
-/// So many checks are named.
+/// Number of checks that are named.
 const NAMED: usize = 3;
-/// Of what one of them has found, in characters.
+/// Maximum length of the finding of one of them, in characters.
 const LONGEST: usize = 200;
 
-/// What the exit code means, and what a cluster that did not stay healthy was interrupted by.
+/// Returns the meaning of the exit code, and what interrupted the stability period of a cluster that did not stay healthy.
 pub(crate) fn because(report: &Report) -> String {
     let Some(wanted) = report.stable_for.filter(|_| report.exit == Exit::Deadline).map(human) else {
         return report.exit.meaning().to_owned();
@@ -190,8 +190,8 @@ pub(crate) fn because(report: &Report) -> String {
     }
 }
 
-/// Why a run is undetermined although `--warn-only` or a policy has made a warning of what it found: the checks that need the relaxed one
-/// still see nothing.
+/// Returns why a run is undetermined although `--warn-only` or a policy has turned its problem into a warning: checks that need the relaxed
+/// one are still blocked.
 fn relaxed_blockers(report: &Report) -> Option<String> {
     let who = if report.is_relaxed() { "`--warn-only`" } else { "the policy" };
     if !(report.is_relaxed() || report.accepted() > 0) || report.exit != Exit::Undetermined {
@@ -204,11 +204,11 @@ fn relaxed_blockers(report: &Report) -> Option<String> {
     });
     let blockers: BTreeSet<CheckId> = blocked.filter(is_warned).collect();
     let names = joined(blockers.iter().map(|id| id.name()));
-    let said = format!("{who} makes a failure a warning, and the checks behind it still see nothing");
+    let said = format!("{who} makes a failure a warning, but the checks that it blocks still have no result");
     (!blockers.is_empty()).then(|| format!("nothing is known behind {names}: {said}"))
 }
 
-/// Entries of a policy that are shown, of those that make the verdict weaker.
+/// Number of policy entries that are shown of those that weaken the verdict.
 const ENTRIES: usize = 3;
 
 fn weakened(report: &Report) -> Vec<String> {
@@ -222,13 +222,13 @@ fn weakened(report: &Report) -> Vec<String> {
     shown
 }
 
-/// `policy.yaml (SHA-256 1f2e3d4c5b6a…), 2 excuses`
+/// Returns `policy.yaml (SHA-256 1f2e3d4c5b6a…), 2 excuses`.
 fn of_policy(report: &Report, policy: &PolicyFile) -> String {
     let digest = policy.sha256.get(..12).unwrap_or_default();
     format!("{} (SHA-256 {digest}…), {}", clean(&policy.path), count(report.accepted(), "excuse"))
 }
 
-/// What the verdict does not say, and what makes it weaker: a name, and one or more items.
+/// Returns what the verdict leaves out, and what weakens it: a name, and one or more items.
 pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     let judged = report.is_judged();
     let mut remarks = Vec::new();

@@ -5,12 +5,12 @@ use crate::report::{CheckReport, NotSelected, Selection};
 use crate::text::sanitize::clean;
 use crate::text::wrapped;
 
-/// `cp-1 (10.0.0.1)`.
+/// Returns `cp-1 (10.0.0.1)`.
 pub(crate) fn shown(target: &Target) -> String {
     clean(&target.to_string())
 }
 
-/// `cp-3 (10.0.0.3)`, `cp-3 (10.0.0.3, id 8e9e05c52164694d)`.
+/// Returns `cp-3 (10.0.0.3)` or `cp-3 (10.0.0.3, id 8e9e05c52164694d)`.
 pub(crate) fn named(target: &Target) -> String {
     let mut details = Vec::new();
     if let Some(address) = target.address.as_ref().filter(|address| **address != target.name) {
@@ -23,12 +23,12 @@ pub(crate) fn named(target: &Target) -> String {
     if details.is_empty() { name } else { format!("{name} ({})", details.join(", ")) }
 }
 
-/// `1 round`, `2 rounds`.
+/// Returns `1 round` or `2 rounds`.
 pub(crate) fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// For [`count`].
+/// Returns the noun for [`count`].
 pub(crate) fn plural_kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Cluster => "result",
@@ -70,7 +70,7 @@ pub(crate) fn label(kind: Kind, many: bool) -> &'static str {
     }
 }
 
-/// `Node cp-1 (10.0.0.1): connected` says `connected` of a node.
+/// Returns the predicate of a line: `connected` for `Node cp-1 (10.0.0.1): connected`.
 pub(crate) fn said_of<'a>(target: &Target, line: &'a str) -> &'a str {
     match line.rsplit_once(": ") {
         Some((_, said)) if target.kind != Kind::Cluster => said,
@@ -82,7 +82,7 @@ pub(crate) fn not_selected(by: NotSelected) -> String {
     format!("not selected ({})", by.words())
 }
 
-/// Why a check as a whole was skipped, or was not run at all.
+/// Returns why a check as a whole was skipped, or was not run at all.
 pub(crate) fn skip_reason(check: &CheckReport) -> Option<String> {
     if let Selection::NotSelected(by) = check.selection {
         return Some(not_selected(by));
@@ -105,7 +105,7 @@ pub(crate) fn field(name: &str, text: &str) -> String {
     format!("  {name:<9} {text}")
 }
 
-/// `lead` and the items, separated by commas, on lines that are not longer than `columns` unless an item is.
+/// Returns `lead` and the items, separated by commas, on lines that are not longer than `columns` unless an item is.
 pub(crate) fn wrap(lead: &str, items: Vec<String>, columns: usize) -> Vec<String> {
     let last = items.len().saturating_sub(1);
     let items = items.into_iter().enumerate().map(|(n, item)| if n == last { item } else { item + "," });

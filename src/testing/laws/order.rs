@@ -59,7 +59,6 @@ impl Shuffle {
             fail_on_node_condition: _,
             k8s_endpoint: _,
             deadline: _,
-            one_pass: _,
             nodes_may_wait: _,
             skipped: _,
             order: _,

@@ -94,12 +94,12 @@ pub(super) fn full_world() -> impl Strategy<Value = Shape> {
         any::<bool>(),
         select(vec![Allowance::None, Allowance::Count(0), Allowance::Count(2), Allowance::Percent(50)]),
         mostly(None, vec![Some(0), Some(1), Some(2)]),
-        (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+        (any::<bool>(), any::<bool>(), any::<bool>()),
         (any::<bool>(), any::<bool>(), any::<bool>()),
     );
     (machines(), raft, flags).prop_map(|(shape, raft, flags)| {
         let (leader, term, index, first_member) = raft;
-        let (stated, versions_stated, allowance, margin, (waits, one_pass, later, token), others) = flags;
+        let (stated, versions_stated, allowance, margin, (waits, later, token), others) = flags;
         let (machine_ids, kube_prism, kube_span) = others;
         Shape {
             leader,
@@ -111,7 +111,6 @@ pub(super) fn full_world() -> impl Strategy<Value = Shape> {
             allowance,
             margin,
             waits,
-            one_pass,
             later,
             token,
             machine_ids,

@@ -1,13 +1,13 @@
-//! Secrets in addresses: in the place of a user, in the path of a webhook, in a signed query.
+//! Secrets in addresses: user information, webhook paths, signed queries.
 
 use super::Spans;
 use super::values::{ends_value, is_hex, is_name, is_random, is_uuid};
 
 /// Shorter words in a path are names.
 const LONG: usize = 20;
-/// A random part after one of these is a key.
+/// A random part after one of these words is a key.
 const BEFORE_KEYS: [&str; 8] = ["ping", "push", "trigger", "triggers", "integration", "integrations", "key", "token"];
-/// Parts of a cluster's own addresses: its webhooks have no keys.
+/// Parts of cluster-internal addresses, whose webhooks do not have keys.
 const INTERNAL: [&str; 3] = [".svc", ".svc.cluster.local", ".local"];
 
 pub(super) fn find(text: &str, spans: &mut Spans) {
@@ -24,7 +24,7 @@ pub(super) fn find(text: &str, spans: &mut Spans) {
     }
 }
 
-/// The parts between the characters that `ends`, with their places.
+/// Splits the text at the characters for which `ends` returns true, and returns the parts with their positions.
 fn words(text: &str, ends: fn(char) -> bool) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split(ends).map(move |word| {
@@ -35,7 +35,7 @@ fn words(text: &str, ends: fn(char) -> bool) -> impl Iterator<Item = (usize, &st
     })
 }
 
-/// `user:password@` and `key@` after `://`.
+/// Finds `user:password@` and `key@` after `://`.
 fn users(at: usize, word: &str, spans: &mut Spans) {
     let last = word.rfind('@');
     let mut from = 0;
@@ -44,7 +44,7 @@ fn users(at: usize, word: &str, spans: &mut Spans) {
         let authority = &word[start..];
         let end = authority.find(['/', '?', '#']).unwrap_or(authority.len());
         from = start;
-        // A password with a slash in it, as it should not be there: a port has digits only.
+        // A password may contain an unescaped slash; a port has only digits.
         let has_password = authority[..end].split_once(':').is_some_and(|(user, after)| {
             !user.starts_with('[') && !user.contains('@') && after.bytes().any(|byte| !byte.is_ascii_digit())
         });
@@ -60,7 +60,7 @@ fn users(at: usize, word: &str, spans: &mut Spans) {
     }
 }
 
-/// Keys in the path and in the query.
+/// Finds keys in the path and in the query.
 fn keys(at: usize, word: &str, spans: &mut Spans) {
     let word = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && !matches!(c, '/' | '=' | '-' | '_'));
     let (path, query) = word.split_once('?').map_or((word, None), |(path, query)| (path, Some(query)));
@@ -108,12 +108,12 @@ fn has_hook(part: &str) -> bool {
     part.as_bytes().windows("hook".len()).any(|window| window.eq_ignore_ascii_case(b"hook"))
 }
 
-/// A host and its port without the port.
+/// Removes the port from a host and port.
 fn host(part: &str) -> &str {
     part.split_once(':').map_or(part, |(host, _)| host)
 }
 
-/// An id or a key: not a word, and not the version of an API.
+/// Returns true for an id or a key, as opposed to a word or an API version.
 fn is_key(part: &str) -> bool {
     let has = |is: fn(&u8) -> bool| part.bytes().any(|byte| is(&byte));
     let is_one_word = has(u8::is_ascii_alphanumeric) && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -124,13 +124,13 @@ fn is_key(part: &str) -> bool {
     is_number || is_id || is_random(part) || is_uuid(part.split('@').next().unwrap_or(part))
 }
 
-/// A long word with a digit or a capital: neither a host nor the name of an object.
+/// Returns true for a long word with a digit or a capital letter that is neither a host nor the name of an object.
 fn is_made(part: &str) -> bool {
     let is_any = part.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase());
     part.len() >= LONG && is_any && !part.contains('.') && !is_name(part)
 }
 
-/// `bot123456789:AA…` of Telegram.
+/// Matches Telegram's `bot123456789:AA…`.
 fn is_bot(part: &str) -> bool {
     part.strip_prefix("bot")
         .and_then(|rest| rest.split_once(':'))

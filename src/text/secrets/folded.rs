@@ -1,20 +1,20 @@
-//! Text as its reader would decode it, with the way back to the text as it was written.
+//! Decodes escaped text and maps positions back to the original text.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::text::invisible::is_invisible;
 
-/// A text without escapes: `\"`, `\u003d`, `%3D`, `&quot;` and wide letters are the characters that they stand for.
+/// A text with escapes decoded: `\"`, `\u003d`, `%3D`, `&quot;` and full-width letters become the characters that they represent.
 pub(super) struct Folded<'a> {
     pub(super) text: Cow<'a, str>,
-    /// The place in the original of every byte, and of the end. `None` if nothing was decoded.
+    /// The position in the original text for every byte, and for the end. `None` if nothing was decoded.
     at: Option<Vec<usize>>,
 }
 
 impl<'a> Folded<'a> {
-    /// All ways to read `text`: as it is, and decoded, where a blank may end an address. A character that cannot be shown separates two
-    /// words, or hides within one: both are tried.
+    /// Returns all interpretations of `text`: unchanged, and decoded, where a space may end an address. A character that cannot be
+    /// displayed either separates two words or is hidden within one, so both are tried.
     pub(super) fn readings(text: &'a str) -> Vec<Self> {
         let mut readings = vec![Self { text: Cow::Borrowed(text), at: None }];
         let is_plain = |byte: u8| byte.is_ascii() && !matches!(byte, b'\\' | b'%' | b'&');
@@ -29,7 +29,7 @@ impl<'a> Folded<'a> {
         readings
     }
 
-    /// The part of the original that `range` of the reading comes from.
+    /// Returns the part of the original that `range` of the decoded text comes from.
     pub(super) fn origin(&self, range: &Range<usize>) -> Range<usize> {
         self.at.as_ref().map_or_else(|| range.clone(), |at| at[range.start]..at[range.end])
     }
@@ -43,7 +43,7 @@ fn is_gap(c: char) -> bool {
     c == char::REPLACEMENT_CHARACTER || is_invisible(c) || c.is_control() && !matches!(c, '\t' | '\n')
 }
 
-/// Gaps become `gap`, or disappear. Also returns whether there are any.
+/// Decodes the text. Gaps become `gap` or are removed. Also returns whether there are any.
 fn fold<'a>(text: &str, gap: Option<char>) -> (Folded<'a>, bool) {
     let (mut out, mut at, mut has_gaps) =
         (String::with_capacity(text.len()), Vec::with_capacity(text.len() + 1), false);
@@ -69,7 +69,7 @@ fn fold<'a>(text: &str, gap: Option<char>) -> (Folded<'a>, bool) {
             push(c, from);
             from += length;
         } else {
-            // Backslashes that escape nothing, all at once: there may be many.
+            // Backslashes that escape nothing are handled at once, because there may be many.
             for _ in 0..slashes.max(1) {
                 push(c, from);
                 from += c.len_utf8();
@@ -80,7 +80,7 @@ fn fold<'a>(text: &str, gap: Option<char>) -> (Folded<'a>, bool) {
     (Folded { text: Cow::Owned(out), at: Some(at) }, has_gaps)
 }
 
-/// The character after a backslash, or after several: texts are escaped more than once.
+/// Decodes the character after one or more backslashes, because texts may be escaped more than once.
 fn escape(rest: &str) -> Option<(char, usize)> {
     let hex = |range: Range<usize>| Some((number(rest.get(range.clone())?, 16)?, range.end));
     match rest.bytes().next()? {
@@ -97,7 +97,7 @@ fn escape(rest: &str) -> Option<(char, usize)> {
     }
 }
 
-/// `%3D`, and `%253D`, which was escaped twice. Only what is ASCII.
+/// Decodes ASCII characters from `%3D` and from `%253D`, which is escaped twice.
 fn percent(rest: &str) -> Option<(char, usize)> {
     let hex = |at: usize| rest.get(at..at + 2).and_then(|digits| number(digits, 16));
     let mut at = 1;
@@ -107,7 +107,7 @@ fn percent(rest: &str) -> Option<(char, usize)> {
     hex(at).filter(char::is_ascii).map(|c| (c, at + 2))
 }
 
-/// Entities of HTML that are signs.
+/// Decodes HTML entities of punctuation characters.
 fn entity(rest: &str) -> Option<(char, usize)> {
     let end = rest.bytes().take(10).position(|byte| byte == b';')?;
     let c = match &rest[1..end] {

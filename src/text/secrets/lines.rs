@@ -1,15 +1,15 @@
-//! Secrets over several lines: keys in PEM, blocks of YAML, values below their names.
+//! Secrets that span lines: PEM keys, YAML blocks, and values on the lines below their names.
 
 use super::folded::Folded;
 use super::tokens::mark;
 use super::{HIDDEN, hidden_in_line, named, settled};
 use crate::text::sanitize::in_columns;
 
-/// Lines in which a value is expected.
+/// The expectation that a value is on the following lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Expected {
     Nothing,
-    /// On the next line, or on all that are indented more.
+    /// On the next line, or on all lines with deeper indentation.
     Value(usize),
     /// The rest of a block.
     Block(usize),
@@ -19,13 +19,13 @@ enum Expected {
     Argument,
 }
 
-/// Each line without its secrets. Keys over several lines are left out, with their first and last lines.
+/// Hides the secrets in each line. Keys that span lines are left out, including their first and last lines.
 pub(in crate::text) fn hidden_in_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     let lines: Vec<(usize, String)> = lines.map(|line| (indentation(line), in_columns(line))).collect();
     let marks: Vec<_> = lines.iter().map(|(_, line)| marks(line)).collect();
     let has_end = marks.iter().position(|(_, end)| end.is_some());
     let has_begin = marks.iter().position(|(begin, _)| begin.is_some());
-    // The first line that is shown may be in the middle of a key.
+    // The first line may be in the middle of a key.
     let mut in_key = has_end.is_some_and(|end| has_begin.is_none_or(|begin| end < begin));
     let mut expected = Expected::Nothing;
     let mut out = Vec::with_capacity(lines.len());
@@ -52,12 +52,12 @@ pub(in crate::text) fn hidden_in_lines<'a>(lines: impl Iterator<Item = &'a str>)
     out
 }
 
-/// A line without secrets. Columns are distinguished first, and become blanks then.
+/// Hides the secrets in a line. Columns are recognized first, then tabs become spaces.
 fn shown(line: &str) -> String {
     settled(settled(line.to_owned(), hidden_in_line).replace('\t', " "), hidden_in_line)
 }
 
-/// Expectations after a line that is hidden because it was `expected`; `None` if the line is shown.
+/// Returns the expectation after a line that is hidden because it was `expected`; `None` if the line is shown.
 fn still_expected(expected: Expected, indentation: usize, line: &str) -> Option<Expected> {
     match expected {
         Expected::Block(name) => (indentation > name).then_some(expected),
@@ -85,12 +85,12 @@ fn is_any(readings: &[Folded], is: fn(&str) -> bool) -> bool {
     readings.iter().any(|reading| is(&reading.text))
 }
 
-/// The column of the first word: items of a list and quotes of `curl -v` count as blanks.
+/// Returns the column of the first word. List item dashes and the `>` and `<` of `curl -v` count as spaces.
 fn indentation(line: &str) -> usize {
     line.chars().take_while(|c| c.is_whitespace() || matches!(c, '-' | '>' | '<')).count()
 }
 
-/// `name: value`, which is no value of another name.
+/// Returns true for `name: value`, which is not the value of a preceding name.
 fn is_pair(line: &str) -> bool {
     let line = line.trim_start_matches(['-', ' ', '"', '\'', '>', '<']);
     let end = line.find(|c| !super::is_of_token(c)).unwrap_or(line.len());
@@ -98,7 +98,7 @@ fn is_pair(line: &str) -> bool {
     end > 0 && after.strip_prefix(':').is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
 }
 
-/// The last begin and the last end of a key.
+/// Returns the positions of the last begin marker and the last end marker of a key.
 fn marks(line: &str) -> (Option<usize>, Option<usize>) {
     let line = &line.replace(char::REPLACEMENT_CHARACTER, "");
     let last = |word| {

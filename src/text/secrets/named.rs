@@ -1,11 +1,11 @@
-//! Secrets by the names in front of them: `password=…`, `"token": "…"`, `--api-key …`.
+//! Secrets that follow a name: `password=…`, `"token": "…"`, `--api-key …`.
 
 use super::names::{self, Kind, Name};
 use super::tokens::looks_like_bootstrap_token;
 use super::values::{ends_value, head, is_path, is_random, is_setting, looks_chosen};
 use super::{Reach, Spans, is_blank, is_of_token, words};
 
-/// The form in which a value follows its name.
+/// The syntax that connects a value with its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sign {
     /// `name=value`.
@@ -32,7 +32,7 @@ struct Value<'a> {
     sign: Sign,
     /// The length of the text between the name and the value.
     gap: usize,
-    /// The value, and everything after it.
+    /// The value and all text after it.
     text: &'a str,
     quote: Option<char>,
 }
@@ -67,13 +67,13 @@ pub(super) fn find(text: &str, reach: Reach, spans: &mut Spans) {
     }
 }
 
-/// A line that ends with a name, and the next one has the value: `password:`, `password = \`.
+/// Returns true if the line ends with a name whose value is on the next line: `password:`, `password = \`.
 pub(super) fn awaits_value(line: &str) -> bool {
     let line = line.trim_end_matches(|c| is_blank(c) || is_quote(c) || c == '\\');
     assigned_name(line).is_some_and(|name| !matches!(name.kind, Kind::Key | Kind::Short))
 }
 
-/// A line that ends with a name, and a block of YAML is below it: `password: |`, `key: >-`.
+/// Returns true if the line ends with a name whose value is a YAML block below it: `password: |`, `key: >-`.
 pub(super) fn awaits_block(line: &str) -> bool {
     let line = line.trim_end_matches(is_blank);
     let sign = line.trim_end_matches(|c: char| matches!(c, '+' | '-') || c.is_ascii_digit());
@@ -82,7 +82,7 @@ pub(super) fn awaits_block(line: &str) -> bool {
         .is_some_and(|name| is_short && name.ends_with(is_blank) && assigned_name(name).is_some())
 }
 
-/// A line with the name of a variable, and the next one has its value: `name: DB_PASSWORD`.
+/// Returns true if the line has the name of a variable whose value is on the next line: `name: DB_PASSWORD`.
 pub(super) fn awaits_variable(line: &str) -> bool {
     let field = line.trim_start_matches(|c| is_blank(c) || is_quote(c) || matches!(c, '-' | '{'));
     let variable = line.trim_end_matches(|c| is_blank(c) || is_quote(c) || c == ',');
@@ -90,7 +90,7 @@ pub(super) fn awaits_variable(line: &str) -> bool {
     is_name && last_name(variable).is_some_and(|name| name.kind != Kind::Key)
 }
 
-/// An option as an item of a list, and the next item is its value: `- --password`.
+/// Returns true if the line is an option as a list item, so that the next item is its value: `- --password`.
 pub(super) fn awaits_argument(line: &str) -> bool {
     let item = line.strip_prefix("- ").unwrap_or(line);
     let option = item.trim_matches(|c| is_blank(c) || is_quote(c) || c == ',');
@@ -98,18 +98,18 @@ pub(super) fn awaits_argument(line: &str) -> bool {
     is_item && last_name(option).is_some_and(|name| name.kind != Kind::Key)
 }
 
-/// The line after [`awaits_variable`]: `value: …`, `"value": …`.
+/// Returns true for the line after [`awaits_variable`]: `value: …`, `"value": …`.
 pub(super) fn is_variable_value(line: &str) -> bool {
     is_field(line.trim_start_matches(|c| is_blank(c) || is_quote(c) || c == '-'), "value")
 }
 
-/// Whether a text begins with the field `name`.
+/// Returns true if the text begins with the field `name`.
 fn is_field(text: &str, name: &str) -> bool {
     text.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
         && text[name.len()..].trim_start_matches(|c| is_blank(c) || is_quote(c)).starts_with([':', '='])
 }
 
-/// The name in front of the sign at the end of a line.
+/// Returns the name before the `:` or `=` at the end of a line.
 fn assigned_name(line: &str) -> Option<Name> {
     let name = line.trim_end_matches(is_blank).strip_suffix([':', '='])?;
     last_name(name.trim_end_matches(|c| is_blank(c) || is_quote(c)))
@@ -124,7 +124,7 @@ fn is_quote(c: char) -> bool {
     matches!(c, '"' | '\'' | '`')
 }
 
-/// The value after a name, unless nothing follows the name.
+/// Returns the value after a name, if there is one.
 fn value_after(kind: Kind, after: &str) -> Option<Value<'_>> {
     let closed = after.trim_start_matches(|c| is_quote(c) || matches!(c, ')' | ']' | '}' | '\\'));
     let rest = closed.trim_start_matches(is_blank);
@@ -141,10 +141,10 @@ fn value_after(kind: Kind, after: &str) -> Option<Value<'_>> {
     is_any.then_some(Value { sign, gap: after.len() - inner.len(), text: inner, quote })
 }
 
-/// After `=`, `:` and other signs.
+/// Returns the text after `=`, `:` and other signs.
 fn assigned<'a>(kind: Kind, rest: &'a str, blanks: &str, is_quoted: bool) -> Option<(Sign, &'a str)> {
     const SIGNS: [&str; 8] = [":=", "=>", "->", "==", "=", ":", "|", "│"];
-    // A path in a program: `token::parse`.
+    // A path in source code: `token::parse`.
     if rest.starts_with("::") && kind != Kind::Password {
         return None;
     }
@@ -159,7 +159,7 @@ fn assigned<'a>(kind: Kind, rest: &'a str, blanks: &str, is_quoted: bool) -> Opt
     Some((sign, text))
 }
 
-/// In an element of XML, in brackets, or as the next of several.
+/// Returns the text in an XML element, in parentheses, or after a comma.
 fn enclosed<'a>(after: &'a str, rest: &'a str, blanks: &str, is_quoted: bool) -> Option<(Sign, &'a str)> {
     if let Some(text) = after.strip_prefix('>').filter(|text| !is_quoted && !text.starts_with(is_blank)) {
         return Some((Sign::Assigned, text));
@@ -170,7 +170,7 @@ fn enclosed<'a>(after: &'a str, rest: &'a str, blanks: &str, is_quoted: bool) ->
     rest.strip_prefix(',').filter(|_| blanks.is_empty()).map(|text| (Sign::Listed, text))
 }
 
-/// After blanks.
+/// Returns the text after spaces.
 fn apart<'a>(kind: Kind, rest: &'a str, blanks: &str) -> Option<(Sign, &'a str)> {
     if blanks.is_empty() {
         return None;
@@ -189,7 +189,7 @@ fn apart<'a>(kind: Kind, rest: &'a str, blanks: &str) -> Option<(Sign, &'a str)>
     Some((sign, rest))
 }
 
-/// The text after `admin:` or `user admin is`, which follow `password for`.
+/// Returns the text after `admin:` or `user admin is`, which follow `password for`.
 fn after_owner(rest: &str) -> Option<&str> {
     let mut at = 0;
     for _ in 0..3 {
@@ -204,7 +204,7 @@ fn after_owner(rest: &str) -> Option<&str> {
 }
 
 impl Named<'_> {
-    /// All of a value in quotes, else its first word.
+    /// Returns the whole value if it is quoted, otherwise its first word.
     fn value(&self) -> &str {
         let text = head(self.value.text);
         let is_end = |at: &usize| {
@@ -215,7 +215,7 @@ impl Named<'_> {
         &text[..quoted.or_else(|| text.find(ends_value)).unwrap_or(text.len())]
     }
 
-    /// The part of the value that is certainly a secret.
+    /// Returns the part of the value that is certainly a secret.
     fn certain(&self) -> Option<(usize, usize)> {
         if let Some(part) = self.of_header() {
             return Some(part);
@@ -223,7 +223,7 @@ impl Named<'_> {
         let value = self.value();
         let is_secret = match (self.value.sign, self.name.kind) {
             (Sign::Equals | Sign::Pair, Kind::Password | Kind::Code) => !is_setting(value),
-            // `sig=9` of the kernel.
+            // `sig=9` is a signal of the kernel.
             (Sign::Equals | Sign::Pair, Kind::Short) => !(is_setting(value) || value.len() < 4 && is_digits(value)),
             (Sign::Equals | Sign::Pair, Kind::Credential) => {
                 self.name.is_sure && !is_setting(value) && !is_file(value) && !self.is_reference(value)
@@ -234,14 +234,14 @@ impl Named<'_> {
         if value.is_empty() || !(is_secret || is_random(value) || looks_like_bootstrap_token(value)) {
             return None;
         }
-        // The value may be longer than the part of it that was compared.
+        // The value may be longer than the part that was compared.
         let rest = &self.value.text[value.len()..];
         let is_cut = value.len() == head(self.value.text).len();
         let length = if is_cut { rest.find(ends_value).unwrap_or(rest.len()) } else { 0 };
         Some((0, value.len() + length))
     }
 
-    /// `Authorization: Basic …` and `Cookie: …`.
+    /// Returns the secret part of `Authorization: Basic …` and `Cookie: …`.
     fn of_header(&self) -> Option<(usize, usize)> {
         const SCHEMES: [&str; 8] = ["basic", "bearer", "digest", "negotiate", "ntlm", "token", "apikey", "splunk"];
         if !matches!(self.value.sign, Sign::Equals | Sign::Pair | Sign::Assigned) {
@@ -263,7 +263,7 @@ impl Named<'_> {
         (is_scheme && length > 0).then_some((start, start + length))
     }
 
-    /// Whether the rest of a service's line may be a secret.
+    /// Returns true if the rest of a service's line may be a secret.
     fn hides_line(&self) -> bool {
         let value = self.value();
         let first = value.split(is_blank).next().unwrap_or(value);
@@ -271,7 +271,7 @@ impl Named<'_> {
             return false;
         }
         let (sign, kind) = (self.value.sign, self.name.kind);
-        // `Name:DB_PASSWORD,Value:…`, `"name":"DB_PASSWORD","value":"…"`, `key="Password" value="…"`.
+        // Matches `Name:DB_PASSWORD,Value:…`, `"name":"DB_PASSWORD","value":"…"`, `key="Password" value="…"`.
         if kind != Kind::Key && is_field(self.value.text, "value") {
             return true;
         }
@@ -309,7 +309,7 @@ impl Named<'_> {
 
     fn is_password(&self, first: &str) -> bool {
         let is_verb = self.word.eq_ignore_ascii_case("pass");
-        // `PWD=/var/lib`: the directory of a shell.
+        // `PWD=/var/lib` is a shell's working directory.
         let is_folder = self.word.to_ascii_lowercase().ends_with("pwd") && is_file(first);
         match self.value.sign {
             Sign::Equals | Sign::Pair | Sign::Assigned => !is_folder,
@@ -320,7 +320,7 @@ impl Named<'_> {
         }
     }
 
-    /// `--token`, `-password`: at the beginning of a word.
+    /// Returns true for `--token` and `-password` at the beginning of a word.
     fn is_option(&self) -> bool {
         self.word.starts_with('-') && !self.before.ends_with(|c: char| c.is_alphanumeric())
     }
@@ -334,27 +334,28 @@ impl Named<'_> {
         }
     }
 
-    /// `/run/secrets/token: …`; but `user/password: …`.
+    /// Returns true for `/run/secrets/token: …`, but not for `user/password: …`.
     fn is_in_path(&self) -> bool {
         let Some(path) = self.before.strip_suffix('/') else { return false };
         let is_user = ["user", "username", "login", "name", "id"].iter().any(|it| path.ends_with(it));
         !is_user && self.value.sign != Sign::Equals
     }
 
-    /// `failed to fetch token: connection refused`: within a sentence, and the value is part of it.
+    /// Returns true if the name is within a sentence that continues with an error: `failed to fetch token: connection
+    /// refused`.
     fn is_error(&self, first: &str) -> bool {
         const FILES: [&str; 5] = [".crt", ".key", ".pem", ".json", ".yaml"];
         let before = self.before.trim_end_matches(|c| is_quote(c) || c == '*');
         let is_in_sentence = before.ends_with(is_blank) && before.trim_end().ends_with(|c: char| c.is_alphanumeric());
         let is_status = first.len() == 3 && is_digits(first);
-        // `secrets "db" not found`.
+        // Matches `secrets "db" not found`.
         let is_object =
             self.value.text[first.len()..].starts_with(" \"") && first.bytes().all(|c| c.is_ascii_lowercase());
         let is_name = FILES.iter().any(|file| first.trim_end_matches('.').ends_with(file));
         is_in_sentence && self.value.quote.is_none() && (is_status || is_object || is_name || begins_error(first))
     }
 
-    /// `secret="kube-system/cilium"`: a Secret of Kubernetes.
+    /// Returns true if the value refers to a Kubernetes Secret: `secret="kube-system/cilium"`.
     fn is_reference(&self, value: &str) -> bool {
         let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'.');
         let is_label = |label: &str| !label.is_empty() && label.bytes().all(fits);
@@ -363,24 +364,24 @@ impl Named<'_> {
         is_secret && is_object && !is_random(value)
     }
 
-    /// `tokens: 12`.
+    /// Returns true for a number of objects: `tokens: 12`.
     fn is_count(&self, first: &str) -> bool {
         self.word.ends_with(['s', 'S']) && first.len() <= 6 && is_digits(first)
     }
 
-    /// Two blanks may follow a full stop.
+    /// Two spaces may follow a full stop.
     fn ends_sentence(&self) -> bool {
         self.word.ends_with('.')
     }
 }
 
-/// Capitals and small letters, without the signs of names.
+/// Returns true for a word of capital and small letters without the punctuation of names.
 fn is_mixed(word: &str) -> bool {
     let has = |is: fn(&u8) -> bool| word.bytes().any(|byte| is(&byte));
     is_one_word(word) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)
 }
 
-/// A word without the signs that names have in them.
+/// Returns true for a word without the punctuation of names.
 fn is_one_word(word: &str) -> bool {
     word.len() >= 8 && !word.contains(['/', '.', '-', ':', '(', '{'])
 }
@@ -393,7 +394,7 @@ fn is_number(word: &str) -> bool {
     word.len() >= 4 && is_digits(word.trim_end_matches(['.', ',']))
 }
 
-/// A path in a folder that systems have.
+/// Returns true for a path in a directory that systems usually have.
 fn is_file(word: &str) -> bool {
     const ROOTS: [&str; 14] = [
         "/var/",
@@ -414,7 +415,7 @@ fn is_file(word: &str) -> bool {
     ROOTS.iter().any(|root| word.starts_with(root)) && is_path(word)
 }
 
-/// A word after `--token` or `token` that is not a value.
+/// Returns true if the word after `--token` or `token` is not a value.
 fn is_of_sentence(first: &str) -> bool {
     const WORDS: [&str; 30] = [
         "is", "are", "was", "were", "and", "or", "to", "must", "cannot", "can", "flag", "option", "has", "have", "not",
@@ -424,7 +425,7 @@ fn is_of_sentence(first: &str) -> bool {
     WORDS.contains(&first.trim_end_matches(['.', ',', ':']))
 }
 
-/// Whether an error begins with the word.
+/// Returns true if an error message may begin with the word.
 fn begins_error(first: &str) -> bool {
     const WORDS: [&str; 65] = [
         "get",

@@ -1,17 +1,17 @@
 //! Names of secrets: `password`, `DB_TOKEN`, `x-api-key`, `connection string`.
 
-/// Kinds of names, and the values after them that are secrets.
+/// Kinds of names, which determine the values that are considered secrets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// Any value.
     Password,
     /// Any value, unless it is the error of a sentence: `failed to fetch token: connection refused`.
     Credential,
-    /// A number is enough.
+    /// Any value, even a plain number.
     Code,
-    /// A value that looks like a secret, or follows `=`: sentences contain such names, too, as in `auth: request failed`.
+    /// A value that looks like a secret or follows `=`, because sentences also contain such names: `auth: request failed`.
     Short,
-    /// A value that looks like a secret: most keys are keys of maps, as in `key "foo" not found`.
+    /// A value that looks like a secret, because most keys are keys of maps: `key "foo" not found`.
     Key,
 }
 
@@ -20,25 +20,25 @@ pub(super) struct Name {
     pub(super) kind: Kind,
     /// Only secrets have such a name.
     pub(super) is_sure: bool,
-    /// The word for a secret is not the last one: pods and hosts have such names, too.
+    /// The word for a secret is not the last one, as in some names of pods and hosts.
     pub(super) is_within: bool,
 }
 
-/// Hide any value, wherever they are in a name.
+/// Hide any value, at any position in a name.
 const PASSWORDS: [&str; 3] = ["passw", "passphrase", "passcode"];
-/// Hide any value at the end of a name, unless it is one of [`NO_PASSWORDS`].
+/// Hide any value at the end of a name, unless the name ends with one of [`NO_PASSWORDS`].
 const ENDS_OF_PASSWORDS: [&str; 3] = ["pass", "pwd", "pw"];
 const NO_PASSWORDS: [&str; 4] = ["bypass", "compass", "surpass", "trespass"];
-/// Hide most values, wherever they are in a name.
+/// Hide most values, at any position in a name.
 const CREDENTIALS: [&str; 8] =
     ["secret", "token", "credential", "authorization", "apikey", "cookie", "session", "connectionstring"];
 /// Hide most values at the end of a name.
 const ENDS_OF_CREDENTIALS: [&str; 6] =
     ["key-data", "jwt", "signature", "connection_string", "connection-string", "connstr"];
-/// Hide values as the last part of a name: other words contain them.
+/// Hide values as the last part of a name, because other words contain them.
 const CODES: [&str; 3] = ["pin", "otp", "totp"];
 const SHORT: [&str; 6] = ["auth", "creds", "cred", "psk", "dsn", "sig"];
-/// Ends of names that only secrets have.
+/// Endings of names that only secrets have.
 const SURE: [&str; 21] = [
     "secret",
     "token",
@@ -62,7 +62,7 @@ const SURE: [&str; 21] = [
     "cookie",
     "connectionstring",
 ];
-/// Keys that are public, and words that only end like one.
+/// Words in front of "key" that make it the key of a map, or a word such as "monkey".
 const KEYS_OF_MAPS: [&str; 22] = [
     "cache",
     "primary",
@@ -157,21 +157,21 @@ const SETTINGS: [&str; 46] = [
     "review",
     "config",
 ];
-/// Files, and groups of an API.
+/// File extensions and suffixes of API groups.
 const EXTENSIONS: [&str; 12] =
     [".go", ".rs", ".py", ".java", ".js", ".c", ".yaml", ".yml", ".json", ".conf", ".io", ".com"];
 
-/// Longest end of a word that is compared: names are shorter, and words may be endless.
+/// Maximum length of the end of a word that is compared: names are shorter, and words may be endless.
 const LONGEST: usize = 64;
 
-/// The kind of secret that `word` names after `before`; `None` if it names none.
+/// Returns the kind of secret that `word` names after `before`; `None` if it does not name one.
 pub(super) fn of(before: &str, word: &str) -> Option<Name> {
     let word = tail(word).trim_end_matches(['.', '-', '_']).trim_start_matches('-');
     if !may_name(word.as_bytes()) {
         return None;
     }
     let lower = &*word.to_ascii_lowercase();
-    // `password2`, `tokens`.
+    // Handles `password2` and `tokens`.
     let base = lower.trim_end_matches(|c: char| c.is_ascii_digit());
     let base = if base.ends_with("ss") { base } else { base.strip_suffix('s').unwrap_or(base) };
     let name = |kind, is_sure| Some(Name { kind, is_sure, is_within: false });
@@ -208,14 +208,14 @@ pub(super) fn of(before: &str, word: &str) -> Option<Name> {
     if two_words("connection", "string") || two_words("community", "string") {
         return name(Kind::Credential, false);
     }
-    // The capitals are those of SQL: elsewhere, objects are identified by their names.
+    // The capital letters are those of SQL keywords; in other texts, objects are identified by their names.
     if word == "BY" && previous(before) == "IDENTIFIED" {
         return name(Kind::Password, false);
     }
     None
 }
 
-/// Whether the word contains any of the names. Most words do not, and the lists take longer.
+/// Returns true if the word contains any of the names. Most words do not, and comparing them with the lists takes longer.
 fn may_name(word: &[u8]) -> bool {
     let is_any = |at: usize, parts: &[&str]| {
         parts
@@ -252,7 +252,7 @@ fn key(before: &str, base: &str) -> Option<Kind> {
     }
 }
 
-/// Whether a name is `part`, or ends with it after a sign or in camel case.
+/// Returns true if a name is `part`, or ends with it after punctuation or in camel case.
 fn is_last_part(word: &str, lower: &str, part: &str) -> bool {
     let Some(first) = lower.strip_suffix(part) else { return false };
     let is_capital = word[first.len()..].starts_with(|c: char| c.is_ascii_uppercase());
@@ -260,7 +260,7 @@ fn is_last_part(word: &str, lower: &str, part: &str) -> bool {
     first.is_empty() || first.ends_with(['_', '-', '.']) || is_capital && follows_small
 }
 
-/// The end of a name, with the part in front of `value` and the like: `secret-value`, but `abc12` of `token-cleaner-abc12`.
+/// Returns the end of a name, including the part before `value` and similar words: `secret-value`, but `abc12` for `token-cleaner-abc12`.
 fn last_parts(lower: &str) -> &str {
     const OF_VALUES: [&str; 8] = ["value", "data", "id", "raw", "b64", "base64", "header", "env"];
     let mut rest = lower;
@@ -279,19 +279,19 @@ fn ends_in(name: &str, ends: &[&str]) -> bool {
     ends.iter().any(|end| name.ends_with(end))
 }
 
-/// Two checks of ours.
+/// Matches the names of our own checks of credentials.
 fn is_check(name: &str) -> bool {
     matches!(name.split_once('.'), Some(("talos" | "k8s", "credentials")))
 }
 
-/// The word in front of a blank.
+/// Returns the word before a space.
 fn previous(before: &str) -> &str {
     let before = tail(before).trim_end_matches([' ', '\t', '\n']);
     let other = |c: char| !c.is_ascii_alphanumeric() && c != '-';
     before.rsplit(other).next().unwrap_or(before)
 }
 
-/// The last bytes.
+/// Returns the last bytes of a text.
 pub(super) fn tail(text: &str) -> &str {
     let mut at = text.len().saturating_sub(LONGEST);
     while !text.is_char_boundary(at) {

@@ -1,14 +1,14 @@
-//! Secrets by their place: after an option, a user or a scheme; and words that are too long to be any.
+//! Secrets that are recognized by their position after an option, a user or a scheme, and by their length.
 
 use super::names::tail;
 use super::values::{ends_value, head, is_host, is_name, is_path, is_random, looks_chosen};
 use super::{Reach, Spans, is_blank, words};
 
-/// A word of this many characters without a break is no word.
+/// Minimum length of a string without a break that is not considered a word.
 const LONGEST_WORD: usize = 40;
 /// Shorter words after a scheme are part of a sentence.
 const SHORTEST: usize = 16;
-/// Commands with an option of one letter for a password, which may follow without a blank.
+/// Commands with a one-letter option for a password, which may follow without a space.
 const COMMANDS: [(&str, &str); 7] = [
     ("login", "-p"),
     ("mysql", "-p"),
@@ -42,7 +42,8 @@ pub(super) fn find(text: &str, reach: Reach, spans: &mut Spans) {
     }
 }
 
-/// `Bearer …`, `Basic …`. Words of a sentence are short, or small letters only; tokens are not.
+/// Returns the position of the token in `Bearer …` and `Basic …`. Words of a sentence are short or consist only of
+/// small letters; tokens do not.
 fn of_scheme(name: &str, after: &str) -> Option<(usize, usize)> {
     let is_made = |c: char| c.is_ascii_digit() || c.is_ascii_uppercase() || matches!(c, '+' | '/' | '=');
     if !["bearer", "basic"].iter().any(|scheme| name.eq_ignore_ascii_case(scheme)) {
@@ -58,7 +59,7 @@ fn of_scheme(name: &str, after: &str) -> Option<(usize, usize)> {
         .then_some((gap, length))
 }
 
-/// `curl -u user:secret`: up to the end of the secret. Names of users in Kubernetes have colons, too.
+/// Returns the end of the secret in `curl -u user:secret`. Names of Kubernetes users also contain colons.
 fn login(before: &str, user: &str, after: &str, reach: Reach) -> Option<usize> {
     if !after.starts_with(':') {
         return None;
@@ -75,19 +76,20 @@ fn login(before: &str, user: &str, after: &str, reach: Reach) -> Option<usize> {
     (length > 1).then_some(length)
 }
 
-/// `:secret@host` after a user, as in the addresses of databases: the length of the secret.
+/// Returns the length of the secret in `:secret@host` after a user, as in database addresses.
 fn password_at_host(after: &str) -> Option<usize> {
     let secret = after.strip_prefix(':')?;
     let end =
         secret.find(|c: char| c.is_whitespace() || matches!(c, '@' | '/' | '"' | '\'' | ',' | '(' | '[' | ':'))?;
     let host = secret[end..].strip_prefix('@')?;
-    // A digest follows the tag of an image in the same way.
+    // A digest follows an image tag in the same way.
     let is_digest = host.starts_with("sha256:") || host.starts_with("sha512:");
     let is_host = host.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[' || c == '(');
     (end > 0 && !is_digest && is_host).then_some(end)
 }
 
-/// `-p secret`, but not `-p tcp`, `-p 8080:80`, `mkdir -p /a`, `cargo test -p name` and `-p {"spec": …}`.
+/// Returns true for `-p secret`, but not for `-p tcp`, `-p 8080:80`, `mkdir -p /a`, `cargo test -p name` and `-p
+/// {"spec": …}`.
 fn is_password(before: &str, name: &str, after: &str) -> bool {
     let is_of = |(command, option): &(&str, &str)| name.starts_with(option) && tail(before).contains(command);
     if !before.is_empty() && !before.ends_with(|c| is_blank(c) || matches!(c, '[' | '"' | '\'')) {
@@ -101,14 +103,14 @@ fn is_password(before: &str, name: &str, after: &str) -> bool {
     name == "-p" && after.starts_with(is_blank) && value_of(after).is_some_and(looks_chosen)
 }
 
-/// The word after an option.
+/// Returns the word after an option.
 fn value_of(after: &str) -> Option<&str> {
     let value = after.trim_start_matches(|c| is_blank(c) || matches!(c, '"' | '\''));
     let value = &value[..value.find(ends_value).unwrap_or(value.len())];
     (value.starts_with(|c: char| !matches!(c, '-' | '/' | '.' | '{' | '[' | '*')) && !value.is_empty()).then_some(value)
 }
 
-/// Words that are too long for one: keys in base64 and in hexadecimal, certificates, tokens of unknown issuers.
+/// Hides strings that are too long for a word: keys in base64 and hexadecimal, certificates, tokens of unknown issuers.
 pub(super) fn blobs(text: &str, spans: &mut Spans) {
     let is_of_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '/' | '.');
     let mut at = 0;
@@ -116,7 +118,7 @@ pub(super) fn blobs(text: &str, spans: &mut Spans) {
         let start = at + found;
         let end = start + text[start..].find(|c| !is_of_word(c)).unwrap_or(text.len() - start);
         let word = &text[start..end];
-        // A digest of an image is public, and names of hosts are.
+        // Image digests and host names are public.
         let is_digest = text[..start].ends_with("sha256:") || text[..start].ends_with("sha512:");
         let is_known =
             || is_digest || is_path(word) || is_host(word) || is_name(word) || is_commit(&text[..start], word);
@@ -128,7 +130,7 @@ pub(super) fn blobs(text: &str, spans: &mut Spans) {
     }
 }
 
-/// `commit 75cb2b7…`, `v2.1.4 75cb2b7…`: a hash of Git.
+/// Returns true for a Git commit hash: `commit 75cb2b7…`, `v2.1.4 75cb2b7…`.
 fn is_commit(before: &str, word: &str) -> bool {
     const NAMES: [&str; 7] = ["commit", "revision", "rev", "sha", "sha1", "git", "gitcommit"];
     let is_hash = word.len() == 40 && word.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));

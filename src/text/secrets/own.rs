@@ -1,16 +1,16 @@
-//! Secrets of this run's own credentials. Whoever was sent one may repeat it in any text, where nothing else tells what it is.
+//! Secrets from this run's own credentials. A server that received one may repeat it in any text, where no other rule recognizes it.
 
 use std::sync::{PoisonError, RwLock};
 
 use super::Spans;
 
-/// In bytes. What is shorter is a part of too many words.
+/// Minimum length in bytes. Shorter strings are part of too many words.
 const SHORTEST: usize = 8;
 
-/// For as long as the process lives, as are the headers that they go into.
+/// Kept until the process ends, like the request headers that contain them.
 static OWN: RwLock<Vec<String>> = RwLock::new(Vec::new());
 
-/// From now on no text shows it.
+/// Registers a secret to hide in all texts from now on.
 pub(in crate::text) fn keep(secret: &str) {
     let mut own = OWN.write().unwrap_or_else(PoisonError::into_inner);
     if secret.len() >= SHORTEST && !own.iter().any(|known| known == secret) {
@@ -22,7 +22,7 @@ pub(super) fn find(text: &str, spans: &mut Spans) {
     for secret in OWN.read().unwrap_or_else(PoisonError::into_inner).iter() {
         let whole = text.match_indices(secret.as_str()).map(|(at, found)| at..at + found.len());
         whole.for_each(|span| spans.hide(span));
-        // Of a text that was cut.
+        // The text may have been cut within the secret.
         let rest = text.strip_suffix('…').unwrap_or(text);
         let begun = secret.get(..SHORTEST).and_then(|beginning| rest.rfind(beginning));
         if let Some(at) = begun.filter(|at| secret.starts_with(&rest[*at..])) {

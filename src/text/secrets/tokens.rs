@@ -1,16 +1,16 @@
-//! Tokens that are known by their form: by the prefixes that their issuers publish for scanners, or by their parts.
+//! Tokens that are recognized by their form: prefixes that issuers publish for scanners, or the structure of the token.
 
 use std::ops::Range;
 
 use super::values::{ends_value, is_random};
 use super::{Spans, is_blank, is_of_token, words};
 
-/// Shorter ones are no tokens: names and words may begin in the same way.
+/// Minimum length of a token, because names and words may begin in the same way.
 const SHORTEST: usize = 20;
-/// Digits of the id of a bot.
+/// Maximum number of digits in a bot's id.
 const LONGEST_ID: usize = 12;
 
-/// Only tokens begin like this.
+/// Prefixes that only tokens have.
 const PREFIXES: &[&str] = &[
     "ghp_",
     "gho_",
@@ -103,12 +103,12 @@ const PREFIXES: &[&str] = &[
     "sntryi_",
 ];
 
-/// Names begin like this, too: the rest of a token has digits and capitals, or is as long as one.
+/// Prefixes that names can also have. The rest of a token has digits and capital letters, or is as long as a token's.
 const DOUBTFUL: &[&str] = &[
     "npm_", "hf_", "s.", "b.", "sk-", "key-", "pul-", "dapi", "AKIA", "ASIA", "ABIA", "ACCA", "MII", "tk_", "gsk_",
     "xai-", "sbp_", "LTAI", "tfp_", "r8_",
 ];
-/// Tokens in base64, which has more signs than other tokens have.
+/// Prefixes of tokens in base64, which uses more characters than other tokens.
 const BASE64: &[&str] = &["LS0tLS1", "eyJ", "MII", "fm1_", "fm2_"];
 
 pub(super) fn find(text: &str, spans: &mut Spans) {
@@ -128,7 +128,7 @@ pub(super) fn find(text: &str, spans: &mut Spans) {
     keys(text, spans);
 }
 
-/// The length of the text after a token that belongs to it: the rest of base64, and a second part after a colon, as in `id:secret`.
+/// Returns the length of the text after a token that belongs to it: the rest of base64, and a second part after a colon, as in `id:secret`.
 fn rest(token: &str, after: &str) -> usize {
     let is_of_base64 = |c: char| is_of_token(c) || matches!(c, '+' | '/' | '=');
     let is_base64 = BASE64.iter().any(|prefix| token.starts_with(prefix));
@@ -140,7 +140,7 @@ fn rest(token: &str, after: &str) -> usize {
     if is_second { length + (second.len() - value.len()) + end } else { length }
 }
 
-/// `123456789:AA…` of Telegram: both words.
+/// Returns the range of Telegram's `123456789:AA…`, which spans two words.
 fn of_bot(text: &str, id: &Range<usize>) -> Option<Range<usize>> {
     let digits = text[id.clone()].trim_start_matches("bot");
     let is_id = (6..=LONGEST_ID).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -149,7 +149,7 @@ fn of_bot(text: &str, id: &Range<usize>) -> Option<Range<usize>> {
     (length >= 30 && (key.starts_with("AA") || is_random(&key[..length]))).then(|| id.start..id.end + 1 + length)
 }
 
-/// Keys of PEM and of SSH, of which several lines may be one here.
+/// Hides PEM and SSH keys. Several lines of a key may be joined here.
 fn keys(text: &str, spans: &mut Spans) {
     let mut from = 0;
     while let Some(begin) = mark(&text[from..], "BEGIN") {
@@ -159,7 +159,7 @@ fn keys(text: &str, spans: &mut Spans) {
     }
 }
 
-/// The place of the next `-----BEGIN ` or `---- BEGIN `.
+/// Returns the position of the next `-----BEGIN ` or `---- BEGIN `.
 pub(super) fn mark(text: &str, word: &str) -> Option<usize> {
     let mut places = text.match_indices(word).map(|(at, _)| at);
     let is_mark = |at: &usize| {
@@ -185,12 +185,12 @@ fn is_doubtful_token(word: &str) -> bool {
     let is_hex = rest.len() == 32 && rest.chars().all(|c| c.is_ascii_hexdigit());
     let is_ntfy = prefix == "tk_" && rest.len() == 29;
     let looks_made = has(char::is_ascii_uppercase) || is_hex || is_ntfy || rest.len() >= 32 || is_random(rest);
-    // A program has names in camel case after a dot; after the other prefixes, names have no capitals.
+    // Names in programs have camel case after a dot. After the other prefixes, names do not have capital letters.
     let needs_digit = prefix.ends_with('.') || !has(char::is_ascii_uppercase);
     is_one_word && looks_made && (has(char::is_ascii_digit) || !needs_digit)
 }
 
-/// `abcdef.0123456789abcdef`, of Kubernetes and of Talos's trustd. Hosts have other lengths, or no digit in front of a letter.
+/// Matches `abcdef.0123456789abcdef`, a token of Kubernetes or Talos's trustd. Host names have other lengths, or no digit before a letter.
 fn is_bootstrap_token(word: &str) -> bool {
     let has_digit = |secret: &str| secret.bytes().any(|byte| byte.is_ascii_digit());
     let is_made = |id: &str| id.as_bytes().windows(2).any(|it| it[0].is_ascii_digit() && it[1].is_ascii_lowercase());
@@ -198,7 +198,7 @@ fn is_bootstrap_token(word: &str) -> bool {
         && word.split_once('.').is_some_and(|(id, secret)| has_digit(secret) || is_made(id))
 }
 
-/// Six characters and sixteen: a token after a name, and elsewhere perhaps a host.
+/// Matches six characters, a dot and sixteen characters: a token if it follows a name, otherwise possibly a host.
 pub(super) fn looks_like_bootstrap_token(word: &str) -> bool {
     let fits = |part: &str, length| {
         part.len() == length && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
@@ -206,7 +206,7 @@ pub(super) fn looks_like_bootstrap_token(word: &str) -> bool {
     word.split_once('.').is_some_and(|(id, secret)| fits(id, 6) && fits(secret, 16))
 }
 
-/// `K10…::server:…` of k3s begins with the hash of its CA.
+/// Matches k3s's `K10…::server:…`, which begins with the hash of its CA.
 fn is_node_token(word: &str) -> bool {
     word.strip_prefix("K10").is_some_and(|hash| hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }

@@ -1,17 +1,17 @@
-//! Shapes of values: made by a generator, chosen by a person, or written for readers.
+//! Forms of values: generated, chosen by a person, or written for readers.
 
 use super::HIDDEN;
 
-/// Longest beginning of a value that is compared.
+/// Maximum length of the beginning of a value that is compared.
 const LONGEST: usize = 512;
-/// Shorter words may be random by chance.
+/// Shorter words may look random by chance.
 const SHORTEST: usize = 16;
-/// Letters and digits without a capital are names, too, unless they are this long.
+/// Letters and digits without a capital letter can also be names, unless they are this long.
 const LONG: usize = 20;
 /// Shorter hexadecimal numbers are ids.
 const HEX: usize = 32;
 
-/// The beginning of a text whose rest makes no difference.
+/// Returns the beginning of a text. The rest does not change the result.
 pub(super) fn head(text: &str) -> &str {
     let mut end = text.len().min(LONGEST);
     while !text.is_char_boundary(end) {
@@ -20,14 +20,14 @@ pub(super) fn head(text: &str) -> &str {
     &text[..end]
 }
 
-/// Whether a value without quotes ends here.
+/// Returns true if a value without quotes ends at this character.
 pub(super) fn ends_value(c: char) -> bool {
     c.is_whitespace()
         || matches!(c, '"' | '\'' | '`' | '&' | ',' | ';' | ')' | ']' | '}' | '\\' | '<' | '|' | '│' | '┃')
 }
 
-/// Whether a generator made the word: a key in hexadecimal, in base64, or in another alphabet. Digests (`sha256:…`), UUIDs, paths, and
-/// names of hosts and pods are not.
+/// Returns true if the word appears to be generated: a key in hexadecimal, in base64, or in another alphabet. Digests (`sha256:…`), UUIDs,
+/// paths, and names of hosts and pods do not count.
 pub(super) fn is_random(word: &str) -> bool {
     let word = head(word).trim_end_matches(['.', ':', '!', '?']).trim_end_matches('=');
     let is_of_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '_' | '-' | '.');
@@ -35,7 +35,7 @@ pub(super) fn is_random(word: &str) -> bool {
         return false;
     }
     if let Some(digits) = word.strip_prefix("0x").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
-        // Keys of maps in the kernel are as long as an address of IPv6.
+        // Keys of kernel maps are as long as an IPv6 address.
         return digits.len() > HEX;
     }
     if is_hex(word) {
@@ -48,7 +48,7 @@ pub(super) fn is_random(word: &str) -> bool {
     let switches = |is: fn(u8) -> u8| word.as_bytes().windows(2).filter(|pair| is(pair[0]) != is(pair[1])).count();
     let is_one_word = word.bytes().all(|byte| byte.is_ascii_alphanumeric());
     match (has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase), has(u8::is_ascii_digit)) {
-        // Words in camel case have capitals, too, but fewer.
+        // Words in camel case also have capital letters, but fewer.
         (true, true, true) => switches(class) * 4 >= word.len(),
         (true, true, false) => {
             let capitals = word.bytes().filter(u8::is_ascii_uppercase).count();
@@ -68,7 +68,7 @@ fn class(c: u8) -> u8 {
     }
 }
 
-/// At least 32 digits, of which some are letters.
+/// Returns true for at least 32 hexadecimal digits, both numeric and alphabetic.
 pub(super) fn is_hex(word: &str) -> bool {
     let has_case = |is: fn(&u8) -> bool| word.bytes().any(|byte| is(&byte));
     word.len() >= HEX
@@ -77,7 +77,7 @@ pub(super) fn is_hex(word: &str) -> bool {
         && has_case(u8::is_ascii_alphabetic)
 }
 
-/// `3f2b8c1e-9d4a-4e6f-8b7c-1a2b3c4d5e6f`.
+/// Matches `3f2b8c1e-9d4a-4e6f-8b7c-1a2b3c4d5e6f`.
 pub(super) fn is_uuid(word: &str) -> bool {
     let lengths = [8, 4, 4, 4, 12];
     word.len() == 36
@@ -85,7 +85,7 @@ pub(super) fn is_uuid(word: &str) -> bool {
         && word.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit())
 }
 
-/// Whether a person may have chosen the value as a password: letters with digits, but not a version, a duration, an address or an
+/// Returns true if a person may have chosen the value as a password: letters with digits, but not a version, a duration, an address or an
 /// algorithm.
 pub(super) fn looks_chosen(value: &str) -> bool {
     let value = head(value).trim_end_matches(['.', ':', '!', '?', ',']);
@@ -97,7 +97,7 @@ pub(super) fn looks_chosen(value: &str) -> bool {
         && !is_known(value)
 }
 
-/// Algorithms and formats, versions, durations and addresses.
+/// Returns true for algorithms, formats, versions, durations and addresses.
 fn is_known(value: &str) -> bool {
     const TECHNICAL: [&str; 16] = [
         "sha", "md5", "base64", "base32", "utf", "x509", "oauth", "http", "ipv", "ed25519", "bcrypt", "pbkdf", "pkcs",
@@ -119,7 +119,7 @@ fn is_known(value: &str) -> bool {
         || is_name(value)
 }
 
-/// `true`, `<nil>`, `***`: values that are not secrets.
+/// Returns true for values that are not secrets: `true`, `<nil>`, `***`.
 pub(super) fn is_setting(value: &str) -> bool {
     const SETTINGS: [&str; 15] = [
         "true",
@@ -142,7 +142,8 @@ pub(super) fn is_setting(value: &str) -> bool {
     value == HIDDEN || SETTINGS.iter().any(|setting| value.eq_ignore_ascii_case(setting))
 }
 
-/// `/var/lib/kubelet/pki/kubelet.crt`, `registry.example/a/b`. Keys in base64 have slashes, too, and capitals and digits between them.
+/// Returns true for paths such as `/var/lib/kubelet/pki/kubelet.crt` and `registry.example/a/b`. Keys in base64 also have slashes, but
+/// capital letters and digits between them.
 pub(super) fn is_path(word: &str) -> bool {
     let is_random = |part: &&str| {
         let has = |is: fn(&u8) -> bool| part.bytes().any(|byte| is(&byte));
@@ -160,13 +161,14 @@ pub(super) fn is_path(word: &str) -> bool {
     is_known && !word.contains('+')
 }
 
-/// `pvc-3f2b8c1e-9d4a-4e6f-8b7c-1a2b3c4d5e6f`, `kube-system/kube-controller-manager-cp-1`: short parts without capitals.
+/// Returns true for names with short parts and without capital letters: `pvc-3f2b8c1e-9d4a-4e6f-8b7c-1a2b3c4d5e6f`,
+/// `kube-system/kube-controller-manager-cp-1`.
 pub(super) fn is_name(word: &str) -> bool {
     let fits = |part: &str| part.len() <= 16 && part.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     word.matches('-').count() > 2 && word.split(['-', '/', '.', '_']).all(fits)
 }
 
-/// `ip-10-0-0-1.eu-central-1.compute.internal`. Tokens that have dots have capitals, too.
+/// Returns true for host names such as `ip-10-0-0-1.eu-central-1.compute.internal`. Tokens with dots also have capital letters.
 pub(super) fn is_host(word: &str) -> bool {
     let is_label = |label: &str| {
         let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';

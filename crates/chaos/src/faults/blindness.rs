@@ -1,11 +1,11 @@
-//! What is well and is not seen.
+//! Healthy components that cannot be observed.
 
 use serde_json::json;
 
 use super::{Does, Fault, On, fault};
 use crate::plan::Plan;
 
-/// Calls that are not answered as they should be, and whether a verdict may do without.
+/// Calls that are answered wrongly or not at all, and whether a verdict is possible without the answer.
 pub(super) fn blindness() -> Vec<Fault> {
     let lists = [
         ("/api/v1/nodes", Does::Blinds),
@@ -37,7 +37,7 @@ pub(super) fn blindness() -> Vec<Fault> {
         for (way, misbehaves) in &ways {
             let name: &'static str = Box::leak(format!("{way}:{list}").into_boxed_str());
             let misbehaves = misbehaves.clone();
-            // Whoever may not read the DaemonSets of all namespaces reads those of kube-system.
+            // Without access to the DaemonSets of all namespaces, the program reads those of kube-system.
             let does = if name == "forbidden:/apis/apps/v1/daemonsets" { Does::Hides } else { does };
             all.push(Fault {
                 does,

@@ -1,4 +1,4 @@
-//! What breaks in etcd.
+//! Faults in etcd.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(super) fn etcd() -> Vec<Fault> {
             "etcd-member-removed",
             "etcd-member-stuck-joining",
             "never-bootstrapped",
-            // As far as Talos alone is queried.
+            // Reported when only Talos is queried.
             "condition-unmet",
         ],
         silences: &[Source::Member],

@@ -1,4 +1,4 @@
-//! What a machine looks like that has not joined yet: each of the chains that a machine goes through, broken at one place.
+//! Machines that have not finished joining: each chain of steps that a new machine goes through, broken at one place.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use crate::plan::Plan;
 
 pub(super) fn joining() -> Vec<Fault> {
     vec![
-        // Cluster endpoint → trustd → certificate of its own → Talos API of a worker.
+        // Cluster endpoint → trustd → own certificate → Talos API of a worker.
         Fault {
             shown: &[Source::Reach],
             said: &["machine-not-joined"],
@@ -37,7 +37,7 @@ pub(super) fn joining() -> Vec<Fault> {
                 request(plan, node);
             })
         },
-        // The member is added, and its etcd has not begun to run.
+        // The member has been added, but its etcd is not running yet.
         Fault {
             shown: &[Source::Ready],
             said: &["etcd-joining", "etcd-starting"],
@@ -55,7 +55,7 @@ pub(super) fn joining() -> Vec<Fault> {
     ]
 }
 
-/// What the kubelet of a new machine sends, with a bootstrap token.
+/// Adds the certificate request that the kubelet of a new machine sends with a bootstrap token.
 fn request(plan: &mut Plan, node: &str) {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::OrganizationName, "system:nodes");

@@ -1,11 +1,11 @@
-//! What breaks in Kubernetes.
+//! Faults in Kubernetes.
 
 use serde_json::{Value, json};
 
 use super::{Does, Fault, On, Source, Touches, fault, server_fault, state};
 use crate::shapes::{daemon_set, deployment};
 
-/// What a kubelet reports, but for this.
+/// The conditions of a healthy Node, with the one of type `kind` replaced.
 fn conditions(kind: &str, status: &str, reason: &str, message: &str) -> Value {
     let all = [
         ("NetworkUnavailable", "False", "FlannelIsUp", "Flannel is running on this node"),
@@ -80,7 +80,7 @@ pub(super) fn kubernetes() -> Vec<Fault> {
         Fault {
             fits: |case| case.control_planes > 1,
             ..server_fault("api-server-gone-and-listed", |plan, node| {
-                // It stays in default/kubernetes, and packets to it vanish.
+                // The address stays in default/kubernetes, and packets to it vanish.
                 plan.change(json!({"do": "api-server-stop", "node": node}));
                 plan.change(json!({"do": "transport", "server": "api-server", "node": node, "fault": "blackhole"}));
             })
@@ -162,7 +162,7 @@ pub(super) fn kubernetes() -> Vec<Fault> {
         },
         Fault {
             does: Does::Warns,
-            // Others vouch for it; the balancer goes around it.
+            // Other sources confirm that this API server works, and the load balancer avoids it.
             shown: &[Source::Component],
             said: &["api-unreachable-from-here"],
             touches: Touches::Server,
@@ -311,7 +311,7 @@ pub(super) fn kubernetes() -> Vec<Fault> {
         Fault {
             shown: &[Source::Object],
             said: &["stale-node-object", "node-removed-but-listed"],
-            // With a single machine, no other source can confirm that a Node is stale.
+            // No other source can confirm that a Node is stale if there is only one machine.
             fits: |case| case.control_planes + case.workers > 1,
             ..fault("stale-node", On::Cluster, |plan, _| {
                 plan.object("nodes", "", "worker-0", &json!({"metadata": {"uid": "gone", "labels": {"kubernetes.io/os": "linux"}},

@@ -1,4 +1,4 @@
-//! What breaks on a machine: its power, its network, its clock, its services.
+//! Faults of a machine: its power, network, clock and services.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The one table of what can break, and of what must be known of it then. It is about the world, not about the program: what a
-//! fault does to a cluster, and whom one has to ask to see it.
+//! The table of faults, each with the findings that a report must contain. It describes the world, not the program: the effect of a fault
+//! on a cluster, and the sources that reveal it.
 
 #![expect(clippy::too_many_lines, reason = "tables are as long as what they list")]
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::case::{Case, Machine};
 use crate::plan::Plan;
 
-/// What a fault is planted on.
+/// The target of a fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum On {
     Machine,
@@ -25,62 +25,62 @@ pub(crate) enum On {
     Cluster,
 }
 
-/// What it does.
+/// The effect of a fault on the right verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Does {
     /// The cluster is not healthy.
     Breaks,
-    /// It is worth a word, and the cluster is healthy.
+    /// The cluster is healthy, and the fault deserves a warning.
     Warns,
-    /// Nothing is wrong, and what has to be seen is not: neither healthy nor unhealthy.
+    /// Nothing is wrong, but required evidence is missing: neither healthy nor unhealthy.
     Blinds,
-    /// Nothing is wrong, and something is not seen that a verdict may do without.
+    /// Nothing is wrong, and the missing evidence is not required for a verdict.
     Hides,
 }
 
-/// Who shows it. Each is asked by itself, so one that is silent takes nothing from the others.
+/// A source that reveals a fault. Sources are queried independently, so a silent one does not affect the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// Whether the machine's Talos answers at all.
     Reach,
-    /// What its Talos tells: versions, clocks.
+    /// Versions and clocks that the machine's Talos reports.
     Talos,
-    /// What its Talos tells of its stage, services and resources.
+    /// Stage, services and resources that the machine's Talos reports.
     Ready,
-    /// Its etcd member.
+    /// The machine's etcd member.
     Member,
-    /// The list of members.
+    /// The list of etcd members.
     Members,
-    /// Its API server, asked directly.
+    /// The machine's API server, queried directly.
     Server,
     /// The Kubernetes endpoint.
     Endpoint,
-    /// Pods and leases of the control plane, in Kubernetes.
+    /// Pods and leases of the control plane in Kubernetes.
     Component,
-    /// Its static pods, as its Talos tells of them.
+    /// The machine's static pods as reported by its Talos.
     StaticPod,
-    /// Its Node.
+    /// The machine's Node.
     Node,
-    /// What is the cluster's in Kubernetes.
+    /// Kubernetes objects that belong to the whole cluster.
     Object,
-    /// When its kubelet says that it renews its lease; Talos has the machine, and Kubernetes the lease.
+    /// The times at which the kubelet renews its lease, which are read from Talos for the machine and from Kubernetes for the lease.
     Clock,
 }
 
-/// What a fault replaces: of two that replace the same, one would undo the other.
+/// The state that a fault replaces. Of two faults that replace the same state, one would undo the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touches {
     Nothing,
-    /// Whether the machine is there.
+    /// Whether the machine is reachable at all.
     Machine,
     Status,
     Clock,
     Member,
     Server,
     Node,
-    // Those of the cluster.
+    // State of the whole cluster.
     Etcd,
-    /// There are no members that anything else could be done to.
+    /// Without a bootstrapped etcd there are no members that another fault could affect.
     Bootstrap,
     KubeProxy,
     Network,
@@ -92,7 +92,7 @@ impl Touches {
         self == Self::Nothing
     }
 
-    /// Whether one of the two would undo the other, or leave it nothing to be done to.
+    /// Whether one of the two would undo the other, or leave nothing for it to change.
     pub(crate) fn excludes(self, other: Self) -> bool {
         let takes_members = |one, other| one == Self::Bootstrap && matches!(other, Self::Etcd | Self::Member);
         !self.is_nothing() && self == other || takes_members(self, other) || takes_members(other, self)
@@ -105,26 +105,26 @@ impl Touches {
 
 type Plant = dyn Fn(&mut Plan, &str) + Send + Sync;
 
-/// A way to break.
+/// A way in which a cluster can break.
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
     pub(crate) on: On,
     pub(crate) does: Does,
-    /// Makes it of the machine that is called so.
+    /// Applies the fault to the machine with the given name.
     pub(crate) plant: Box<Plant>,
-    /// The change that ends it.
+    /// The change that ends the fault.
     pub(crate) end: Option<&'static str>,
     pub(crate) shown: &'static [Source],
-    /// Reasons and diagnoses that name it.
+    /// Reasons and diagnoses that identify the fault.
     pub(crate) said: &'static [&'static str],
-    /// What of its machine cannot be queried any more.
+    /// Sources of the same machine that no longer answer.
     pub(crate) silences: &'static [Source],
-    /// Its machine's etcd member counts no longer as one that is up.
+    /// Whether the machine's etcd member no longer counts as up.
     pub(crate) stops_member: bool,
-    /// Its machine's API server takes connections and does not serve, so an answer through a balancer is luck.
+    /// Whether the machine's API server accepts connections without serving, so that an answer through a balancer depends on luck.
     pub(crate) spoils_endpoint: bool,
     pub(crate) touches: Touches,
-    /// It is over with the first answer.
+    /// Whether the fault is over after the first answer.
     pub(crate) passes: bool,
     pub(crate) fits: fn(&Case) -> bool,
 }
@@ -153,7 +153,7 @@ pub(crate) fn all() -> &'static [Fault] {
     &ALL
 }
 
-/// All of what a machine tells, itself and through its kubelet.
+/// Everything that a machine reports, through Talos or through its kubelet.
 const ALL_OF_IT: &[Source] = &[Source::Talos, Source::Ready, Source::Member, Source::StaticPod, Source::Component];
 
 fn fault(name: &'static str, on: On, plant: impl Fn(&mut Plan, &str) + Send + Sync + 'static) -> Fault {
@@ -174,7 +174,7 @@ fn fault(name: &'static str, on: On, plant: impl Fn(&mut Plan, &str) + Send + Sy
     }
 }
 
-/// One of the simulator's own states, and what ends it.
+/// A fault that is one of the simulator's own states, with the change that ends it.
 fn state(name: &'static str, end: &'static str, on: On) -> Fault {
     let plant = move |plan: &mut Plan, node: &str| {
         plan.change(if node.is_empty() { json!({"do": name}) } else { json!({"do": name, "node": node}) });
@@ -182,7 +182,7 @@ fn state(name: &'static str, end: &'static str, on: On) -> Fault {
     Fault { end: Some(end), ..fault(name, on, plant) }
 }
 
-/// The API server of a control plane does not serve.
+/// A fault that keeps the API server of a control plane from serving.
 fn server_fault(name: &'static str, plant: impl Fn(&mut Plan, &str) + Send + Sync + 'static) -> Fault {
     Fault {
         shown: &[Source::Server],

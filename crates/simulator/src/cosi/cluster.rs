@@ -1,4 +1,4 @@
-//! Types of the cluster, of configuration, and of etcd.
+//! Types of the cluster, configuration and etcd.
 
 use super::Kind::{Enum, Integer, Ip, List, Map, Message, Text};
 use super::{Field, Form, Secrecy, Type, field};
@@ -8,7 +8,7 @@ const MACHINE_TYPES: &[&str] = &["unknown", "init", "controlplane", "worker"];
 
 const CONTROL_PLANE: &[Field] = &[field("port", 1, Integer)];
 
-/// Values of one argument of a command line.
+/// Values of one command-line argument.
 pub(super) const ARGUMENTS: &[Field] = &[field("values", 1, List(&Text))];
 
 pub(super) const TYPES: &[Type] = &[

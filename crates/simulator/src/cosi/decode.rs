@@ -1,4 +1,5 @@
-//! Reads what Talos writes, by the same tables from which we write: whoever has a wrong field number reads nonsense.
+//! Decodes protobuf messages from Talos with the same tables that the encoder uses: a wrong field number would yield
+//! nonsense.
 
 use std::net::IpAddr;
 
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Field, Form, Kind};
 
-/// The specification with all fields that are not their type's default.
+/// Decodes a specification, with all fields that do not have their type's default value.
 pub(super) fn decode(form: &Form, bytes: &[u8]) -> Value {
     let first = |kind: &Kind| fields(bytes).first().map_or(Value::Null, |(_, raw)| value(kind, raw));
     match form {
@@ -106,7 +107,7 @@ fn value(kind: &Kind, raw: &Raw<'_>) -> Value {
     }
 }
 
-/// What an entry of a map has that is not written.
+/// The value of a map entry whose value was not encoded.
 fn default(kind: &Kind) -> Value {
     match kind {
         Kind::Text => json!(""),
@@ -123,7 +124,7 @@ fn ip(bytes: &[u8]) -> IpAddr {
     }
 }
 
-/// `google.protobuf.Struct`
+/// Decodes a `google.protobuf.Struct`.
 fn document(bytes: &[u8]) -> Value {
     let entry = |(_, raw): (u32, Raw<'_>)| {
         let Raw::Bytes(bytes) = raw else { panic!("an entry is no message") };
@@ -138,7 +139,7 @@ fn document(bytes: &[u8]) -> Value {
     Value::Object(fields(bytes).into_iter().map(entry).collect())
 }
 
-/// `google.protobuf.Value`
+/// Decodes a `google.protobuf.Value`.
 fn any(bytes: &[u8]) -> Value {
     match fields(bytes).into_iter().next() {
         Some((1, _)) => Value::Null,

@@ -1,4 +1,4 @@
-//! The types of types: what tells a client how everything else is called.
+//! Types that describe namespaces and all other types to clients.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) const TYPES: &[Type] = &[
     },
 ];
 
-/// All namespaces, also those in which nothing is simulated, and what they are for.
+/// All namespaces with their descriptions, including those in which nothing is simulated.
 const NAMESPACES: &[(&str, &str)] = &[
     ("cluster", "members of the cluster"),
     ("cluster-raw", "members of the cluster by source"),
@@ -61,7 +61,7 @@ const NAMESPACES: &[(&str, &str)] = &[
     ("secrets", "keys and certificates"),
 ];
 
-/// All namespaces by name.
+/// Resources of all namespaces, by name.
 pub(crate) fn namespaces(at: Timestamp) -> BTreeMap<String, Arc<Resource>> {
     let namespace = |(name, description): &(&str, &str)| {
         ((*name).to_owned(), Arc::new(Resource::new(json!({"description": description}), at)))
@@ -69,7 +69,7 @@ pub(crate) fn namespaces(at: Timestamp) -> BTreeMap<String, Arc<Resource>> {
     NAMESPACES.iter().map(namespace).collect()
 }
 
-/// The definitions of all types of a release by id.
+/// Resource definitions of all types of a release, by id.
 pub(crate) fn definitions(version: TalosVersion, at: Timestamp) -> BTreeMap<String, Arc<Resource>> {
     types(version).map(|it| (it.name.to_lowercase(), Arc::new(Resource::new(it.definition(version), at)))).collect()
 }
@@ -92,8 +92,8 @@ impl Type {
         definition
     }
 
-    /// The aliases that are shown, and all that are understood: the singular, the capital letters of the name (with an `s`),
-    /// and the name with more and more of what is behind it.
+    /// The aliases that are shown, and all aliases that are accepted: the singular, the capital letters of the name (also with an `s`), and
+    /// ever longer prefixes of the dotted name.
     fn all_aliases(&self) -> (Vec<String>, Vec<String>) {
         let mut shown: Vec<_> = self.aliases.iter().map(|&alias| alias.to_owned()).collect();
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Names of the types of COSI resources.
+//! Names of the COSI resource types.
 
 pub const NAMESPACES: &str = "Namespaces.meta.cosi.dev";
 pub const RESOURCE_DEFINITIONS: &str = "ResourceDefinitions.meta.cosi.dev";

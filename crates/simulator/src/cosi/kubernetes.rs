@@ -1,4 +1,4 @@
-//! Types of what Talos runs of Kubernetes.
+//! Types of the Kubernetes components that Talos runs.
 
 use super::Kind::{Bool, Document, Integer, Ip, List, Map, Message, Prefix, Text};
 use super::cluster::ARGUMENTS;
@@ -84,7 +84,7 @@ pub(super) const TYPES: &[Type] = &[
         namespace: "controlplane",
         owner: "k8s.ControlPlaneBootstrapManifestsController",
         form: Form::Message(&[
-            // The server. Talos calls it so.
+            // The server. This is the name that Talos uses.
             field("string", 1, Text),
             field("clusterDomain", 2, Text),
             field("podCIDRs", 3, List(&Text)),

@@ -1,7 +1,6 @@
-//! Resources as COSI has them, and their types: how they are called, what is in them, who may read them, and since which
-//! release.
+//! COSI resources and their types: names, contents, access, and the release that introduced each.
 //!
-//! One description per type, in the order of Talos's YAML, is what both encodings are made from.
+//! Both encodings are generated from one description per type, whose fields are in the order of Talos's YAML.
 
 mod block;
 mod cluster;
@@ -28,52 +27,52 @@ pub(crate) use self::resources::OfKind;
 pub use self::resources::{Resource, Resources};
 use crate::version::TalosVersion;
 
-/// A type of resource.
+/// A resource type.
 #[derive(Debug)]
 pub(crate) struct Type {
     /// `Members.cluster.talos.dev`
     pub(crate) name: &'static str,
-    /// In the singular, as `talosctl get` shows it.
+    /// Singular name that `talosctl get` shows.
     display: &'static str,
     pub(crate) namespace: &'static str,
-    /// Beside those that follow from its name.
+    /// Aliases that do not follow from the name.
     aliases: &'static [&'static str],
-    /// Whether any follow from its name.
+    /// Whether the type also has aliases that follow from its name.
     named_aliases: bool,
-    /// What `talosctl get` shows of it: heading and JSON path.
+    /// Columns of `talosctl get`: heading and JSON path.
     columns: &'static [(&'static str, &'static str)],
-    /// The controller that writes it.
+    /// The controller that writes resources of this type.
     pub(crate) owner: &'static str,
     since: TalosVersion,
     secrecy: Secrecy,
     form: Form,
 }
 
-/// Who may read a type.
+/// Access to a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Secrecy {
-    /// Whoever may read anything.
+    /// Readable with any role that can read at all.
     Open,
-    /// os:admin, since 1.12.9, 1.13.4 and 1.14.
+    /// Restricted to os:admin since 1.12.9, 1.13.4 and 1.14.
     Hardened,
-    /// os:admin.
+    /// Restricted to os:admin.
     Sensitive,
 }
 
-/// What a specification is.
+/// The form of a specification.
 #[derive(Debug)]
 enum Form {
     /// A message; its YAML has these keys.
     Message(&'static [Field]),
-    /// Any document, which in protobuf is a `google.protobuf.Struct` in field 1.
+    /// Any document; in protobuf, a `google.protobuf.Struct` in field 1.
     Document,
-    /// One of these words, which in protobuf is an enum in field 1.
+    /// One of these words; in protobuf, an enum in field 1.
     Word(&'static [&'static str]),
-    /// Text, which in protobuf is in field 1.
+    /// Text; in protobuf, field 1.
     Text,
 }
 
-/// One key of a message.
+/// A key of a message.
 #[derive(Debug)]
 struct Field {
     key: &'static str,
@@ -82,7 +81,7 @@ struct Field {
     since: TalosVersion,
 }
 
-/// What a key has.
+/// The type of a key's value.
 #[derive(Debug)]
 enum Kind {
     Text,
@@ -90,27 +89,27 @@ enum Kind {
     Integer,
     /// `double`
     Real,
-    /// `google.protobuf.Duration`, which YAML has as Go writes it: `-1.5ms`.
+    /// `google.protobuf.Duration`; YAML has Go's notation: `-1.5ms`.
     Duration,
-    /// Names of 0, 1, ….
+    /// Names of the numbers 0, 1, ….
     Enum(&'static [&'static str]),
     /// `common.NetIP`
     Ip,
     /// `common.NetIPPrefix`
     Prefix,
-    /// Bytes that YAML has as `3e:27:15:31:18:5d`.
+    /// Bytes that YAML shows as `3e:27:15:31:18:5d`.
     HardwareAddress,
-    /// Names of the kernel's numbers; with commas between them, the numbers are added.
+    /// Names of the kernel's numbers. If commas separate several names, their numbers are added.
     Code(&'static [(&'static str, u64)]),
     /// `google.protobuf.Struct`
     Document,
     Message(&'static [Field]),
     List(&'static Self),
-    /// By text.
+    /// A map with text as keys.
     Map(&'static Self),
 }
 
-/// Older than every release that is simulated.
+/// Older than every simulated release.
 const ALWAYS: TalosVersion = TalosVersion::new(0, 0);
 
 const fn field(key: &'static str, number: u32, kind: Kind) -> Field {
@@ -124,7 +123,7 @@ impl Field {
 }
 
 impl Type {
-    /// What most types have in common.
+    /// The values that most types have in common.
     const COMMON: Self = Self {
         name: "",
         display: "",
@@ -138,7 +137,7 @@ impl Type {
         form: Form::Document,
     };
 
-    /// Whether only os:admin may read it.
+    /// Whether only os:admin can read the type.
     pub(crate) fn sensitive(&self, version: TalosVersion) -> bool {
         match self.secrecy {
             Secrecy::Open => false,
@@ -158,13 +157,13 @@ pub(crate) fn types(version: TalosVersion) -> impl Iterator<Item = &'static Type
     groups.into_iter().flatten().filter(move |it| it.since <= version)
 }
 
-/// The type of this name. As in Talos, case does not matter here, and does where resources are looked up.
+/// The type with this name. Like Talos, this ignores case; looking up resources does not.
 pub(crate) fn find(name: &str, version: TalosVersion) -> Option<&'static Type> {
     types(version).find(|it| it.name.eq_ignore_ascii_case(name))
 }
 
-/// Both encodings of a specification. What has another form than its type goes into the YAML as it is: a broken resource can
-/// be told, too.
+/// Encodes a specification in both ways. If its form differs from that of its type, the YAML contains it unchanged, so that broken
+/// resources can be sent, too.
 pub(crate) fn encode(name: &str, spec: &Value, version: TalosVersion) -> Spec {
     let Some(of) = find(name, version) else {
         return Spec { proto_spec: Vec::new(), yaml_spec: yaml::document(spec) };
@@ -172,7 +171,7 @@ pub(crate) fn encode(name: &str, spec: &Value, version: TalosVersion) -> Spec {
     let proto_spec = proto::encode(&of.form, spec, version);
     let yaml_spec = match (&of.form, spec) {
         (Form::Message(fields), _) => yaml::document(&message(fields, spec, version)),
-        // A Go map has no order of its own; YAML sorts it.
+        // Go maps are unordered, and Go's YAML library sorts their keys.
         (Form::Document, _) => yaml::document(&sorted(spec)),
         // The text is YAML itself.
         (Form::Text, Value::String(text)) if version < TalosVersion::new(12, 0) => text.clone(),
@@ -181,7 +180,7 @@ pub(crate) fn encode(name: &str, spec: &Value, version: TalosVersion) -> Spec {
     Spec { proto_spec, yaml_spec }
 }
 
-/// The keys that the release knows, in their order; behind them whatever the type does not know.
+/// Sorts the keys that the release knows into their order, followed by keys that the type does not have.
 fn message(fields: &[Field], spec: &Value, version: TalosVersion) -> Value {
     let Value::Object(spec) = spec else { return spec.clone() };
     let known = fields.iter().filter(|field| field.since <= version).filter_map(|field| {
@@ -208,7 +207,7 @@ fn sorted(value: &Value) -> Value {
     value
 }
 
-/// As protobuf has it.
+/// Converts a time to protobuf.
 pub(crate) fn timestamp(at: jiff::Timestamp) -> talos_api::google::protobuf::Timestamp {
     talos_api::google::protobuf::Timestamp { seconds: at.as_second(), nanos: at.subsec_nanosecond() }
 }

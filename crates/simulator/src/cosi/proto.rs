@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Field, Form, Kind};
 use crate::version::TalosVersion;
 
-/// What does not have the form of its type is left out.
+/// Encodes a specification. Values that do not have the form of their type are left out.
 pub(super) fn encode(form: &Form, spec: &Value, version: TalosVersion) -> Vec<u8> {
     let mut bytes = Vec::new();
     match form {
@@ -21,7 +21,7 @@ pub(super) fn encode(form: &Form, spec: &Value, version: TalosVersion) -> Vec<u8
     bytes
 }
 
-/// What has its default value is not written, as proto3 has it.
+/// Encodes a message. proto3 omits default values.
 fn message(fields: &[Field], spec: &Value, version: TalosVersion, out: &mut Vec<u8>) {
     for field in fields.iter().filter(|field| field.since <= version) {
         if let Some(found) = spec.get(field.key).filter(|found| !is_default(&field.kind, found)) {
@@ -47,7 +47,7 @@ fn value(kind: &Kind, number: u32, found: &Value, version: TalosVersion, out: &m
         (Kind::Text, Value::String(text)) => bytes(number, text.as_bytes(), out),
         (Kind::Bool, Value::Bool(it)) => varint(number, u64::from(*it), out),
         (Kind::Integer, Value::Number(it)) => {
-            // A negative number is its two's complement.
+            // Negative numbers are encoded as their two's complement.
             if let Some(it) = it.as_u64().or_else(|| it.as_i64().map(i64::cast_unsigned)) {
                 varint(number, it, out);
             }
@@ -108,7 +108,7 @@ fn value(kind: &Kind, number: u32, found: &Value, version: TalosVersion, out: &m
     }
 }
 
-/// The fields of `google.protobuf.Struct`.
+/// Encodes the fields of a `google.protobuf.Struct`.
 fn object(found: &Value, out: &mut Vec<u8>) {
     for (key, entry) in found.as_object().into_iter().flatten() {
         nested(1, out, |out| {
@@ -118,7 +118,7 @@ fn object(found: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// The fields of `google.protobuf.Value`.
+/// Encodes the fields of a `google.protobuf.Value`.
 fn any(found: &Value, out: &mut Vec<u8>) {
     match found {
         Value::Null => varint(1, 0, out),
@@ -156,7 +156,7 @@ fn bytes(number: u32, it: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(it);
 }
 
-/// A message inside of a message.
+/// Encodes a message inside another message.
 fn nested(number: u32, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let mut inner = Vec::new();
     write(&mut inner);

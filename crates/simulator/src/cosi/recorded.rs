@@ -1,4 +1,4 @@
-//! The tables, held against what the real cluster sent: `e2e/recordings`.
+//! Compares the tables with the answers of a real cluster in `e2e/recordings`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::*;
 
 const RELEASE: TalosVersion = TalosVersion::new(13, 0);
 
-/// Type, protobuf and YAML of every resource that a recording has.
+/// Type, protobuf and YAML of every resource in the recordings.
 fn resources() -> BTreeSet<(String, Vec<u8>, String)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/recordings");
     let mut found = BTreeSet::new();
@@ -30,8 +30,7 @@ fn resources() -> BTreeSet<(String, Vec<u8>, String)> {
     found
 }
 
-/// Numbers are floating point in a document's protobuf, and whole numbers in its YAML. What has its default value is not written
-/// in protobuf.
+/// Makes both encodings comparable: protobuf documents have floating-point numbers instead of integers, and omit default values.
 fn comparable(value: &Value, with_defaults: bool) -> Value {
     match value {
         Value::Number(it) => it.as_f64().into(),
@@ -71,7 +70,7 @@ fn what_the_real_cluster_sent_is_what_we_send() {
         assert_eq!(ours.yaml_spec, yaml, "{name}");
         let read = |bytes| decode(&of.form, bytes);
         assert_eq!(read(&ours.proto_spec), read(&proto), "{name}\n{yaml}");
-        // Go writes the entries of a map in any order.
+        // Go encodes map entries in random order.
         if matches!(&of.form, Form::Message(fields) if !has_map(fields)) {
             assert_eq!(ours.proto_spec, proto, "{name}\n{yaml}");
         }

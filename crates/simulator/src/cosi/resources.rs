@@ -11,20 +11,20 @@ use crate::version::TalosVersion;
 
 /// Resources by type (`Members.cluster.talos.dev`, see [`kind`](super::kind)) and id.
 ///
-/// Those of one type are state with whoever was cloned from this, until one of both is changed: a thousand machines know the
-/// same thousand members.
+/// A clone shares the resources of a type with its original until one of the two changes them: a thousand machines know the same thousand
+/// members.
 #[derive(Clone, Debug, Default)]
 pub struct Resources(BTreeMap<String, OfKind>);
 
 /// All resources of one type by id.
 pub(crate) type OfKind = Arc<BTreeMap<String, Arc<Resource>>>;
 
-/// One resource. The namespace is its type's.
+/// A resource. Its namespace is that of its type.
 #[derive(Clone, Debug)]
 pub struct Resource {
     spec: Value,
     pub version: u64,
-    /// The controller that writes it; empty: that of its type.
+    /// The controller that writes the resource; if empty, the controller of its type.
     pub owner: String,
     /// `running` or `tearingDown`.
     pub phase: String,
@@ -33,17 +33,17 @@ pub struct Resource {
     pub finalizers: Vec<String>,
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
-    /// The specification as it is sent, made when somebody first asks, for the release that was asked.
+    /// The encoded specification, created on the first request for the release of that request.
     encoded: OnceLock<(TalosVersion, Spec)>,
 }
 
 impl Resources {
-    /// All of a type, sorted by id.
+    /// All resources of a type, sorted by id.
     pub fn list(&self, kind: &str) -> impl Iterator<Item = (&str, &Resource)> {
         self.0.get(kind).into_iter().flat_map(|all| all.iter()).map(|(id, resource)| (id.as_str(), &**resource))
     }
 
-    /// All of a type, as they are now.
+    /// A snapshot of all resources of a type.
     pub(crate) fn of_kind(&self, kind: &str) -> OfKind {
         self.0.get(kind).cloned().unwrap_or_default()
     }
@@ -53,12 +53,12 @@ impl Resources {
         self.0.get(kind)?.get(id).map(|resource| &**resource)
     }
 
-    /// Puts a resource in the place of whatever has its id, with its own version and times.
+    /// Inserts a resource with its own version and times, or replaces the one with the same id.
     pub fn insert(&mut self, kind: &str, id: &str, resource: Resource) {
         self.kind_mut(kind).insert(id.to_owned(), Arc::new(resource));
     }
 
-    /// Creates a resource, or changes the one that is there as a controller does: what is the same already stays as it is.
+    /// Creates a resource, or updates it like a controller: an identical specification changes nothing.
     pub fn put(&mut self, kind: &str, id: &str, spec: Value) {
         let now = Timestamp::now();
         let next = match self.get(kind, id) {
@@ -72,7 +72,7 @@ impl Resources {
         self.insert(kind, id, next);
     }
 
-    /// Changes a specification as a controller does. What is not there stays absent.
+    /// Changes a specification like a controller. Does nothing if the resource does not exist.
     pub fn edit(&mut self, kind: &str, id: &str, change: impl FnOnce(&mut Value)) {
         if let Some(resource) = self.get(kind, id) {
             let mut spec = resource.spec.clone();
@@ -87,12 +87,12 @@ impl Resources {
         }
     }
 
-    /// Removes all of a type.
+    /// Removes all resources of a type.
     pub fn clear(&mut self, kind: &str) {
         self.0.remove(kind);
     }
 
-    /// Has the same resources of a type as `other`.
+    /// Replaces all resources of a type by those of `other`, which are shared.
     pub(crate) fn share(&mut self, kind: &str, other: &OfKind) {
         self.0.insert(kind.to_owned(), Arc::clone(other));
     }
@@ -103,7 +103,7 @@ impl Resources {
 }
 
 impl Resource {
-    /// Its first version.
+    /// Creates the first version of a resource.
     #[must_use]
     pub fn new(spec: Value, at: Timestamp) -> Self {
         Self {
@@ -120,16 +120,16 @@ impl Resource {
         }
     }
 
-    /// As it stands in YAML; the protobuf encoding is made from it.
+    /// The specification in the form of its YAML; the protobuf encoding is generated from it.
     #[must_use]
     pub fn spec(&self) -> &Value {
         &self.spec
     }
 
-    /// As a machine of this release sends it.
+    /// The specification as a machine of this release sends it.
     pub(crate) fn encoded(&self, kind: &str, version: TalosVersion) -> Spec {
         let (of, spec) = self.encoded.get_or_init(|| (version, super::encode(kind, &self.spec, version)));
-        // A machine that was upgraded since.
+        // Resources that were encoded before the machine was upgraded are encoded again.
         if *of == version { spec.clone() } else { super::encode(kind, &self.spec, version) }
     }
 }

@@ -1,4 +1,4 @@
-//! Both encodings, held against messages written by hand and against what real machines say.
+//! Compares both encodings with handwritten messages and with the answers of real machines.
 
 use std::collections::BTreeMap;
 
@@ -209,7 +209,7 @@ fn sensitive_types_are_those_of_their_release() {
     assert!(find("members.CLUSTER.talos.dev", version("1.5.0")).is_some());
 }
 
-/// Every type of every release, as healthy machines tell it.
+/// Encodes every type of every release with the resources of healthy machines.
 #[test]
 fn all_that_a_healthy_machine_has_is_encoded() {
     let network = Network::claim().unwrap();
@@ -217,7 +217,7 @@ fn all_that_a_healthy_machine_has_is_encoded() {
         let mut shape = Shape::default();
         shape.versions.talos = TalosVersion::new(minor, 0);
         let world = World::healthy(&network, &shape);
-        // What a healthy machine has none of.
+        // Healthy machines have no resources of these types.
         let absent = [
             kind::DIAGNOSTICS,
             kind::EXTENSION_STATUSES,
@@ -252,6 +252,6 @@ fn durations_are_text_in_yaml_and_messages_in_protobuf() {
     let spec = encoded("1m0.000000005s");
     assert_eq!(spec.yaml_spec, "offset: 1m0.000000005s\nfrequencyAdjustmentRatio: 1.5\n");
     assert_eq!(spec.proto_spec, [&[0x0a, 4, 0x08, 60, 0x10, 5][..], &ratio].concat());
-    // Negative parts are ten bytes long.
+    // Negative varints are ten bytes long.
     assert_eq!(encoded("-44.014µs").proto_spec.len(), 2 + 11 + ratio.len());
 }

@@ -1,11 +1,11 @@
-//! YAML as Go's `yaml` library writes it, which talosctl prints as it comes. The YAML library of the workspace indents by two
-//! and quotes otherwise.
+//! YAML in the format of Go's `yaml` library, which talosctl prints unchanged. The workspace's YAML library indents by two spaces and
+//! quotes differently.
 
 use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-/// A document with its final line break.
+/// Formats a document with its final line break.
 pub(super) fn document(value: &Value) -> String {
     let mut out = String::new();
     if is_block(value) {
@@ -19,7 +19,7 @@ pub(super) fn document(value: &Value) -> String {
     out
 }
 
-/// What goes below its key instead of behind it.
+/// Whether a value is written below its key instead of after it.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Array(items) => !items.is_empty(),
@@ -28,7 +28,7 @@ fn is_block(value: &Value) -> bool {
     }
 }
 
-/// Lines, of which the caller has begun the first one.
+/// Writes the lines of a value. The caller has already indented the first one.
 fn block(value: &Value, indent: usize, out: &mut String) {
     let begin = |out: &mut String, index: usize| {
         if index > 0 {
@@ -88,7 +88,7 @@ fn scalar(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// Go writes floating point numbers in their shortest form: `2e+09`.
+/// Formats a number like Go, which writes large floating-point numbers in their shortest form: `2e+09`.
 fn number(number: &Number, out: &mut String) {
     let large = number.as_f64().filter(|it| number.is_f64() && it.fract() == 0.0 && it.abs() >= 1e6);
     let text = match large.map(|it| format!("{it:e}")) {
@@ -98,7 +98,7 @@ fn number(number: &Number, out: &mut String) {
     out.push_str(&text.unwrap_or_else(|| number.to_string()));
 }
 
-/// `indent`: of the lines of a block; `None`: it must be one line.
+/// Formats a text. `indent` is the indentation of a block's lines, or `None` if the text must fit on one line.
 fn text(text: &str, indent: Option<usize>, out: &mut String) {
     match indent {
         Some(indent) if text.contains('\n') && is_literal(text) => literal(text, indent.max(4), out),
@@ -113,7 +113,7 @@ fn text(text: &str, indent: Option<usize>, out: &mut String) {
     }
 }
 
-/// Whether its lines can stand as they are. Those that would need an indentation indicator are quoted instead.
+/// Whether the lines can be written unchanged. Texts that would need an indentation indicator are quoted instead.
 fn is_literal(text: &str) -> bool {
     let odd = |it: char| it.is_control() && it != '\n';
     !text.contains(odd) && !text.starts_with([' ', '\n']) && !text.contains(" \n") && !text.ends_with([' '])
@@ -139,7 +139,7 @@ fn literal(text: &str, indent: usize, out: &mut String) {
 }
 
 fn double_quoted(text: &str, out: &mut String) {
-    // JSON's escapes are YAML's, too. These JSON leaves as they are.
+    // JSON's escapes are valid in YAML. JSON does not escape these characters.
     for character in Value::from(text).to_string().chars() {
         match character {
             '\u{7f}'..='\u{9f}' => drop(write!(out, "\\x{:02x}", u32::from(character))),
@@ -148,7 +148,7 @@ fn double_quoted(text: &str, out: &mut String) {
     }
 }
 
-/// Whether a reader would take it for something else than text.
+/// Whether a parser would not read the plain text as a string.
 fn is_other(text: &str) -> bool {
     const WORDS: &[&str] =
         &["", "~", "null", "true", "false", "y", "n", "yes", "no", "on", "off", ".nan", ".inf", "-.inf", "+.inf", "<<"];
@@ -166,7 +166,7 @@ fn is_number(text: &str) -> bool {
     let decimal = unsigned.contains(|it: char| it.is_ascii_digit())
         && unsigned.chars().all(|it| it.is_ascii_digit() || "+-.eE".contains(it))
         && digits.parse::<f64>().is_ok();
-    // Hours, minutes and seconds were a number once.
+    // YAML 1.1 reads hours, minutes and seconds as a number.
     let sexagesimal =
         unsigned.contains(':') && unsigned.split(':').all(|part| part.len() <= 2 && part.parse::<u8>().is_ok());
     decimal || in_base("0x", 16) || in_base("0o", 8) || in_base("0b", 2) || sexagesimal
@@ -177,7 +177,7 @@ fn is_time(text: &str) -> bool {
         && (text.parse::<jiff::Timestamp>().is_ok() || text.parse::<jiff::civil::Date>().is_ok())
 }
 
-/// Whether it can stand without quotes.
+/// Whether the text needs no quotes.
 fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     let blank_at = |at: usize| bytes.get(at).is_none_or(|byte| *byte == b' ');

@@ -8,17 +8,17 @@ use super::proto::auth_server::Auth;
 use super::proto::{AuthenticateRequest, AuthenticateResponse};
 use crate::world::{Confides, EtcdCluster, Member};
 
-/// What whoever asks may do.
+/// Rights of a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rights {
-    /// Nobody is asked for a name.
+    /// Authentication is disabled.
     Open,
     Nobody,
     User,
     Root,
 }
 
-/// By the token of a call.
+/// The rights that belong to the token of a call.
 pub(super) fn rights(cluster: &EtcdCluster, metadata: &MetadataMap) -> Result<Rights, Status> {
     let Some(auth) = &cluster.auth else { return Ok(Rights::Open) };
     let Some(token) = metadata.get("token") else { return Ok(Rights::Nobody) };
@@ -38,7 +38,7 @@ impl Rights {
     }
 }
 
-/// Whether a member tells whoever asks its status.
+/// Checks that a call may read a member's status.
 pub(super) fn of_status(cluster: &EtcdCluster, member: &Member, metadata: &MetadataMap) -> Result<(), Status> {
     match member.confides() {
         Confides::InAll => Ok(()),
@@ -47,7 +47,7 @@ pub(super) fn of_status(cluster: &EtcdCluster, member: &Member, metadata: &Metad
     }
 }
 
-/// The same of members and alarms.
+/// Checks that a call may read a member's lists of members and alarms.
 pub(super) fn of_lists(cluster: &EtcdCluster, member: &Member, metadata: &MetadataMap) -> Result<(), Status> {
     match member.confides() {
         Confides::InAll | Confides::StatusInRoot => Ok(()),

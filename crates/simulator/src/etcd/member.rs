@@ -1,4 +1,4 @@
-//! What members answer.
+//! Answers of the members.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +22,16 @@ use super::proto::{
 use crate::state::ClusterState;
 use crate::world::{AlarmKind, EtcdCluster, Member, NO_LEADER};
 
-/// How long a member tries to agree with the others: 5 s, and two elections of 1 s.
+/// Time limit of a member for agreeing with the others: 5 s, and two elections of 1 s.
 const AGREEMENT: Duration = Duration::from_secs(7);
 
-/// `--quota-backend-bytes`, when it is not set.
+/// Default of `--quota-backend-bytes`.
 const QUOTA: i64 = 2 << 30;
 
-/// Who asks for this does not want to wait for a leader.
+/// Header of a client that does not want to wait for a leader.
 const REQUIRES_LEADER: (&str, &str) = ("hasleader", "true");
 
-/// All members; each call says by its [`Asked`] which one is asked.
+/// All members; the [`Asked`] of each call selects one.
 #[derive(Clone)]
 pub(super) struct Members {
     pub(super) state: Arc<ClusterState>,
@@ -42,7 +42,8 @@ impl Members {
         Self { state }
     }
 
-    /// By the service that the path names. tonic's own router would bring axum along, for four names.
+    /// Routes a request to the service that its path names. tonic's own router would add axum as a dependency, for four
+    /// names.
     pub(super) async fn serve(self, request: http::Request<Incoming>) -> http::Response<Body> {
         let Ok(response) = match request.uri().path().split('/').nth(1) {
             Some(auth_server::SERVICE_NAME) => AuthServer::new(self).oneshot(request).await,
@@ -54,14 +55,14 @@ impl Members {
         response
     }
 
-    /// Looks at the member that is asked, and its cluster.
+    /// Reads the member that receives a call, and its cluster.
     pub(super) fn look<T>(&self, Asked(at): Asked, look: impl FnOnce(&EtcdCluster, &Member) -> T) -> Result<T, Status> {
         let world = self.state.world();
         let (cluster, member) = world.etcd_of(at).ok_or_else(|| Status::unavailable("etcdserver: server stopped"))?;
         Ok(look(cluster, member))
     }
 
-    /// What precedes every call.
+    /// Checks that precede every call.
     pub(super) fn admit<T>(&self, request: &Request<T>, learners_answer: bool) -> Result<Asked, Status> {
         let asked = request.extensions().get::<Asked>().copied();
         let asked = asked.ok_or_else(|| Status::internal("the call has no member"))?;
@@ -78,7 +79,7 @@ impl Members {
         })?
     }
 
-    /// Waits for a leader, as whatever the members have to agree on does.
+    /// Waits for a leader, like every operation on which the members have to agree.
     pub(super) async fn agree(&self, asked: Asked) -> Result<(), Status> {
         let Asked(at) = asked;
         let led = self.state.when(|world| world.etcd_of(at)?.0.leader().map(drop));
@@ -111,7 +112,7 @@ impl Cluster for Members {
         self.look(asked, |cluster, member| {
             let mut members: Vec<_> = cluster.members.iter().map(listed).collect();
             members.sort_unstable_by_key(|member| member.id);
-            // It is no matter of the store, whose revision it does not tell.
+            // Members are not part of the store, so its revision is not sent.
             let header = ResponseHeader { revision: 0, ..header(cluster, member) };
             Response::new(MemberListResponse { header: Some(header), members })
         })
@@ -136,7 +137,7 @@ impl Maintenance for Members {
                 };
                 AlarmMember { member_id: alarm.member, alarm: kind.into() }
             });
-            // Zero, in the question, is any.
+            // Zero selects all members or all kinds.
             let wanted = |alarm: &AlarmMember| (of == 0 || of == alarm.member_id) && (kind == 0 || kind == alarm.alarm);
             let alarms = alarms.filter(wanted).collect();
             Response::new(AlarmResponse { header: Some(header(cluster, member)), alarms })
@@ -154,7 +155,7 @@ pub(super) fn header(cluster: &EtcdCluster, member: &Member) -> ResponseHeader {
     ResponseHeader {
         cluster_id: cluster.id,
         member_id: member.id,
-        // As if every entry of the log had been a write.
+        // The revision is calculated as if every log entry were a write.
         revision: i64::try_from(applied(cluster, member)).unwrap_or(i64::MAX),
         raft_term: cluster.raft_term,
     }

@@ -2,7 +2,7 @@
 
 mod auth;
 mod member;
-/// Our own description of what is served, in `proto/`: the program's library has one that is not ours.
+/// Generated from our own API description in `proto/`, to be independent of the program's library.
 #[allow(
     missing_docs,
     unreachable_pub,
@@ -13,7 +13,7 @@ mod member;
     reason = "it is generated"
 )]
 mod proto {
-    // Not formatted: it is as the generator writes it.
+    // `include!` keeps the generated code from being formatted.
     include!("../gen/etcdserverpb.rs");
 }
 
@@ -31,11 +31,11 @@ use crate::net::{Handler, Mangle};
 use crate::state::ClusterState;
 use crate::world::{Misbehavior, Server};
 
-/// The member that answers, among the extensions of a request: the machine that it runs on.
+/// The member that answers, identified by its machine; stored in the extensions of a request.
 #[derive(Clone, Copy, Debug)]
 struct Asked(IpAddr);
 
-/// The client port of one member.
+/// Handles the client port of one member.
 pub(crate) fn handler(state: Arc<ClusterState>, at: IpAddr) -> Handler {
     let members = Members::new(Arc::clone(&state));
     Arc::new(move |request| Box::pin(answer(Arc::clone(&state), members.clone(), at, request)))
@@ -62,7 +62,7 @@ async fn answer(
         Some(Misbehavior::Cut) => mangle = Some(Mangle::Cut),
         Some(Misbehavior::Stall) => mangle = Some(Mangle::Stall),
         Some(Misbehavior::Endless) => mangle = Some(Mangle::Endless),
-        // These are of HTTP servers.
+        // These only apply to HTTP servers.
         Some(
             Misbehavior::Body(_)
             | Misbehavior::Redirect(_)
@@ -80,7 +80,7 @@ async fn answer(
     response
 }
 
-/// A message without content.
+/// A response with an empty message.
 fn empty() -> http::Response<Body> {
     let trailers = async { Some(Ok([(Status::GRPC_STATUS, 0.into())].into_iter().collect())) };
     let body = Body::new(Full::new(Bytes::from_static(&[0; 5])).with_trailers(trailers));

@@ -14,13 +14,13 @@ pub struct ResponseHeader {
 pub struct RangeRequest {
     #[prost(bytes = "vec", tag = "1")]
     pub key: ::prost::alloc::vec::Vec<u8>,
-    /// Answered from the member's own memory, without asking the others.
+    /// Answered from the member's own memory, without contacting the others.
     #[prost(bool, tag = "7")]
     pub serializable: bool,
     #[prost(bool, tag = "9")]
     pub count_only: bool,
 }
-/// Nothing is ever found here.
+/// Always empty here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RangeResponse {
     #[prost(message, optional, tag = "1")]
@@ -41,7 +41,7 @@ pub struct Member {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MemberListRequest {
-    /// Since 3.5; false is from the member's own memory.
+    /// Since 3.5; if false, the answer is from the member's own memory.
     #[prost(bool, tag = "1")]
     pub linearizable: bool,
 }
@@ -141,7 +141,7 @@ pub struct StatusResponse {
     pub db_size_in_use: i64,
     #[prost(bool, tag = "10")]
     pub is_learner: bool,
-    /// This and what follows since 3.6.
+    /// This field and the following ones exist since 3.6.
     #[prost(string, tag = "11")]
     pub storage_version: ::prost::alloc::string::String,
     #[prost(int64, tag = "12")]

@@ -1,4 +1,4 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ use crate::net::Peer;
 use crate::pki::{Authority, provider};
 use crate::world::{Kubernetes, Rule, User, World};
 
-/// The client certificates that are good.
+/// Verifies client certificates against the cluster's CA.
 pub(super) fn verifier(authority: &Authority) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes()).context("cannot read a certificate")?)?;
     Ok(WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build()?)
 }
 
-/// Who asks, or 401.
+/// Returns the user of a request, or 401.
 pub(super) fn authenticate(
     world: &World,
     clients: &dyn ClientCertVerifier,
@@ -55,7 +55,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
 }
 
-/// `kubectl --as`: only the masters may, here.
+/// Handles `kubectl --as`, which only members of `system:masters` may use here.
 fn impersonated(user: User, headers: &HeaderMap) -> Result<User, Failure> {
     let named = |header: &str| -> Vec<String> {
         headers.get_all(header).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
@@ -79,7 +79,7 @@ pub(super) fn is_master(user: &User) -> bool {
     user.groups.iter().any(|group| group == "system:masters")
 }
 
-/// What every user may: `system:discovery` and `system:public-info-viewer`; of them only the latter without credentials.
+/// Paths that every user can read: `system:discovery`, and `system:public-info-viewer` even without credentials.
 const DISCOVERY: &[&str] = &["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
 const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version", "/version/"];
 /// `system:basic-user`
@@ -88,7 +88,7 @@ const REVIEWS: &[(&str, &[&str])] = &[
     ("authorization.k8s.io", &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
 ];
 
-/// The rules for a user. The first role of every cluster is `cluster-admin`.
+/// The rules that apply to a user.
 pub(super) fn rules(kubernetes: &Kubernetes, user: &User) -> Vec<Rule> {
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     let urls = |urls: &[&str]| Rule { verbs: owned(&["get"]), non_resource_urls: owned(urls), ..Rule::default() };

@@ -1,4 +1,4 @@
-//! One API server: from a request to its answer.
+//! One API server: turns a request into its answer.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -28,20 +28,20 @@ use crate::net::{Mangle, Peer};
 use crate::state::ClusterState;
 use crate::world::{Misbehavior, Power, Process, Server, User, World, revision, uid};
 
-/// How long a request may take before the API server gives up on etcd.
+/// Time after which the API server stops waiting for etcd.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bytes of a body that are read.
+/// Largest part of a body that is read, in bytes.
 const BODY: usize = 1 << 20;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// One API server, or the balancer before all of them.
+/// One API server, or the balancer in front of all of them.
 pub(super) struct Api {
     state: Arc<ClusterState>,
     listings: Arc<Listings>,
     server: Server,
-    /// `None`: nobody's certificate is good.
+    /// `None`: no client certificate is valid.
     clients: Option<Arc<dyn ClientCertVerifier>>,
     answered: AtomicU64,
 }
@@ -54,11 +54,11 @@ struct Call {
     headers: http::HeaderMap,
     peer: Peer,
     body: Bytes,
-    /// The answer of this machine's server is wanted, whoever is asked.
+    /// The machine whose API server has to answer, no matter which one receives the request.
     from: Option<String>,
 }
 
-/// What becomes of a request.
+/// The result of a request.
 enum Decision {
     Reply(Reply),
     Later(Duration, Reply),
@@ -146,7 +146,7 @@ impl Api {
         let reply = if empty { emptied(reply) } else { reply };
         let indent = reply::wants_indentation(&call.headers, &call.query);
         let reply = if indent { reply.indented() } else { reply };
-        // hyper leaves it to us in HTTP/2.
+        // hyper does not remove the body in HTTP/2.
         self.respond(if call.method == Method::HEAD { reply.without_body() } else { reply })
     }
 
@@ -202,7 +202,7 @@ impl Api {
             let is_group = target.group.is_empty() || groups().contains(&target.group.as_str());
             return if is_group { Err(Failure::unknown()) } else { Ok(Reply::no_page().into()) };
         };
-        // A namespace's own is its name.
+        // For a namespace itself, the path's namespace is its name.
         let namespace = target.namespace.filter(|_| kind.plural != "namespaces");
         let misplaced = namespace.is_some() != kind.namespaced && (namespace.is_some() || target.name.is_some());
         if misplaced || target.subresource.is_some_and(|subresource| subresource != "status") {
@@ -272,7 +272,7 @@ fn without_query(uri: &http::Uri) -> http::Uri {
     uri.path().parse().unwrap_or_else(|_| uri.clone())
 }
 
-/// Talos's API servers ask the member of their own machine, and no other.
+/// Whether the API server can use etcd. Talos's API servers only connect to the member on their own machine.
 fn has_etcd(world: &World, machine: Option<IpAddr>) -> bool {
     machine.and_then(|machine| world.etcd_of(machine)).is_some_and(|(cluster, member)| {
         member.process == Process::Running && !member.learner && cluster.leader().is_some()
@@ -340,7 +340,7 @@ fn get(world: &World, kind: &ResourceType, namespace: Option<&str>, name: &str, 
     Ok(Reply::json(StatusCode::OK, &body))
 }
 
-/// An object by itself says what it is.
+/// Adds kind and API version to an object, which are missing in lists.
 pub(super) fn whole(kind: &ResourceType, object: &Value) -> Value {
     let mut whole = json!({"kind": kind.kind, "apiVersion": kind.api_version()});
     if let (Value::Object(whole), Ok(Value::Object(rest))) = (&mut whole, serde_json::to_value(Item(object))) {
@@ -349,7 +349,7 @@ pub(super) fn whole(kind: &ResourceType, object: &Value) -> Value {
     whole
 }
 
-/// The right form, without content.
+/// An answer of the right form without content.
 fn emptied(reply: Reply) -> Reply {
     let body = match serde_json::from_slice::<Value>(&reply.body) {
         Ok(mut list) if list["items"].is_array() || list["rows"].is_array() => {

@@ -1,4 +1,4 @@
-//! What the API has: groups, versions, resources.
+//! Discovery: groups, versions and resources of the API.
 
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ pub(super) fn version(kubernetes: &str) -> Value {
     })
 }
 
-/// Documents of `/api…` and `/apis…` that are no objects; `address` is the server's. `None`: there is no such path.
+/// Documents of `/api…` and `/apis…` that are not objects; `address` is that of the server. Returns `None` if the path does not exist.
 pub(super) fn document(path: &str, address: &str, form: Form) -> Option<Value> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match (&parts[..], form) {
@@ -70,7 +70,7 @@ fn resource(kind: &ResourceType) -> Value {
     resource
 }
 
-/// What else it is called by.
+/// Adds short names and categories.
 fn names(kind: &ResourceType, resource: &mut Value) {
     if !kind.short.is_empty() {
         resource["shortNames"] = json!(kind.short);
@@ -80,7 +80,7 @@ fn names(kind: &ResourceType, resource: &mut Value) {
     }
 }
 
-/// All of it in one document.
+/// Aggregated discovery: everything in one document.
 fn aggregated(groups: &[&str], beta: bool) -> Value {
     let resource = |kind: &ResourceType| {
         let scope = if kind.namespaced { "Namespaced" } else { "Cluster" };

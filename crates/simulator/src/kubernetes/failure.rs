@@ -1,4 +1,4 @@
-//! What an API server says when it does not do what it was asked: `metav1.Status`.
+//! Error answers of an API server: `metav1.Status`.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -7,15 +7,15 @@ use super::kinds::qualified;
 use super::target::Target;
 use crate::world::User;
 
-/// A refusal.
+/// An error answer.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) code: StatusCode,
-    /// For programs.
+    /// Reason in machine-readable form.
     reason: &'static str,
     message: String,
     details: Option<Box<Value>>,
-    /// A token with which a list that has expired goes on.
+    /// Token that continues an expired list.
     resume: Option<String>,
 }
 
@@ -56,14 +56,14 @@ impl Failure {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with(details.into())
     }
 
-    /// No such object.
+    /// The object does not exist.
     pub(super) fn not_found(group: &str, plural: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", qualified(plural, group));
         let details = object_details(Some(name), group, plural);
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).with(details.into())
     }
 
-    /// No such resource.
+    /// The resource type does not exist.
     pub(super) fn unknown() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource").with(json!({}))
     }
@@ -83,7 +83,7 @@ impl Failure {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// `continue` of a list that is no more; `resume` goes on with the list as it is now.
+    /// The `continue` token has expired; `resume` continues with the current list.
     pub(super) fn expired(resume: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list result. You can start a new \
                        list without the continue parameter, or use the continue token in this response to retrieve the \
@@ -93,7 +93,7 @@ impl Failure {
         Self { resume: Some(resume), ..Self::new(StatusCode::GONE, "Expired", message) }
     }
 
-    /// `resourceVersion` of a time to come.
+    /// The `resourceVersion` is in the future.
     pub(super) fn too_new(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
@@ -101,7 +101,7 @@ impl Failure {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with(details)
     }
 
-    /// etcd has not answered for as long as a request may take.
+    /// etcd did not answer within the time limit of a request.
     pub(super) fn timeout() -> Self {
         let message = "Timeout: request did not complete within the allotted duration";
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with(json!({}))

@@ -1,4 +1,4 @@
-//! `/readyz`, `/livez`, `/healthz` and their single checks.
+//! `/readyz`, `/livez`, `/healthz` and their individual checks.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use http::StatusCode;
 use super::query::Query;
 use super::reply::Reply;
 
-/// How long an API server waits for etcd before a check fails.
+/// Time that an API server waits for etcd before a check fails.
 const ETCD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Those that ask etcd.
+/// Checks that query etcd.
 const OF_ETCD: [&str; 2] = ["etcd", "etcd-readiness"];
 
-/// Those of `/readyz` alone.
+/// Checks that only `/readyz` has.
 const OF_READYZ: [&str; 3] = ["etcd-readiness", "informer-sync", "shutdown"];
 
-/// In the order of Kubernetes 1.35.
+/// Checks in the order of Kubernetes 1.35.
 const CHECKS: &[&str] = &[
     "ping",
     "log",
@@ -56,14 +56,14 @@ const CHECKS: &[&str] = &[
     "shutdown",
 ];
 
-/// The three endpoints.
+/// The health endpoints.
 const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
-/// How an API server is.
+/// Health of an API server.
 pub(super) struct Health<'a> {
-    /// Its etcd answers consistent reads.
+    /// Whether its etcd answers consistent reads.
     pub(super) etcd: bool,
-    /// What fails beside.
+    /// Other checks that fail.
     pub(super) failing: &'a [String],
 }
 
@@ -72,7 +72,7 @@ impl Health<'_> {
         (self.etcd || !OF_ETCD.contains(&check)) && !self.failing.iter().any(|failing| failing == check)
     }
 
-    /// Checks of an endpoint: those that it always has, then others that are said to fail.
+    /// Checks of an endpoint: the standard ones, followed by other checks that are set to fail.
     fn checks(&self, endpoint: &str) -> Vec<&str> {
         let has = |check: &&str| endpoint == "readyz" || !OF_READYZ.contains(check);
         let mut checks: Vec<&str> = CHECKS.iter().copied().filter(has).collect();
@@ -80,7 +80,7 @@ impl Health<'_> {
         checks
     }
 
-    /// The answer, and how long it takes; `None` if there is no such path.
+    /// Returns the answer and the time that it takes, or `None` if the path does not exist.
     pub(super) fn answer(&self, path: &str, query: &Query) -> Option<(Duration, Reply)> {
         let (endpoint, check) = path
             .trim_start_matches('/')
@@ -108,7 +108,7 @@ impl Health<'_> {
             } else if self.passes(check) {
                 let _ = writeln!(text, "[+]{check} ok");
             } else {
-                // They are asked one after the other.
+                // The checks run one after the other.
                 takes += if OF_ETCD.contains(&check) && !self.etcd { ETCD_TIMEOUT } else { Duration::ZERO };
                 passed = false;
                 let _ = writeln!(text, "[-]{check} failed: reason withheld");

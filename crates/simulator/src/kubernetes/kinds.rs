@@ -1,20 +1,20 @@
-//! The resources that the API has.
+//! The resources of the API.
 
-/// A resource: what stands in discovery, and how it is selected.
+/// A resource: its entry in discovery, and its field selectors.
 #[derive(Debug)]
 pub(super) struct ResourceType {
-    /// Empty: the core group.
+    /// Empty for the core group.
     pub(super) group: &'static str,
     pub(super) version: &'static str,
     pub(super) plural: &'static str,
     pub(super) kind: &'static str,
     pub(super) namespaced: bool,
     pub(super) short: &'static [&'static str],
-    /// Whether `kubectl get all` shows it.
+    /// Whether `kubectl get all` shows the resource.
     pub(super) all: bool,
-    /// What field selectors may name beside `metadata.name` and `metadata.namespace`.
+    /// Fields that selectors support besides `metadata.name` and `metadata.namespace`.
     pub(super) fields: &'static [&'static str],
-    /// A question that is posted and never stored.
+    /// Whether the resource is a review, which is posted and never stored.
     pub(super) review: bool,
 }
 
@@ -48,7 +48,7 @@ impl ResourceType {
         Self { fields, ..self }
     }
 
-    /// `nodes`, `leases.coordination.k8s.io`: as the world calls it.
+    /// `nodes`, `leases.coordination.k8s.io`: the resource's name in the world.
     pub(super) fn resource(&self) -> String {
         qualified(self.plural, self.group)
     }
@@ -62,7 +62,7 @@ impl ResourceType {
         self.kind.to_lowercase()
     }
 
-    /// What can be done with it here: everything is read, and nothing is written.
+    /// Supported verbs: everything can be read, and nothing can be written.
     pub(super) fn verbs(&self) -> &'static [&'static str] {
         if self.review { &["create"] } else { &["get", "list", "watch"] }
     }
@@ -72,12 +72,13 @@ impl ResourceType {
     }
 }
 
-/// Whether the objects of a resource, as the world calls it, are in namespaces; `None`: there are no such objects.
+/// Whether the objects of a resource, named as in the world, are in namespaces. Returns `None` if there are no such
+/// objects.
 pub(crate) fn namespaced(resource: &str) -> Option<bool> {
     KINDS.iter().find(|kind| !kind.review && kind.resource() == resource).map(|kind| kind.namespaced)
 }
 
-/// The name of a resource with its group, as messages and the world write it.
+/// The name of a resource with its group, as used in messages and in the world.
 pub(super) fn qualified(plural: &str, group: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
@@ -125,7 +126,7 @@ const POD_FIELDS: &[&str] = &[
     "status.nominatedNodeName",
 ];
 
-/// What a fresh Talos cluster has, and what people look for first.
+/// The resources of a fresh Talos cluster, and others that people commonly look for.
 pub(super) const KINDS: &[ResourceType] = &[
     in_namespaces("", "v1", "configmaps", "ConfigMap").short(&["cm"]),
     in_namespaces("", "v1", "endpoints", "Endpoints").short(&["ep"]),

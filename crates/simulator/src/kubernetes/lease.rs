@@ -1,4 +1,4 @@
-//! Leases live: they are renewed at the moment at which somebody asks.
+//! Leases, which are renewed whenever they are read.
 
 use std::borrow::Cow;
 
@@ -9,21 +9,21 @@ use super::kinds::ResourceType;
 use super::list::key;
 use crate::world::{World, hash, revision};
 
-/// Milliseconds between two renewals of kubelets and API servers.
+/// Milliseconds between two renewals by kubelets and API servers.
 const RENEWAL: i64 = 10_000;
-/// The same of those who hold a lease in order to lead.
+/// Milliseconds between two renewals by leaders.
 const LEADERSHIP: i64 = 2_000;
 
 pub(super) fn is_lease(kind: &ResourceType) -> bool {
     kind.plural == "leases"
 }
 
-/// An object as it is now.
+/// The current state of an object.
 pub(super) fn present<'a>(world: &World, kind: &ResourceType, object: &'a Value) -> Cow<'a, Value> {
     if is_lease(kind) { Cow::Owned(renewed(world, object, Timestamp::now())) } else { Cow::Borrowed(object) }
 }
 
-/// A lease, with the last renewal that its holder has made by `now`, which is our clock.
+/// A lease with the last renewal that its holder has made by `now`, which is a time of our clock.
 fn renewed(world: &World, lease: &Value, now: Timestamp) -> Value {
     let mut lease = lease.clone();
     let (namespace, name) = key(&lease);
@@ -31,14 +31,14 @@ fn renewed(world: &World, lease: &Value, now: Timestamp) -> Value {
     let period = if matches!(name, "kube-scheduler" | "kube-controller-manager") { LEADERSHIP } else { RENEWAL };
     let ahead = SignedDuration::from_secs(world.clock_ahead);
     let alive_until = world.kubernetes.stalled_leases.get(&id).map_or(now, |since| *since - ahead).min(now);
-    // Each holder has its own moment within the period.
+    // Each holder has its own offset within the period.
     let moment = i64::try_from(hash(&id) % period.unsigned_abs()).unwrap_or_default();
     let since = (alive_until.as_millisecond() - moment).rem_euclid(period);
     let renewal = alive_until - SignedDuration::from_millis(since);
     let renewal = Timestamp::from_millisecond(renewal.as_millisecond()).unwrap_or(renewal);
     let resumed = world.kubernetes.resumed_leases.get(&id).map(|since| *since - ahead).filter(|it| *it <= alive_until);
     let renewal = resumed.map_or(renewal, |resumed| renewal.max(resumed));
-    // A kubelet writes what its own machine takes for the time.
+    // A kubelet writes the time of its own machine's clock.
     let more = world.machine_clocks.get(name).filter(|_| namespace == "kube-node-lease");
     let written = renewal + ahead + SignedDuration::from_secs(more.copied().unwrap_or_default());
     lease["spec"]["renewTime"] = written.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into();

@@ -19,25 +19,26 @@ use super::query::Query;
 use super::selector::Selector;
 use crate::world::{World, revision};
 
-/// How many revisions etcd keeps: those of five minutes. How a list was before it changed is not kept here at all.
+/// Number of revisions that etcd keeps, which is five minutes' worth. Previous states of a list are not kept here at
+/// all.
 const COMPACTION: u64 = 300_000;
 
-/// All objects of a resource at one revision of the world: sorted, and in bytes.
+/// All objects of a resource at one revision of the world, sorted and encoded.
 #[derive(Debug)]
 struct Listing {
-    /// Of the world.
+    /// Revision of the world.
     revision: u64,
-    /// etcd's revision since which they are known to be like this; 0 for the first ever seen.
+    /// etcd's revision since which the objects are known to be unchanged; 0 for the first listing.
     since: u64,
     /// Indices into the world's objects, sorted by key.
     order: Vec<usize>,
-    /// Each object's JSON, with commas between.
+    /// JSON of all objects, separated by commas.
     json: Bytes,
-    /// Where each object stands in it, in the same order.
+    /// Range of each object in the JSON, in the same order.
     ranges: Vec<Range<usize>>,
 }
 
-/// Listings of all API servers, kept until the world changes: a thousand nodes are megabytes.
+/// Listings for all API servers, kept until the world changes, because a thousand nodes are megabytes.
 #[derive(Debug, Default)]
 pub(super) struct Listings(Mutex<HashMap<&'static str, Arc<Listing>>>);
 
@@ -51,7 +52,7 @@ impl Listings {
         }
         let mut listing = Listing::of(world, revision_of_world, kind);
         if let Some(old) = old {
-            // Later than whatever was told of the old ones.
+            // The revision has to be later than any that was sent for the old objects.
             listing.since = if old.json == listing.json { old.since } else { old.now() + 1 };
         }
         let listing = Arc::new(listing);
@@ -64,7 +65,7 @@ impl Listing {
     fn of(world: &World, revision: u64, kind: &'static ResourceType) -> Self {
         let objects = objects(world, kind);
         let mut order: Vec<usize> = (0..objects.len()).collect();
-        // As etcd sorts its keys.
+        // etcd sorts by key.
         order.sort_by_cached_key(|index| {
             let (namespace, name) = key(&objects[*index]);
             format!("{namespace}/{name}")
@@ -83,13 +84,13 @@ impl Listing {
         Self { revision, since: 0, order, json: json.into(), ranges }
     }
 
-    /// etcd's revision.
+    /// etcd's current revision.
     fn now(&self) -> u64 {
         revision(Timestamp::now()).max(self.since)
     }
 }
 
-/// An object within a list: without its kind, which is the list's.
+/// An object in a list, without its kind, which is that of the list.
 pub(super) struct Item<'a>(pub(super) &'a Value);
 
 impl Serialize for Item<'_> {
@@ -115,7 +116,7 @@ pub(super) fn key(object: &Value) -> (&str, &str) {
     (text("namespace"), text("name"))
 }
 
-/// What a list is asked for.
+/// A request for a list.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) kind: &'static ResourceType,
@@ -129,9 +130,9 @@ pub(super) struct Request {
 /// `resourceVersion` of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
-    /// Whatever etcd says is the newest.
+    /// The newest state according to etcd.
     Newest,
-    /// Whatever the server has in its cache.
+    /// The state in the server's cache.
     Any,
     NotOlder(u64),
 }
@@ -150,7 +151,7 @@ impl Version {
         }
     }
 
-    /// Nothing is newer than now.
+    /// Rejects revisions in the future.
     pub(super) fn check(self, now: u64) -> Result<(), Failure> {
         match self {
             Self::NotOlder(asked) if asked > now => Err(Failure::too_new(asked, now)),
@@ -159,13 +160,13 @@ impl Version {
     }
 }
 
-/// `continue` of a list, as API servers make it.
+/// `continue` token of a list, in the format of API servers.
 #[derive(Debug, Deserialize, Serialize)]
 struct Token {
     v: String,
-    /// -1: whatever is there now.
+    /// Revision of the list; -1 for the current one.
     rv: i64,
-    /// The key before the next object, and a NUL.
+    /// Key of the last object that was sent, followed by a NUL.
     start: String,
 }
 
@@ -207,18 +208,18 @@ impl Request {
         })
     }
 
-    /// It cannot be answered without etcd.
+    /// Whether the request needs etcd.
     pub(super) fn is_consistent(&self) -> bool {
         self.version == Version::Newest
     }
 
-    /// Whether an object is one of these.
+    /// Whether the request selects an object.
     pub(super) fn wants(&self, object: &Value) -> bool {
         self.namespace.as_ref().is_none_or(|namespace| object["metadata"]["namespace"] == **namespace)
             && self.selector.fits(object)
     }
 
-    /// Where the list goes on behind an object: relative to what is listed.
+    /// The key after an object at which the list continues, relative to the listed path.
     fn start_behind(&self, object: &Value) -> String {
         let (namespace, name) = key(object);
         if self.namespace.is_some() || namespace.is_empty() {
@@ -231,7 +232,7 @@ impl Request {
 
 /// One page of a list.
 pub(super) struct Page<'a> {
-    /// `resourceVersion`, and `continue` with the number of those that are missing.
+    /// `resourceVersion`, and if objects are left, `continue` and their number.
     pub(super) metadata: Value,
     listing: Arc<Listing>,
     /// Positions in the listing.
@@ -265,7 +266,7 @@ impl Listings {
         };
         let wanted = |position: &usize| request.wants(&objects[listing.order[*position]]) && behind(*position);
         let mut chosen: Vec<usize> = (0..listing.order.len()).filter(wanted).collect();
-        // A cache gives all that it has.
+        // A list from the cache is not limited.
         let limit = request.limit.filter(|_| request.version != Version::Any || request.resume.is_some());
         let limit = limit.unwrap_or(usize::MAX).min(world.kubernetes.page.unwrap_or(usize::MAX));
         let missing = chosen.len().saturating_sub(limit);
@@ -287,7 +288,7 @@ impl<'a> Page<'a> {
         self.chosen.iter().map(|position| &self.objects[self.listing.order[*position]])
     }
 
-    /// `NodeList` in bytes.
+    /// Encodes the page, for example as a `NodeList`.
     pub(super) fn bytes(&self, kind: &ResourceType) -> Vec<u8> {
         let size: usize = self.chosen.iter().map(|position| self.listing.ranges[*position].len() + 1).sum();
         let mut body = Vec::with_capacity(size + 1024);

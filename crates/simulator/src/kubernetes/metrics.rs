@@ -1,4 +1,4 @@
-//! `/metrics`: of what an API server counts, some.
+//! `/metrics`: a few of an API server's metrics.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::reply::Reply;
 use crate::world::RequestedApi;
 
-/// How long an API server has run.
+/// Uptime of an API server.
 const RUNS: SignedDuration = SignedDuration::from_hours(24);
 
-/// Families are in the order of their names, and one without a series is not there.
+/// Returns the metrics. Families are sorted by name, and those without a series are omitted.
 pub(super) fn answer(now: Timestamp, requested: &[RequestedApi]) -> Reply {
     let mut text = String::from("# TYPE apiserver_request_total counter\n");
     for code in 0..200 {

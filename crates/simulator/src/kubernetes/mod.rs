@@ -40,7 +40,7 @@ impl Kubernetes {
         Self { state: Arc::clone(state), listings: Arc::default() }
     }
 
-    /// One API server, or the balancer before all of them.
+    /// Handles requests to one API server, or to the balancer in front of all of them.
     pub(crate) fn handler(&self, server: Server) -> Handler {
         let api = Arc::new(Api::new(Arc::clone(&self.state), Arc::clone(&self.listings), server));
         Arc::new(move |request| {

@@ -1,4 +1,4 @@
-//! The row of a pod, whose status is a puzzle of phase, reasons and containers.
+//! The table row of a pod, whose status combines phase, reasons and containers.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -44,7 +44,7 @@ fn state(pod: &Value) -> String {
     let reason = containers.iter().find_map(why_not_running);
     let runs = containers.iter().any(|it| it["ready"] == true && !it["state"]["running"].is_null());
     match reason {
-        // What has ended well does not hide what still runs.
+        // A container that has completed does not hide others that still run.
         Some(reason) if reason == "Completed" && runs => {
             if has_true(status, &"Ready".into()) {
                 "Running".to_owned()
@@ -72,7 +72,7 @@ fn why_not_running(container: &Value) -> Option<String> {
     })
 }
 
-/// The first that has not done its work.
+/// State of the first init container that has not finished.
 fn of_init_containers(pod: &Value) -> Option<String> {
     let statuses = list(&pod["status"]["initContainerStatuses"]);
     let total = list(&pod["spec"]["initContainers"]).len();

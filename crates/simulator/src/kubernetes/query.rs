@@ -1,6 +1,6 @@
 //! The query of a request.
 
-/// Decoded keys and values, in their order.
+/// Decoded keys and values in their original order.
 #[derive(Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
@@ -18,12 +18,12 @@ impl Query {
         self.0.iter().any(|(name, _)| name == key)
     }
 
-    /// The first value; an empty one counts as none.
+    /// The first value; an empty one counts as missing.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// Go's way to write a Boolean into a query: the key alone is true.
+    /// A Boolean in Go's notation: the key alone is true.
     pub(super) fn is(&self, key: &str) -> bool {
         self.has(key) && !matches!(self.get(key), Some("0" | "f" | "F" | "false" | "False" | "FALSE"))
     }

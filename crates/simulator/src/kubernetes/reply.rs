@@ -1,4 +1,4 @@
-//! Answers, before they are put on the wire.
+//! Answers before they are sent.
 
 use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, USER_AGENT, X_CONTENT_TYPE_OPTIONS,
@@ -14,7 +14,7 @@ use super::query::Query;
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: StatusCode,
@@ -36,7 +36,7 @@ impl Reply {
         Self::new(status, TEXT, body).with(X_CONTENT_TYPE_OPTIONS, "nosniff")
     }
 
-    /// JSON that is in bytes already.
+    /// JSON that is already encoded.
     pub(super) fn json_bytes(body: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, JSON, body)
     }
@@ -45,7 +45,7 @@ impl Reply {
         Self::new(status, JSON, line(body))
     }
 
-    /// A path that nobody has heard of.
+    /// The answer for an unknown path.
     pub(super) fn no_page() -> Self {
         Self::text(StatusCode::NOT_FOUND, "404 page not found\n")
     }
@@ -55,7 +55,7 @@ impl Reply {
         Self::new(StatusCode::FOUND, "text/html; charset=utf-8", body).with(LOCATION, to)
     }
 
-    /// Whatever text a fault says; it is JSON if it looks like it.
+    /// The text of a fault, as JSON or HTML if it looks like it.
     pub(super) fn words(status: StatusCode, text: String) -> Self {
         let reply = match text.trim_start().as_bytes().first() {
             Some(b'{') => Self::new(status, JSON, text),
@@ -72,7 +72,7 @@ impl Reply {
         self
     }
 
-    /// As HEAD has it.
+    /// The answer to a HEAD request.
     pub(super) fn without_body(self) -> Self {
         let length = self.body.len().to_string();
         Self { body: Bytes::new(), ..self }.with(CONTENT_LENGTH, &length)
@@ -82,7 +82,7 @@ impl Reply {
         self.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(JSON.as_bytes()))
     }
 
-    /// Indented, as for people.
+    /// Indents JSON for people.
     pub(super) fn indented(mut self) -> Self {
         if self.is_json()
             && let Ok(value) = serde_json::from_slice::<Value>(&self.body)
@@ -106,14 +106,14 @@ impl From<Failure> for Reply {
     }
 }
 
-/// A line of JSON, as every answer and every event of a watch is one.
+/// JSON followed by a line break, like every answer and every event of a watch.
 pub(super) fn line(body: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(body).unwrap_or_default();
     bytes.push(b'\n');
     bytes
 }
 
-/// People get their JSON indented: an API server knows them by the programs that they use.
+/// Whether the client wants indented JSON. Like an API server, this recognizes people by their programs.
 pub(super) fn wants_indentation(headers: &HeaderMap, query: &Query) -> bool {
     if query.has("pretty") {
         return query.is("pretty");
@@ -122,13 +122,13 @@ pub(super) fn wants_indentation(headers: &HeaderMap, query: &Query) -> bool {
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
 }
 
-/// What form of an object the client wants most among those that exist here.
+/// The form of an object that the client prefers among the supported ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Plain,
-    /// As `kubectl get` prints it.
+    /// Table of `kubectl get`.
     Table,
-    /// Metadata alone.
+    /// Metadata only.
     Partial,
     /// All groups in one document.
     Discovery {
@@ -136,7 +136,7 @@ pub(super) enum Form {
     },
 }
 
-/// Protobuf, which clients like better, is not spoken.
+/// The preferred form. Protobuf is not supported, although clients prefer it.
 pub(super) fn form(headers: &HeaderMap) -> Result<Form, Failure> {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("*/*");
     accept.split(',').find_map(acceptable).ok_or_else(Failure::not_acceptable)

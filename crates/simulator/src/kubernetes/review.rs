@@ -1,4 +1,4 @@
-//! `kubectl auth can-i` and `whoami`: what a user asks of themselves.
+//! `kubectl auth can-i` and `whoami`: reviews of the user's own rights.
 
 use prost::Message;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::target::{Resource, Target};
 use crate::world::{Kubernetes, Rule, User};
 
-/// What kubectl posts is protobuf, always: `k8s`, a NUL, and an envelope.
+/// Prefix of protobuf messages, which kubectl always posts: `k8s` and a NUL, followed by an envelope.
 const MAGIC: &[u8] = b"k8s\0";
 
 #[derive(Message)]
@@ -56,7 +56,7 @@ struct PathAttributes {
     verb: String,
 }
 
-/// The answer to a review that was posted.
+/// The answer to a posted review.
 pub(super) fn answer(kubernetes: &Kubernetes, user: &User, plural: &str, body: &[u8]) -> Result<Value, Failure> {
     Ok(match plural {
         "selfsubjectaccessreviews" => {
@@ -91,7 +91,7 @@ fn review(api_version: &str, kind: &str, spec: &Value, status: &Value) -> Value 
     json!({"kind": kind, "apiVersion": api_version, "metadata": {}, "spec": spec, "status": status})
 }
 
-/// What an access review asks, as JSON and as it is judged.
+/// The specification of an access review, as JSON and as the target to check.
 fn asked(body: &[u8]) -> Result<(Value, Target), Failure> {
     let spec = if let Some(envelope) = body.strip_prefix(MAGIC) {
         let decoded = Envelope::decode(envelope).and_then(|it| AccessReview::decode(it.raw.as_slice()));

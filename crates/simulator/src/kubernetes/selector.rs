@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::kinds::ResourceType;
 
-/// What an object has to be like.
+/// Conditions that select objects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Selector {
     labels: Vec<Requirement>,
-    /// Paths into the object, what they have to be, and whether they have not to be it.
+    /// Paths into the object, their expected values, and whether the comparison is negated.
     fields: Vec<(String, String, bool)>,
 }
 
@@ -28,7 +28,7 @@ enum Test {
 }
 
 impl Selector {
-    /// The error is what an API server says to it.
+    /// Parses selectors; the error is the message of an API server.
     pub(super) fn parse(kind: &ResourceType, labels: &str, fields: &str) -> Result<Self, String> {
         let labels = requirements(labels).iter().map(|part| requirement(part)).collect::<Result<_, _>>()?;
         let fields = fields.split(',').filter(|part| !part.is_empty()).map(|part| field(kind, part));
@@ -113,7 +113,7 @@ fn field(kind: &ResourceType, text: &str) -> Result<(String, String, bool), Stri
     }
 }
 
-/// What stands there, as text; what is not there is empty, or false.
+/// The value at a path as text; a missing value is empty, or false.
 fn text_at(object: &Value, path: &str) -> String {
     let value = path.split('.').fold(object, |value, key| &value[key]);
     match value {

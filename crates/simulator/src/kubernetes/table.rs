@@ -10,9 +10,9 @@ use super::kinds::ResourceType;
 /// A column: its name, its type, and whether only `-o wide` shows it.
 type Column = (&'static str, &'static str, bool);
 
-/// What a resource's table looks like.
+/// The table of a resource.
 struct Layout {
-    /// Behind the name.
+    /// Columns after the name.
     columns: &'static [Column],
     cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
@@ -131,7 +131,7 @@ const SIGNING_REQUESTS: Layout = Layout {
     cells: signing_request,
 };
 
-/// Whatever has no columns of its own.
+/// The table of resources without columns of their own.
 const OTHERS: Layout = Layout { columns: &[AGE], cells: |it, now| vec![age(it, now)] };
 
 fn layout(plural: &str) -> &'static Layout {
@@ -150,7 +150,7 @@ fn layout(plural: &str) -> &'static Layout {
     }
 }
 
-/// `metadata` is a list's, or that of the one object.
+/// Formats objects as a table; `metadata` is that of the list, or of the single object.
 pub(super) fn table<'a>(
     kind: &ResourceType,
     metadata: &Value,
@@ -174,12 +174,12 @@ pub(super) fn table<'a>(
     })
 }
 
-/// Metadata alone.
+/// An object reduced to its metadata.
 pub(super) fn partial(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-/// What stands for nothing.
+/// Placeholder for nothing.
 pub(super) const NONE: &str = "<none>";
 
 pub(super) fn text<'a>(value: &'a Value, otherwise: &'a str) -> &'a str {
@@ -194,7 +194,7 @@ fn number(value: &Value) -> Value {
     value.as_i64().unwrap_or_default().into()
 }
 
-/// Since its creation.
+/// Time since the object's creation.
 pub(super) fn age(object: &Value, now: Timestamp) -> Value {
     since(&object["metadata"]["creationTimestamp"], now).into()
 }
@@ -204,14 +204,14 @@ pub(super) fn since(then: &Value, now: Timestamp) -> String {
     then.map_or_else(|| "<unknown>".to_owned(), |then| duration(now.as_second() - then.as_second()))
 }
 
-/// Seconds as kubectl shows them: two units at most, and one where the second would be small.
+/// Formats seconds like kubectl: at most two units, and only one for long durations.
 fn duration(seconds: i64) -> String {
     let two = |many: i64, unit: &str, few: i64, rest: &str| {
         if few == 0 { format!("{many}{unit}") } else { format!("{many}{unit}{few}{rest}") }
     };
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
-        // Clocks differ.
+        // Clocks may differ slightly.
         -1 => "0s".to_owned(),
         ..0 => "<invalid>".to_owned(),
         0..120 => format!("{seconds}s"),
@@ -260,7 +260,7 @@ fn node(node: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Names and images of the containers, and whom they are selected by.
+/// Names and images of the containers, and the labels that select the pods.
 fn template(object: &Value) -> [Value; 3] {
     let spec = &object["spec"];
     let containers = list(&spec["template"]["spec"]["containers"]);
@@ -329,7 +329,7 @@ fn service(service: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// No more than three of a kind are named.
+/// Names at most three items.
 fn few(words: &[String]) -> String {
     match words {
         [] => "<unset>".to_owned(),

@@ -1,10 +1,10 @@
-//! What a request is about: read off its method and path, as an API server does before it looks at anything else.
+//! The target of a request, derived from method and path, as an API server does before anything else.
 
 use std::borrow::Cow;
 
 use http::Method;
 
-/// What is asked for.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// `/readyz`, `/version`, `/apis/apps`
@@ -46,7 +46,7 @@ fn resource(method: &Method, path: &str, watches: bool) -> Option<Resource> {
     let mut namespace = None;
     if let ["namespaces", name, rest @ ..] = &parts[..] {
         namespace = Some((*name).to_owned());
-        // A namespace lies in itself.
+        // A namespace belongs to itself.
         if !matches!(rest, [] | ["status" | "finalize", ..]) {
             parts.drain(..2);
         }

@@ -1,4 +1,4 @@
-//! Watches: what has changed, whenever the world has.
+//! Watches, which send events whenever the world changes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -21,16 +21,16 @@ use super::{api, table};
 use crate::state::ClusterState;
 use crate::world::{World, revision};
 
-/// How long a watch lasts that says nothing of it, and the longest.
+/// Default and maximum duration of a watch.
 const LASTS: Duration = Duration::from_secs(3600);
 
-/// A watch that has been asked for.
+/// A requested watch.
 pub(super) struct Watch {
     request: Request,
     form: Form,
-    /// What is there already is told as added.
+    /// Whether existing objects are sent as added.
     tells_all: bool,
-    /// And then, that this was all.
+    /// Whether an event marks the end of the existing objects.
     ends_all: bool,
     lasts: Duration,
 }
@@ -64,7 +64,7 @@ impl Watch {
 
 struct Watching {
     watch: Watch,
-    /// What the client knows. Renewals of leases are not told.
+    /// Objects that the client knows. Renewals of leases are not sent.
     known: BTreeMap<(String, String), Value>,
     events: VecDeque<Bytes>,
 }
@@ -84,7 +84,7 @@ impl Watching {
         }
     }
 
-    /// `None`: its time is over.
+    /// Returns the next event, or `None` when the time of the watch is over.
     async fn next(&mut self, state: &ClusterState, changes: &mut Receiver<u64>, until: Instant) -> Option<Bytes> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -95,7 +95,7 @@ impl Watching {
         }
     }
 
-    /// Takes in how the world is now.
+    /// Queues events for all differences between the known objects and the world.
     fn look(&mut self, world: &World) {
         let request = &self.watch.request;
         let mut gone = std::mem::take(&mut self.known);

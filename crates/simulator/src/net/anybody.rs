@@ -1,4 +1,4 @@
-//! Client certificates as an API server takes them: it asks for one, takes any, and judges it with each request.
+//! Client certificates in the manner of an API server, which requests a certificate, accepts any, and verifies it with each request.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Lets everybody in who has the key of what they show, whoever has signed it. The inner verifier names the authorities that are
-/// asked for.
+/// Accepts every client that has its certificate's key, no matter which authority signed the certificate. The inner verifier provides the
+/// names of the authorities that are requested.
 #[derive(Debug)]
 pub(super) struct Anybody(pub(super) Arc<dyn ClientCertVerifier>);
 

@@ -1,4 +1,4 @@
-//! The balancer before the API servers. It forwards bytes, as one for TCP does; only to have a fault of TLS it speaks that itself.
+//! The balancer in front of the API servers. It forwards bytes like any TCP balancer, and uses TLS itself only to simulate TLS faults.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use super::conduct::Conduct;
 use super::line::Line;
 use crate::world::{Server, World};
 
-/// The next in turn of the API servers that take connections. One that is frozen does: its kernel takes them.
+/// The next API server in turn that accepts connections. A frozen one does, because its kernel accepts them.
 pub(crate) fn backend(world: &World, turn: &AtomicUsize) -> Option<SocketAddr> {
     let accepts = |at: &IpAddr| Conduct::of(&Server::ApiServer(*at), world).accepts();
     let backends: Vec<_> = world.control_planes().filter(accepts).collect();
@@ -18,10 +18,10 @@ pub(crate) fn backend(world: &World, turn: &AtomicUsize) -> Option<SocketAddr> {
     backends.get(turn).map(|at| SocketAddr::new(*at, world.api_port))
 }
 
-/// Passes bytes on until both sides have ended.
+/// Forwards bytes until both sides have finished.
 ///
 /// # Errors
-/// If one side breaks off.
+/// If one side aborts the connection.
 pub(super) async fn forward(mut client: Line, backend: SocketAddr) -> io::Result<()> {
     let mut server = TcpStream::connect(backend).await?;
     server.set_nodelay(true)?;

@@ -1,50 +1,50 @@
-//! What a client meets at a port, as the world implies it.
+//! The behavior of a port, derived from the world.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::world::{Machine, Power, Process, Server, Transport, World};
 
-/// How a port treats connections.
+/// The way in which a port treats connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Conduct {
-    /// They are refused.
+    /// Connections are refused.
     Closed,
-    /// They do not come about: what is sent vanishes.
+    /// Connections are never established, because all packets are dropped.
     BlackHole,
-    /// They are taken, and nothing is ever said.
+    /// Connections are accepted, and nothing is ever sent.
     Silent,
-    /// They are taken and closed at once.
+    /// Connections are accepted and closed immediately.
     Close,
-    /// They are taken, and HTTP is spoken without TLS.
+    /// Connections are accepted, and the server uses HTTP without TLS.
     PlainHttp,
-    /// They are taken, and random bytes come without end.
+    /// Connections are accepted, and the server sends random bytes without end.
     Garbage,
     Serve(Service),
 }
 
-/// How a port serves.
+/// The way in which a port serves requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Service {
     pub(super) tls: Tls,
-    /// Nothing is said after the handshake.
+    /// Whether nothing is sent after the handshake.
     pub(super) silent: bool,
-    /// Of a round trip.
+    /// Delay of a round trip.
     pub(super) delay: Duration,
-    /// Between two bytes.
+    /// Pause between two bytes.
     pub(super) drip: Duration,
-    /// Answers of one connection.
+    /// Number of answers on one connection.
     pub(super) answers: Option<u32>,
-    /// The bytes are another server's to understand: there is no TLS here.
+    /// Whether the bytes are forwarded to another server, without TLS here.
     pub(super) forwards: bool,
 }
 
-/// What decides on a TLS configuration.
+/// Everything that determines a TLS configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tls {
     pub(super) certificate: Certificate,
     pub(super) without_alpn: bool,
-    /// Seconds.
+    /// In seconds.
     pub(super) clock_ahead: i64,
 }
 
@@ -52,24 +52,24 @@ pub(super) struct Tls {
 pub(super) enum Certificate {
     #[default]
     Right,
-    /// Of another authority.
+    /// Signed by another authority.
     Foreign,
     Expired,
     ExpiresSoon,
     NotYetValid,
-    /// For another address.
+    /// Valid for another address.
     Misnamed,
-    /// Of a machine without configuration, which asks for no client certificate either.
+    /// Certificate of a machine without configuration, which does not request client certificates either.
     Maintenance,
 }
 
 impl Conduct {
-    /// TCP connections come about.
+    /// Whether TCP connections are established.
     pub(super) fn accepts(&self) -> bool {
         !matches!(self, Self::Closed | Self::BlackHole)
     }
 
-    /// Those that were there go on.
+    /// Whether existing connections continue.
     pub(super) fn keeps_connections(&self) -> bool {
         match self {
             Self::Closed | Self::BlackHole | Self::Silent => false,
@@ -94,14 +94,14 @@ impl Conduct {
     }
 }
 
-/// The machine and the process behind a port. A port that nobody has is one whose process does not run.
+/// The states of the machine and the process behind a port. An unknown port counts as one whose process is stopped.
 fn alive(server: &Server, world: &World) -> (Power, Process) {
     let on = |at: &IpAddr, process: &dyn Fn(&Machine) -> Option<Process>| match world.machines.get(at) {
         None => (Power::Off, Process::Stopped),
         Some(machine) => (machine.power, process(machine).unwrap_or(Process::Stopped)),
     };
     match server {
-        // A frozen machined leaves apid alive, which takes calls and waits with them.
+        // If machined is frozen, apid still runs: it accepts calls, which then wait.
         Server::Apid(at) => {
             on(at, &|machine| Some(if machine.process == Process::Frozen { Process::Running } else { machine.process }))
         }
@@ -121,7 +121,7 @@ fn alive(server: &Server, world: &World) -> (Power, Process) {
 fn serve(server: &Server, transport: Option<&Transport>, world: &World) -> Service {
     let balancer = *server == Server::Balancer;
     let mut service = Service {
-        // What goes through the balancer is delayed by the server behind it.
+        // Connections through the balancer are already delayed by the server behind it.
         delay: if balancer { Duration::ZERO } else { world.delay },
         forwards: balancer && matches!(transport, None | Some(Transport::Delay(_) | Transport::Drip(_))),
         ..Service::default()
@@ -146,7 +146,7 @@ fn serve(server: &Server, transport: Option<&Transport>, world: &World) -> Servi
         Some(Transport::Delay(delay)) => service.delay = *delay,
         Some(Transport::Drip(pause)) => service.drip = *pause,
         Some(Transport::CloseAfter(answers)) => service.answers = Some(*answers),
-        // These never come to serving.
+        // A server with one of these faults never gets here.
         Some(
             Transport::Refuse
             | Transport::Blackhole

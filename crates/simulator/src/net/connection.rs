@@ -1,4 +1,4 @@
-//! The life of one connection.
+//! The lifetime of one connection.
 
 use std::io;
 use std::net::Shutdown;
@@ -22,15 +22,15 @@ use super::tls::Configs;
 use super::{Service, balancer, mangle, tls};
 use crate::state::ClusterState;
 
-/// How long a connection that we have ended waits for the other side to end it, too.
+/// Maximum time that a connection which we have closed waits until the other side closes it, too.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// A server with what its connections have in common.
+/// A server with the state that its connections share.
 pub(super) struct Served {
     pub(super) state: Arc<ClusterState>,
     pub(super) service: Service,
     configs: Configs,
-    /// Of the servers behind a balancer.
+    /// Counter that selects the next server behind a balancer.
     turn: AtomicUsize,
 }
 
@@ -40,7 +40,7 @@ impl Served {
     }
 }
 
-/// Lives until one of the sides ends it, or what happens to the machine.
+/// Handles a connection until one side closes it, or its machine breaks it.
 pub(super) async fn run(stream: TcpStream, mut tie: Tie, served: Arc<Served>) {
     let _ = stream.set_nodelay(true);
     let socket = Arc::new(stream);
@@ -62,7 +62,7 @@ pub(super) async fn run(stream: TcpStream, mut tie: Tie, served: Arc<Served>) {
 
 async fn live(socket: &TcpStream, mut line: Line, conduct: Conduct, served: &Served) {
     match conduct {
-        // It was taken in the moment that the port was closed.
+        // The connection was accepted just as the port was closed.
         Conduct::Closed => reset(socket),
         Conduct::BlackHole | Conduct::Silent => gone(socket).await,
         Conduct::Close => end(socket).await,
@@ -86,14 +86,14 @@ async fn live(socket: &TcpStream, mut line: Line, conduct: Conduct, served: &Ser
             let Ok(config) = served.configs.get(&served.state.pki, &served.service, &service.tls) else { return };
             match TlsAcceptor::from(config).accept(line).await {
                 Ok(stream) => http(stream, &service, served).await,
-                // Closing at once could overtake the alert that says why.
+                // Closing immediately could overtake the alert that contains the reason.
                 Err(_) => end(socket).await,
             }
         }
     }
 }
 
-/// Answers requests until the other side has no more.
+/// Answers requests until the other side sends no more.
 async fn http(stream: TlsStream<Line>, service: &conduct::Service, served: &Served) {
     if service.silent {
         return std::future::pending().await;
@@ -101,7 +101,7 @@ async fn http(stream: TlsStream<Line>, service: &conduct::Service, served: &Serv
     let peer = tls::peer(stream.get_ref().1);
     let handler = Arc::clone(&served.service.handler);
     let limit = service.answers;
-    // Which calls are answered is decided as they come: which of them is answered first is up to chance.
+    // Calls are counted as they arrive, because the order in which they are answered is random.
     let (calls, answers) = (AtomicU32::new(0), Arc::new(AtomicU32::new(0)));
     let enough = Arc::new(Notify::new());
     let all_answered = Arc::clone(&enough);
@@ -122,11 +122,11 @@ async fn http(stream: TlsStream<Line>, service: &conduct::Service, served: &Serv
         }
     });
     let mut builder = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
-    // The clock is the world's, and a proxy may have taken its word away.
+    // The `Date` header comes from the world's clock, and a simulated proxy may have removed it.
     builder.http1().auto_date_header(false);
     builder.http2().auto_date_header(false);
-    // As Go's gRPC has it: a client that bounds itself is not held up, nor sent away for calls that it takes back, and the names of all
-    // nodes fit into one call.
+    // Like gRPC in Go: clients that limit themselves are not slowed down, clients that cancel calls are not disconnected, and the headers
+    // of one call can contain the names of all nodes.
     builder.http2().max_concurrent_streams(None).max_header_list_size(16 << 20);
     builder.http2().max_pending_accept_reset_streams(usize::MAX).max_local_error_reset_streams(None);
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), answer));
@@ -137,7 +137,7 @@ async fn http(stream: TlsStream<Line>, service: &conduct::Service, served: &Serv
     let _ = connection.await;
 }
 
-/// What a server without TLS says to somebody who begins with it.
+/// The answer of a server without TLS to a client that starts with TLS.
 async fn plain_http(line: &mut Line) -> io::Result<()> {
     let mut greeting = [0; 1024];
     let _ = line.read(&mut greeting).await?;
@@ -145,24 +145,24 @@ async fn plain_http(line: &mut Line) -> io::Result<()> {
     line.write_all(answer.as_bytes()).await
 }
 
-/// Says that nothing more comes, and waits until it was heard: closing right away would reset the connection if something is
-/// left to read, and what was said last could be lost.
+/// Closes our direction and waits for the other side: closing the socket immediately would reset the connection if unread bytes are left,
+/// and the last answer could be lost.
 async fn end(socket: &TcpStream) {
     let _ = SockRef::from(socket).shutdown(Shutdown::Write);
     let _ = tokio::time::timeout(LINGER, gone(socket)).await;
 }
 
-/// Makes closing a reset.
+/// Makes the socket send a reset when it is closed.
 fn reset(socket: &TcpStream) {
     let _ = socket.set_zero_linger();
 }
 
-/// Waits until the other side has closed, without reading what it says.
+/// Waits until the other side has closed the connection, without reading what it sends.
 async fn gone(socket: &TcpStream) {
     loop {
         match socket.ready(Interest::READABLE).await {
             Ok(ready) if !ready.is_read_closed() => {
-                // Forgets that there is something to read, so that the next thing to happen is waited for.
+                // Clears the socket's readiness, so that the loop waits for the next event.
                 let unread = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                 let _ = socket.try_io(Interest::READABLE, unread);
             }

@@ -1,4 +1,4 @@
-//! The bytes of one connection, as slow and as silent as its port has them.
+//! The bytes of one connection, slowed down or stopped by its port.
 
 use std::collections::VecDeque;
 use std::future::Future as _;
@@ -16,14 +16,14 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::ports::Tie;
 
-/// How much may be on its way. Longer lines have to wait.
+/// Maximum number of bytes in transit. Further bytes have to wait.
 const CAPACITY: usize = 4 << 20;
 const CHUNK: usize = 16 << 10;
 
 /// A connection whose bytes arrive late.
 ///
-/// All of a round trip's time is spent on the way in, so a question costs it once. Connecting costs it once more: what comes
-/// first sets out only when the connection would have been there.
+/// The whole delay of a round trip applies to incoming bytes, so a request costs it once. Connecting costs it once more: the first bytes
+/// only set out when the connection would have been established.
 pub(super) struct Line {
     socket: Arc<TcpStream>,
     tie: Tie,
@@ -32,15 +32,15 @@ pub(super) struct Line {
     outbound: Timer,
 }
 
-/// What has set out and has not arrived.
+/// Bytes that have set out and have not arrived.
 #[derive(Default)]
 struct Inbound {
-    /// With the time of arrival, which never goes back.
+    /// Chunks with their times of arrival, which never decrease.
     chunks: VecDeque<(Instant, Arrival)>,
     bytes: usize,
     ended: bool,
     timer: Timer,
-    /// Where bytes are read to, once they are late at all.
+    /// Buffer for reading, allocated when bytes are delayed for the first time.
     buffer: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ impl Line {
         Self { socket, tie, opened: Instant::now(), inbound: Inbound::default(), outbound: Timer::default() }
     }
 
-    /// Lets everything set out that is there.
+    /// Reads all available bytes and schedules their arrival.
     fn depart(&mut self, cx: &mut Context<'_>, delay: Duration) {
         let inbound = &mut self.inbound;
         inbound.buffer.resize(CHUNK, 0);
@@ -161,7 +161,7 @@ fn write(socket: &TcpStream, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Res
     }
 }
 
-/// A point in time to wait for.
+/// A timer for a point in time.
 #[derive(Default)]
 struct Timer(Option<Pin<Box<Sleep>>>);
 

@@ -1,4 +1,4 @@
-//! Answers that are spoilt on their way out.
+//! Answers that are corrupted on their way out.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -13,20 +13,20 @@ use tokio::time::{Sleep, sleep};
 use tonic::Status;
 use tonic::body::Body;
 
-/// Among the extensions of a response: what is done to its body.
+/// The corruption of a response's body, stored in its extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mangle {
-    /// Bytes that are no answer.
+    /// Random bytes replace the answer.
     Garbage,
-    /// It breaks off in the middle, and so does its stream.
+    /// The answer ends in the middle, with an error of its stream.
     Cut,
-    /// It breaks off in the middle, and the stream stays open.
+    /// The answer stops in the middle, and its stream stays open.
     Stall,
-    /// It never ends.
+    /// The answer never ends.
     Endless,
 }
 
-/// Bytes at random, always the same ones: neither text nor JSON nor protobuf nor TLS.
+/// Random but constant bytes that are neither text nor JSON nor protobuf nor TLS.
 pub(super) const NOISE: [u8; 512] = {
     let mut noise = [0xff; 512];
     let mut state: u32 = 1;
@@ -39,13 +39,13 @@ pub(super) const NOISE: [u8; 512] = {
     noise
 };
 
-/// What a JSON decoder waits through, and what no gRPC client ever has enough of.
+/// Filler of an endless body: a JSON decoder skips it, and a gRPC client keeps waiting for more.
 const MORE: &[u8] = &[b' '; 64 << 10];
 
-/// Between the first half of a body that is cut and the end: HTTP/2 forgets what it has not sent when a stream is reset.
+/// Pause between the first half of a truncated body and the error: HTTP/2 discards unsent data when a stream is reset.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Does what the response itself asks for.
+/// Applies the corruption that the response itself specifies.
 pub(super) fn apply(mut response: Response<Body>) -> Response<Body> {
     let Some(mangle) = response.extensions_mut().remove::<Mangle>() else { return response };
     let kind = response.headers().get(CONTENT_TYPE).map_or(&[][..], |kind| kind.as_bytes());
@@ -62,22 +62,22 @@ pub(super) fn apply(mut response: Response<Body>) -> Response<Body> {
         Mangle::Garbage => Body::new(Full::new(Bytes::from_static(&NOISE))),
         Mangle::Cut => Body::new(Half { body, end: None, cut: true }),
         Mangle::Stall => Body::new(Half { body, end: None, cut: false }),
-        // The largest message that there can be.
+        // The largest possible message.
         Mangle::Endless if grpc => Body::new(Endless(Some(Body::new(Full::from(&[0, 0xff, 0xff, 0xff, 0xff][..]))))),
         Mangle::Endless => Body::new(Endless(Some(body))),
     })
 }
 
-/// A gRPC message as it is framed.
+/// Frames a gRPC message.
 fn message(content: &[u8]) -> Bytes {
     let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
     [&[0], &length.to_be_bytes()[..], content].concat().into()
 }
 
-/// The first half of the first part, and then an error or nothing.
+/// The first half of the first part, followed by an error or by nothing.
 struct Half {
     body: Body,
-    /// When it is over, once it has been said.
+    /// Timer until the error, once the half has been sent.
     end: Option<Pin<Box<Sleep>>>,
     cut: bool,
 }
@@ -110,7 +110,7 @@ impl HttpBody for Half {
     }
 }
 
-/// A body, and then more and more.
+/// A body that is followed by endless filler.
 struct Endless(Option<Body>);
 
 impl HttpBody for Endless {

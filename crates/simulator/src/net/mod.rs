@@ -1,13 +1,13 @@
-//! Ports: where bytes come in and go out, and what may happen to them there.
+//! Ports: the network side of the simulated servers, with its faults.
 //!
-//! - `conduct` says what the world implies for a port, `ports` makes it so, at once.
-//! - `connection` is what becomes of a connection; `line` makes it slow or silent, `tls` has its certificates, `anybody` lets
-//!   any client's pass, `mangle` spoils the answers in it.
-//! - `balancer` passes connections on to the API servers.
+//! - `conduct` derives a port's behavior from the world, and `ports` applies it immediately.
+//! - `connection` handles a connection; `line` makes it slow or silent, `tls` provides its certificates, `anybody` accepts any
+//!   client's certificate, and `mangle` corrupts answers.
+//! - `balancer` forwards connections to the API servers.
 //!
-//! What is like in a real network: connections that are refused, reset, silent, or do not come about, and the time that they take.
-//! What is not: a machine that is off refuses connections, for nothing on loopback has `no route to host`; and what one server
-//! forwards to another passes no network: the world's delay is paid once, by whoever asks.
+//! Like a real network, this one has connections that are refused, reset, silent or never established, and it takes time. Unlike in a real
+//! network, a machine that is off refuses connections, because nothing on loopback has `no route to host`. Bytes that one server forwards
+//! to another do not cross a network: the world's delay only applies to the client's connection.
 
 mod anybody;
 mod balancer;
@@ -35,18 +35,18 @@ pub(crate) use self::ports::Ports;
 use crate::address::localhost;
 use crate::world::Server;
 
-/// Who has connected, as its certificate says; nobody, if it has shown none.
+/// The peer of a connection according to its certificate; empty if it has not sent one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Peer {
     pub(crate) common_name: String,
     pub(crate) organizations: Vec<String>,
-    /// The certificates themselves. Of them an API server judges whether they are good: its TLS takes any.
+    /// The peer's certificates. An API server verifies them itself, because its TLS accepts any.
     pub(crate) chain: Vec<CertificateDer<'static>>,
 }
 
 pub(crate) type Answer = Pin<Box<dyn Future<Output = http::Response<Body>> + Send>>;
 
-/// Answers the requests of one server. The request has its [`Peer`] among its extensions.
+/// Answers the requests of one server. The [`Peer`] is in the request's extensions.
 pub(crate) type Handler = Arc<dyn Fn(http::Request<Incoming>) -> Answer + Send + Sync>;
 
 /// One server of the cluster.
@@ -55,13 +55,13 @@ pub(crate) struct Service {
     pub(crate) server: Server,
     pub(crate) at: SocketAddr,
     pub(crate) handler: Handler,
-    /// Where it is reached, as its certificate says.
+    /// Names and addresses in the server's certificate.
     names: Vec<String>,
     addresses: Vec<IpAddr>,
 }
 
 impl Service {
-    /// `host` is the name of its machine.
+    /// Creates a service; `host` is the name of its machine.
     pub(crate) fn new(server: Server, host: &str, at: SocketAddr, handler: Handler) -> Self {
         let in_cluster: &[&str] = match server {
             Server::Apid(_) | Server::Etcd(_) | Server::Kubelet(_) | Server::Omni => &[],
@@ -73,7 +73,7 @@ impl Service {
         Self { server, at, handler, names, addresses: vec![at.ip(), localhost(at.ip())] }
     }
 
-    /// It is reached through another address, too.
+    /// Adds another address at which the server is reachable.
     pub(crate) fn behind(mut self, address: IpAddr) -> Self {
         self.addresses.push(address);
         self

@@ -1,4 +1,4 @@
-//! Ports, and how they follow the world.
+//! Ports that follow the state of the world.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -18,46 +18,46 @@ use super::{Service, connection};
 use crate::state::ClusterState;
 use crate::world::{Server, World};
 
-/// Connections that wait to be taken, as Go asks for.
+/// Maximum number of connections that wait to be accepted, as in Go.
 const BACKLOG: i32 = 4096;
 
 /// All ports of a cluster.
 #[derive(Clone, Default)]
 pub(crate) struct Ports(Arc<Mutex<Vec<Port>>>);
 
-/// The port of one server. Its socket stays bound whatever happens; what changes is whether it listens.
+/// The port of one server. Its socket always stays bound, and only starts and stops listening.
 struct Port {
     server: Server,
     at: SocketAddr,
-    /// None: one socket takes the connections to all addresses.
+    /// `None` if one socket accepts the connections to all addresses.
     socket: Option<Arc<Socket>>,
     hole: Option<BlackHole>,
     state: watch::Sender<State>,
 }
 
-/// What connections have to know of their port.
+/// The state of a port that its connections follow.
 #[derive(Clone, Debug)]
 struct State {
     conduct: Conduct,
-    /// Counts the times that all connections ended.
+    /// Number of times that all connections were ended.
     epoch: u64,
-    /// The epoch that began by resetting all connections.
+    /// The epoch that began with a reset of all connections.
     reset: u64,
 }
 
-/// What ties a connection to its port.
+/// The link between a connection and its port.
 #[derive(Clone, Debug)]
 pub(super) struct Tie {
     state: watch::Receiver<State>,
     epoch: u64,
 }
 
-/// How connections end that a server did not end itself.
+/// The end of a connection that the server did not close itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The other side is told.
+    /// The other side is notified.
     Reset,
-    /// It is not.
+    /// The other side is not notified.
     Silence,
 }
 
@@ -99,14 +99,14 @@ impl Ports {
         Ok(())
     }
 
-    /// When this returns, all ports are as the world says.
+    /// Applies the world to all ports before it returns.
     pub(crate) fn follow(&self, world: &World) {
         for port in self.all().iter_mut() {
             port.follow(world);
         }
     }
 
-    /// Nobody listens any more; the addresses can be bound anew.
+    /// Stops listening on all ports; their addresses can be bound again.
     pub(crate) fn close(&self) {
         for port in self.all().iter_mut() {
             port.turn(Conduct::Closed);
@@ -140,7 +140,7 @@ impl Port {
         });
         let Some(socket) = &self.socket else { return };
         if listened && !listens {
-            // Linux: it stays bound, is told nothing more, and whoever waited in its queue is reset.
+            // On Linux, the socket stays bound and receives nothing more, and connections that wait in its queue are reset.
             socket.shutdown(std::net::Shutdown::Both).expect("a socket that listens can cease to");
         }
         if digs {
@@ -151,18 +151,18 @@ impl Port {
 
 fn bind(at: SocketAddr) -> std::io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::STREAM, None)?;
-    // Old connections of this address do not matter.
+    // Old connections of the address must not prevent binding.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&at.into())?;
     Ok(socket)
 }
 
-/// An address where connecting leads to nothing: the kernel drops what would open a connection as long as the queue of those
-/// that are not taken yet is full.
+/// An address at which connections are never established: the kernel drops connection attempts as long as the queue of connections that
+/// wait to be accepted is full.
 struct BlackHole {
     _listener: Socket,
-    /// The one connection that fills the queue.
+    /// The connection that fills the queue.
     _filling: Option<TcpStream>,
 }
 
@@ -170,23 +170,23 @@ impl BlackHole {
     fn dig(at: SocketAddr) -> std::io::Result<Self> {
         let listener = bind(at)?;
         listener.listen(0)?;
-        // If it does not come about, somebody else's fills the queue.
+        // If this connection fails, one of another client fills the queue.
         let filling = TcpStream::connect_timeout(&at, Duration::from_millis(10)).ok();
         Ok(Self { _listener: listener, _filling: filling })
     }
 }
 
-/// By address.
+/// Ports by address.
 type Doors = HashMap<IpAddr, (watch::Receiver<State>, Arc<Served>)>;
 
-/// Each has a descriptor, and clients need as many again: this process may not have enough of them.
+/// Whether there are too many services to have a descriptor each, considering that clients need just as many.
 fn are_too_many(services: &[Service]) -> bool {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let all_v4 = services.iter().all(|service| service.at.is_ipv4());
     all_v4 && u64::try_from(services.len()).is_ok_and(|count| count > limit / 2)
 }
 
-/// Of loopback alone, as everything here.
+/// Listens on all addresses, but only on the loopback device, like everything here.
 fn listen_everywhere(port: u16) -> std::io::Result<tokio::net::TcpListener> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -197,7 +197,7 @@ fn listen_everywhere(port: u16) -> std::io::Result<tokio::net::TcpListener> {
     tokio::net::TcpListener::from_std(socket.into())
 }
 
-/// Takes the connections to all machines. Where nobody listens they are reset instead of refused.
+/// Accepts the connections to all machines. Connections to a machine that does not listen are reset instead of refused.
 async fn accept_for_all(listener: tokio::net::TcpListener, doors: Doors) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -213,10 +213,11 @@ async fn accept_for_all(listener: tokio::net::TcpListener, doors: Doors) {
     }
 }
 
-/// Takes connections whenever the port does.
+/// Accepts connections whenever the port does.
 async fn accept(socket: Arc<Socket>, mut state: watch::Receiver<State>, served: Arc<Served>) {
-    // With the epoch in which it began: tokio takes a socket that has ceased to listen for one that has ended, so there is a new
-    // registration for every time that it listens. Not of a second descriptor: a cluster of thousands has few enough.
+    // The epoch is that in which the registration began: tokio treats a socket that has stopped listening as closed, so every period of
+    // listening needs a new registration. It does not use a second descriptor, because a cluster with thousands of machines has few to
+    // spare.
     let mut listener: Option<(AsyncFd<Arc<Socket>>, u64)> = None;
     loop {
         let (open, epoch) = {
@@ -251,7 +252,7 @@ async fn accept(socket: Arc<Socket>, mut state: watch::Receiver<State>, served: 
                 let tie = Tie { state: state.clone(), epoch };
                 tokio::spawn(connection::run(stream, tie, Arc::clone(&served)));
             }
-            // Out of file descriptors: nothing tells when there are some again.
+            // File descriptors are exhausted, and there is no notification when some are available again.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
@@ -266,7 +267,7 @@ fn registered(socket: &Arc<Socket>) -> std::io::Result<AsyncFd<Arc<Socket>>> {
 }
 
 impl Tie {
-    /// Neither reading nor writing does anything once this is false.
+    /// Whether the connection still exists. Reading and writing do nothing otherwise.
     pub(super) fn holds(&self) -> bool {
         self.state.borrow().epoch == self.epoch
     }
@@ -275,7 +276,7 @@ impl Tie {
         self.state.borrow().conduct.clone()
     }
 
-    /// Of a round trip, and between two bytes, as they are now.
+    /// The current delays: of a round trip, and between two bytes.
     pub(super) fn pace(&self) -> (Duration, Duration) {
         match &self.state.borrow().conduct {
             Conduct::Serve(service) => (service.delay, service.drip),
@@ -283,17 +284,17 @@ impl Tie {
         }
     }
 
-    /// Waits until it does not hold.
+    /// Waits until the connection is broken.
     pub(super) async fn broken(&mut self) -> End {
         let epoch = self.epoch;
         match self.state.wait_for(|state| state.epoch != epoch).await {
             Ok(state) if state.reset <= epoch => End::Silence,
-            // The cluster has ended.
+            // The cluster has been shut down.
             Ok(_) | Err(_) => End::Reset,
         }
     }
 
-    /// Waits until all that were silent are reset, too.
+    /// Waits until silent connections are reset, too.
     pub(super) async fn reset(&mut self) {
         let epoch = self.epoch;
         let _ = self.state.wait_for(|state| state.reset > epoch).await;

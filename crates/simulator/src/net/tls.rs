@@ -1,4 +1,4 @@
-//! TLS of the servers, and who is at the other end.
+//! TLS of the servers, and the identity of the peer.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,10 +22,10 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const YEAR: Duration = Duration::from_secs(365 * DAY.as_secs());
-/// Nobody's.
+/// An address that no server has.
 const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
-/// The TLS configuration of one server, made when it is needed.
+/// The TLS configuration of one server, created on demand.
 #[derive(Default)]
 pub(super) struct Configs(Mutex<Option<Made>>);
 
@@ -43,14 +43,14 @@ impl Configs {
             return Ok(Arc::clone(&made.config));
         }
         let config = Arc::new(config(pki, service, tls, now)?);
-        // Talos renews its certificates after half of their time.
+        // Talos renews its certificates after half of their lifetime.
         *made = Some(Made { tls: tls.clone(), renew: now + DAY / 2, config: Arc::clone(&config) });
         Ok(config)
     }
 }
 
 fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Result<ServerConfig> {
-    // As Talos issues them.
+    // Authorities and lifetimes are those of Talos.
     let (authority, lifetime) = match service.server {
         Server::Apid(_) => (&pki.talos, DAY),
         Server::Etcd(_) => (&pki.etcd, YEAR),
@@ -68,9 +68,10 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
     };
     let clock = Clock { ahead: SignedDuration::from_secs(tls.clock_ahead) };
     let issued = match service.server {
-        // Again whenever the clock is turned, and not just now: nobody notices a clock that is a little ahead.
+        // The certificate is issued again whenever the clock changes. It is backdated, because a clock that is slightly
+        // ahead goes unnoticed.
         Server::Apid(_) => now + clock.ahead - HALF_AN_HOUR,
-        // When the cluster was made.
+        // These certificates date from the creation of the cluster.
         Server::Etcd(_) | Server::ApiServer(_) | Server::Kubelet(_) | Server::Balancer | Server::Omni => now - DAY,
     };
     let from = match tls.certificate {
@@ -89,7 +90,7 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(verifier(service, tls, authority)?)
         .with_single_cert(leaf.chain()?, leaf.private_key()?)?;
-    // Every connection begins anew, so that it shows the certificate of now.
+    // Sessions are never resumed, so that every connection shows the current certificate.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = match service.server {
@@ -102,7 +103,7 @@ fn config(pki: &Pki, service: &Service, tls: &Tls, now: Timestamp) -> anyhow::Re
     Ok(config)
 }
 
-/// apid and etcd demand a good client certificate; an API server takes any and none, and decides later.
+/// apid and etcd require a valid client certificate; an API server accepts any or none, and decides later.
 fn verifier(service: &Service, tls: &Tls, authority: &Authority) -> anyhow::Result<Arc<dyn ClientCertVerifier>> {
     if tls.certificate == Certificate::Maintenance || service.server == Server::Omni {
         return Ok(Arc::new(NoClientAuth));

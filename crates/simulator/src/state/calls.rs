@@ -1,4 +1,4 @@
-//! How often who was asked what.
+//! Counters of the calls to each server.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,18 +7,18 @@ use serde::Serialize;
 
 use crate::world::Server;
 
-/// Counts calls, for figures and for changes that wait for a question.
+/// Counts calls, for statistics and for changes that wait for a call.
 #[derive(Debug, Default)]
 pub struct Calls(Mutex<BTreeMap<(Server, String), u64>>);
 
-/// One line of [`Calls::counts`].
+/// An entry of [`Calls::counts`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// Who answered. A forwarded call counts for the machine that it was for, not for the endpoint.
+    /// The server that answered. A forwarded call counts for its target, not for the endpoint.
     pub server: Server,
     /// `Version`, `Get MachineStatuses`, `/api/v1/nodes`.
     pub call: String,
-    /// How often.
+    /// Number of calls.
     pub times: u64,
 }
 
@@ -27,7 +27,7 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more, and says the how manieth it is.
+    /// Counts a call, and returns the number of equal calls so far.
     pub(crate) fn count(&self, server: &Server, call: &str) -> u64 {
         let mut table = self.table();
         let times = table.entry((server.clone(), call.to_owned())).or_default();
@@ -35,7 +35,7 @@ impl Calls {
         *times
     }
 
-    /// Everything so far, sorted by server and call.
+    /// All counters, sorted by server and call.
     #[must_use]
     pub fn counts(&self) -> Vec<Count> {
         let table = self.table();
@@ -45,7 +45,7 @@ impl Calls {
             .collect()
     }
 
-    /// Begins to count anew.
+    /// Resets all counters.
     pub fn reset(&self) {
         self.table().clear();
     }

@@ -1,4 +1,4 @@
-//! How a cluster is now: its world, and what has been asked of it. All of its servers share it.
+//! The current state of a cluster, shared by all of its servers: its world, and the calls that it received.
 
 mod calls;
 
@@ -14,14 +14,14 @@ use crate::credentials::kubeconfig;
 use crate::pki::{Flaw, Pki};
 use crate::world::{Misbehavior, Server, World};
 
-/// The world, and what has been asked of it.
+/// The world, and the calls that it received.
 pub(crate) struct ClusterState {
     world: RwLock<World>,
-    /// Counts changes of the world; whoever holds connections or streams waits for it.
+    /// Number of changes of the world; tasks with connections or streams wait for it to change.
     revision: watch::Sender<u64>,
     pub(crate) calls: Calls,
     pub(crate) pki: Pki,
-    /// The Kubernetes endpoint.
+    /// Address of the Kubernetes endpoint.
     balancer: IpAddr,
     on_change: Vec<OnChange>,
     on_call: Vec<OnCall>,
@@ -36,19 +36,19 @@ impl ClusterState {
         Self { world, revision, calls: Calls::default(), pki, balancer, on_change: Vec::new(), on_call: Vec::new() }
     }
 
-    /// Has every change followed before [`change`](Self::change) returns.
+    /// Adds a function that runs after every change, before [`change`](Self::change) returns.
     pub(crate) fn on_change(mut self, follow: impl Fn(&World) + Send + Sync + 'static) -> Self {
         self.on_change.push(Box::new(follow));
         self
     }
 
-    /// Has something done before a call is answered.
+    /// Adds a function that runs before a call is answered.
     pub(crate) fn on_call(mut self, act: impl Fn(&Self, &Server, &str) + Send + Sync + 'static) -> Self {
         self.on_call.push(Box::new(act));
         self
     }
 
-    /// Where a kubeconfig says that Kubernetes is asked.
+    /// Address of the Kubernetes API in kubeconfigs.
     pub(crate) fn endpoint(&self, world: &World) -> SocketAddr {
         match world.kubeconfig_server {
             Some(machine) => SocketAddr::new(machine, world.api_port),
@@ -56,7 +56,7 @@ impl ClusterState {
         }
     }
 
-    /// A kubeconfig: `admin` is in the group `system:masters`.
+    /// Creates a kubeconfig; `admin` is in the group `system:masters`.
     pub(crate) fn kubeconfig(&self, user: &str, flaw: Flaw) -> anyhow::Result<String> {
         let groups: &[&str] = if user == "admin" { &["system:masters"] } else { &[] };
         let leaf = self.pki.kubernetes.client(user, groups, flaw)?;
@@ -64,16 +64,17 @@ impl ClusterState {
         Ok(kubeconfig(&world.cluster, user, self.endpoint(&world), self.pki.kubernetes.pem(), &leaf))
     }
 
-    /// Never held across an await point.
+    /// Locks the world for reading. The guard must never be held across an await point.
     pub(crate) fn world(&self) -> RwLockReadGuard<'_, World> {
         self.world.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When this returns, whatever follows the world is as the new one says.
+    /// Changes the world. Everything that follows it is up to date when this returns.
     pub(crate) fn change<T>(&self, edit: impl FnOnce(&mut World) -> T) -> T {
         let result = self.change_quietly(|world| {
             let result = edit(world);
-            // While nobody reads: what is kept for a revision is made from the world of that revision.
+            // The world is still locked, so that cached data of a revision always comes from the world of that
+            // revision.
             self.revision.send_modify(|revision| *revision += 1);
             result
         });
@@ -82,10 +83,10 @@ impl ClusterState {
         result
     }
 
-    /// Changes the world, or leaves it as it is if the edit fails, or panics.
+    /// Changes the world, or leaves it unchanged if the edit fails or panics.
     ///
     /// # Errors
-    /// That of the edit.
+    /// The error of the edit.
     pub(crate) fn change_wholly<T>(&self, edit: impl FnOnce(&mut World) -> anyhow::Result<T>) -> anyhow::Result<T> {
         self.change(|world| {
             let mut next = world.clone();
@@ -95,12 +96,12 @@ impl ClusterState {
         })
     }
 
-    /// Number of changes so far. While somebody reads the world, it stays.
+    /// Number of changes so far, which is constant while the world is locked for reading.
     pub(crate) fn revision(&self) -> u64 {
         *self.revision.borrow()
     }
 
-    /// Counts a call, and says how it is answered wrongly, if it is.
+    /// Counts a call, and returns the misbehavior of its answer, if any.
     pub(crate) fn called(&self, server: &Server, call: &str) -> Option<Misbehavior> {
         self.calls.count(server, call);
         self.on_call.iter().for_each(|act| act(self, server, call));
@@ -108,33 +109,33 @@ impl ClusterState {
             return None;
         }
         let fault = |world: &mut World| {
-            // What is meant for this call alone is not hidden by what is meant for all.
+            // A fault for this call takes precedence over faults for all calls.
             let fitting = world.call_faults.iter_mut().filter(|fault| fault.fits(server, call));
             fitting.min_by_key(|fault| Reverse(fault.call.trim_end_matches('*').len()))?.next()
         };
         self.change_quietly(fault)
     }
 
-    /// For what nobody has to be told of.
+    /// Changes the world without notifying anything that follows it.
     fn change_quietly<T>(&self, edit: impl FnOnce(&mut World) -> T) -> T {
         edit(&mut self.world.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is looked for, as soon as the world has it.
+    /// Waits until the world has the result.
     pub(crate) async fn when<T>(&self, mut look: impl FnMut(&World) -> Option<T>) -> T {
         let mut changes = self.changes();
         loop {
             if let Some(found) = look(&self.world()) {
                 return found;
             }
-            // It fails if nothing can change any more.
+            // This fails if nothing can change any more.
             if changes.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Told after every change.
+    /// Receiver that is notified after every change.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }

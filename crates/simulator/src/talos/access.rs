@@ -1,4 +1,4 @@
-//! Which methods there are, and which roles may call them.
+//! Methods, and the roles that are allowed to call them.
 
 use tonic::Status;
 
@@ -14,10 +14,10 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    /// What apid in maintenance mode takes everybody for.
+    /// The role of every caller in maintenance mode.
     pub(super) const READER: Self = Self { admin: false, operator: false, reader: true, etcd_backup: false };
 
-    /// As the organizations of a client certificate name them.
+    /// Reads the roles from the organizations of a client certificate.
     pub(super) fn named(organizations: &[String]) -> Self {
         let has = |role: &str| organizations.iter().any(|name| name == role);
         Self {
@@ -29,7 +29,7 @@ impl Roles {
     }
 }
 
-/// Who may call a method.
+/// Access to a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Admin,
@@ -38,14 +38,14 @@ enum Access {
     EtcdMembers,
     /// `EtcdStatus` and `EtcdAlarmList`
     EtcdState,
-    /// Resources are not written by anybody. Only os:admin is told so.
+    /// No role can write resources, and only os:admin gets this as the reason.
     Nobody,
 }
 
 impl Access {
     fn admits(self, roles: Roles, version: TalosVersion) -> bool {
         let Roles { admin, operator, reader, etcd_backup } = roles;
-        // The roles that may look into etcd were extended in two releases at once.
+        // Two releases were extended simultaneously with more roles that can read etcd's state.
         let extended = match version.minor {
             9 => version.patch >= 6,
             10 => version.patch >= 1,
@@ -60,7 +60,7 @@ impl Access {
     }
 }
 
-/// All that is served: service, method, who may call it, and whether it answers with a stream.
+/// All methods that are served: service, method, access, and whether the answer is a stream.
 const METHODS: [(&str, &str, Access, bool); 19] = [
     ("machine.MachineService", "Version", Access::Reader, false),
     ("machine.MachineService", "Hostname", Access::Reader, false),
@@ -83,11 +83,11 @@ const METHODS: [(&str, &str, Access, bool); 19] = [
     ("cosi.resource.State", "Destroy", Access::Nobody, false),
 ];
 
-/// What else apid takes for a stream, when it puts answers together.
+/// Other methods that apid considers to be streams when it combines answers.
 const STREAMS: [&str; 8] =
     ["Copy", "DiskUsage", "Dmesg", "EtcdSnapshot", "Events", "ImageList", "PacketCapture", "Read"];
 
-/// Whether a method answers with a stream, served or not.
+/// Whether a method answers with a stream, even if it is not served.
 pub(super) fn streams(service: &str, method: &str) -> bool {
     match Method::find(service, method) {
         Ok(method) => method.streams,
@@ -99,12 +99,13 @@ pub(super) fn streams(service: &str, method: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Method {
     access: Access,
-    /// It answers with a stream.
+    /// Whether the answer is a stream.
     pub(super) streams: bool,
 }
 
 impl Method {
-    /// Looked up before the roles, as gRPC does: anybody is told what is not there.
+    /// Finds a method. As in gRPC, this precedes the check of the roles, so every caller learns that a method does not
+    /// exist.
     pub(super) fn find(service: &str, method: &str) -> Result<Self, Status> {
         let mut of_service = METHODS.iter().filter(|(of, ..)| *of == service).peekable();
         if of_service.peek().is_none() {

@@ -1,4 +1,4 @@
-//! One call to several machines, by the metadata key `nodes`: their answers become one, each part with its machine's name.
+//! Calls to several machines with the metadata key `nodes`: the answers are combined into one, in which each part names its machine.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::wire::{Messages, framed, only_part, part, signed};
 use super::{access, deadline};
 use crate::net::Mangle;
 
-/// Asks all of them. The caller's deadline is that of the whole: whoever is silent takes the others with it.
+/// Calls all nodes. The caller's deadline applies to the whole call: a single silent node makes the call fail for all.
 pub(super) async fn answer(apid: Arc<Apid>, nodes: Vec<String>, mut rpc: Rpc) -> Result<http::Response<Body>, Status> {
     let until = rpc.deadline.take();
     let (service, method) = rpc.method();
@@ -27,7 +27,7 @@ pub(super) async fn answer(apid: Arc<Apid>, nodes: Vec<String>, mut rpc: Rpc) ->
     deadline::within(until, async { Ok(put_together(&apid, nodes, &rpc).await) }).await
 }
 
-/// Of a unary call: in the order in which they come in, when all have.
+/// Combines the answers of a unary call in the order of their arrival, once all have arrived.
 async fn put_together(apid: &Arc<Apid>, nodes: Vec<String>, rpc: &Rpc) -> http::Response<Body> {
     let asked = nodes.iter().map(|node| async move {
         let answer = apid.forward(node, rpc.clone()).await;
@@ -46,7 +46,7 @@ async fn put_together(apid: &Arc<Apid>, nodes: Vec<String>, rpc: &Rpc) -> http::
     answer
 }
 
-/// Of a call that streams: as they come in. The whole ends well, whatever becomes of one.
+/// Combines the answers of a streaming call as they arrive. The combined stream ends successfully, no matter how those of the nodes end.
 fn interleaved(apid: &Arc<Apid>, nodes: Vec<String>, rpc: &Rpc) -> http::Response<Body> {
     let of_nodes = nodes.into_iter().map(|node| {
         let (apid, rpc) = (Arc::clone(apid), rpc.clone());
@@ -63,7 +63,7 @@ fn interleaved(apid: &Arc<Apid>, nodes: Vec<String>, rpc: &Rpc) -> http::Respons
     streamed(stream::select_all(of_nodes).boxed())
 }
 
-/// An answer of these messages, which ends well.
+/// An answer that consists of these messages and ends successfully.
 pub(super) fn streamed(messages: BoxStream<'static, Bytes>) -> http::Response<Body> {
     let end = stream::once(async { deadline::trailers(&Status::new(Code::Ok, "")).map(Frame::trailers) });
     let frames = messages.map(|message| Ok(Frame::data(message))).chain(end);

@@ -1,4 +1,4 @@
-//! apid: takes calls at one address, and forwards them.
+//! apid: receives calls at one address, and forwards them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ impl Apid {
         answered.await.unwrap_or_else(Status::into_http)
     }
 
-    /// The answer of another machine.
+    /// Returns the answer of another machine.
     pub(super) async fn forward(&self, target: &str, rpc: Rpc) -> Result<http::Response<Body>, Status> {
         let machine = deadline::within(rpc.deadline, self.reach(target)).await?;
         self.machined.answer(machine, rpc).await
     }
 
-    /// Waits for a machine that does not answer: its packets may come through one day.
+    /// Connects to a machine. Waits if it does not answer, since its packets might arrive later.
     async fn reach(&self, target: &str) -> Result<IpAddr, Status> {
         let dialed = self.state.when(|world| match dial::dial(world, self.at, target) {
             Reached::Machine(machine, delay) => Some(Ok((machine, delay))),

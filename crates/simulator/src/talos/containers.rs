@@ -1,4 +1,4 @@
-//! Containers of static pods, as the container runtime lists them.
+//! Containers of static pods, as listed by the container runtime.
 
 use serde_json::Value;
 use talos_api::common::ContainerDriver;
@@ -10,7 +10,7 @@ use crate::world::Machine;
 
 const NAMESPACE: &str = "k8s.io";
 
-/// Pods and their containers. What runs outside of Kubernetes is not modeled.
+/// Lists pods and their containers. Containers outside Kubernetes are not simulated.
 pub(super) fn list(machine: &Machine, request: &ContainersRequest) -> Result<Container, Status> {
     let containers = match (request.namespace.as_str(), request.driver()) {
         (NAMESPACE, _) => all(machine).collect(),
@@ -22,8 +22,8 @@ pub(super) fn list(machine: &Machine, request: &ContainersRequest) -> Result<Con
     Ok(Container { metadata: None, containers })
 }
 
-/// The log of a container, by the id that the list has for it: `kube-system/kube-scheduler-cp-1:kube-scheduler`, without its own
-/// id, is what [`Machine::logs`] has it by.
+/// The log of a container with an id from the list. The key in [`Machine::logs`] is this id without the container's own part:
+/// `kube-system/kube-scheduler-cp-1:kube-scheduler`.
 pub(super) fn log(machine: &Machine, id: &str) -> Option<Vec<String>> {
     let container = all(machine).find(|container| container.id == id && container.name != container.pod_id)?;
     let known = id.rsplit_once(':').map_or(id, |(known, _)| known);
@@ -39,7 +39,7 @@ fn all(machine: &Machine) -> impl Iterator<Item = ContainerInfo> {
     })
 }
 
-/// A container that was never made is not listed.
+/// A container that was never created is not listed.
 fn of(pod: &str, status: &Value) -> Option<ContainerInfo> {
     let name = status["name"].as_str()?;
     let own = status["containerID"].as_str()?.strip_prefix("containerd://")?;

@@ -28,11 +28,11 @@ impl State {
     }
 }
 
-/// Resources of one type of one machine, as a caller named them.
+/// Resources of one type on one machine, named by a caller.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     machine: IpAddr,
-    /// As the caller wrote them: they are told back.
+    /// Namespace and name are as the caller wrote them, because answers repeat them.
     pub(super) namespace: String,
     pub(super) name: String,
     of: &'static Type,
@@ -40,7 +40,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Whether the caller may ask for it, and whether there is such a thing.
+    /// Checks that the caller has access, and that type and namespace exist.
     fn admit(world: &World, call: Call, namespace: &str, name: &str) -> Result<Self, Status> {
         let version = world.versions.talos;
         let of = cosi::find(name, version)
@@ -55,13 +55,13 @@ impl Source {
         Ok(Self { machine: call.target, namespace: namespace.to_owned(), name: name.to_owned(), of, version })
     }
 
-    /// What there is. In another namespace, or under a name in another case, there is nothing.
+    /// All resources of this type. There are none in another namespace, or if the name differs in case.
     pub(super) fn all(&self, world: &World) -> OfKind {
         let machine = world.machines.get(&self.machine).filter(|_| self.namespace == self.of.namespace);
         machine.map(|machine| machine.resources.of_kind(&self.name)).unwrap_or_default()
     }
 
-    /// Whether the machine answers; an error, if its connections are gone.
+    /// Whether the machine answers. Returns an error if its connections have ended.
     pub(super) fn answers(&self, world: &World) -> Result<bool, Status> {
         let gone = || Err(Status::unavailable("error reading from server: EOF"));
         let Some(machine) = world.machines.get(&self.machine) else { return gone() };
@@ -72,7 +72,7 @@ impl Source {
         }
     }
 
-    /// A resource as it is sent.
+    /// Converts a resource for sending.
     pub(super) fn encode(&self, id: &str, resource: &world::Resource) -> Resource {
         let owner = if resource.owner.is_empty() { self.of.owner } else { &resource.owner };
         let metadata = Metadata {
@@ -88,7 +88,7 @@ impl Source {
         Resource { metadata: Some(metadata), spec: Some(resource.encoded(self.of.name, self.version)) }
     }
 
-    /// What stands for a resource that does not exist.
+    /// The placeholder of a resource that does not exist.
     pub(super) fn tombstone(&self, id: &str) -> Resource {
         let metadata = Metadata { version: "undefined".to_owned(), ..self.metadata(id, "running") };
         Resource { metadata: Some(metadata), spec: Some(Spec::default()) }
@@ -131,7 +131,8 @@ impl state_server::State for State {
             let all = source.all(&world);
             (source, all)
         };
-        // Encoded as they are sent: nobody waits for the last of a thousand, nor is the world held for it.
+        // Resources are encoded when they are sent: the first answer does not wait for all of them, and the world is
+        // not locked meanwhile.
         let ids: Vec<_> = all.iter().filter(|(id, it)| query.fits(id, it)).map(|(id, _)| id.clone()).collect();
         let answers = ids.into_iter().filter_map(move |id| {
             let resource = source.encode(&id, all.get(&id)?);

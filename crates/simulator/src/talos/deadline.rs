@@ -1,4 +1,4 @@
-//! The caller's deadline, which a gRPC server keeps too.
+//! The caller's deadline, which a gRPC server also observes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep};
 use tonic::Status;
 use tonic::body::Body;
 
-/// When the answer must be complete, as `grpc-timeout` says.
+/// The time by which the answer must be complete, from `grpc-timeout`.
 pub(super) fn of(headers: &HeaderMap) -> Result<Option<Instant>, Status> {
     let Some(value) = headers.get("grpc-timeout") else { return Ok(None) };
     let timeout = value.to_str().ok().and_then(timeout);
@@ -20,7 +20,7 @@ pub(super) fn of(headers: &HeaderMap) -> Result<Option<Instant>, Status> {
     Ok(Instant::now().checked_add(timeout))
 }
 
-/// At most eight digits and a unit.
+/// Parses a timeout: at most eight digits, and a unit.
 fn timeout(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -38,12 +38,12 @@ fn timeout(text: &str) -> Option<Duration> {
     })
 }
 
-/// As Go calls it.
+/// The error with Go's message.
 pub(super) fn exceeded() -> Status {
     Status::deadline_exceeded("context deadline exceeded")
 }
 
-/// The result, or that it came too late.
+/// Returns the result, or an error after the deadline.
 pub(super) async fn within<T>(
     deadline: Option<Instant>,
     work: impl Future<Output = Result<T, Status>>,
@@ -87,7 +87,7 @@ impl hyper::body::Body for EndsAt {
     }
 }
 
-/// How a stream ends with a status.
+/// Trailers that end a stream with a status.
 pub(super) fn trailers(status: &Status) -> Result<HeaderMap, Status> {
     let mut trailers = HeaderMap::new();
     status.add_header(&mut trailers)?;

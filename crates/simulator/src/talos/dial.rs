@@ -1,4 +1,4 @@
-//! How apid of one machine reaches that of another.
+//! Connections from one machine's apid to another's.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use jiff::Timestamp;
 use crate::address::{APID, host};
 use crate::world::{Power, Process, Server, Transport, World};
 
-/// What comes of dialing.
+/// The result of dialing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// The machine, after so long.
+    /// The machine answers, after this delay.
     Machine(IpAddr, Duration),
-    /// Nothing, for this reason, in the words of Go's gRPC client.
+    /// The connection failed, for this reason in the words of Go's gRPC client.
     Failed(String),
-    /// Nothing comes back.
+    /// There is no answer.
     Silence,
 }
 
-/// The address that a target names, to the machine at `from`. Machines know each other by name.
+/// Resolves the address of a target for the machine at `from`. Machines know each other by name.
 pub(super) fn resolve(world: &World, from: IpAddr, target: &str) -> Option<IpAddr> {
     if ["localhost", "127.0.0.1", "::1"].contains(&target) {
         return Some(from);
@@ -56,7 +56,7 @@ pub(super) fn dial(world: &World, from: IpAddr, target: &str) -> Reached {
     }
 }
 
-/// What is in the way between two machines, else what meets everybody who calls the second one.
+/// The fault of the connection between two machines, or else the one that affects every client of the second.
 fn way(world: &World, from: IpAddr, to: IpAddr) -> Option<&Transport> {
     world.ways.get(&(from, to)).or_else(|| world.transport.get(&Server::Apid(to)))
 }
@@ -85,7 +85,8 @@ fn disturbed(now: Timestamp, address: IpAddr, transport: &Transport) -> Reached 
         )),
         Transport::WrongName => unverified(format!("certificate is valid for 127.0.0.1, not {address}")),
         Transport::Delay(delay) => Reached::Machine(address, *delay),
-        // What apid of the same version takes no notice of, or what its connections, which it keeps, do not meet.
+        // An apid of the same version does not notice these, or they do not affect its connections, which it keeps
+        // open.
         Transport::ExpiresSoon | Transport::NoAlpn | Transport::Drip(_) | Transport::CloseAfter(_) => {
             Reached::Machine(address, Duration::ZERO)
         }
@@ -100,7 +101,7 @@ fn handshake(reason: &str) -> String {
     connection_error(&format!("transport: authentication handshake failed: {reason}"))
 }
 
-/// Go quotes the reason, and with it the quotes inside.
+/// Formats a connection error. Go quotes the reason, and thereby escapes the quotes inside.
 fn connection_error(reason: &str) -> String {
     format!("connection error: desc = {reason:?}")
 }

@@ -1,4 +1,4 @@
-//! What Talos asks etcd for.
+//! Talos's queries to etcd.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,28 +12,28 @@ use crate::state::ClusterState;
 use crate::version::TalosVersion;
 use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, NO_LEADER, Power, Process, World};
 
-/// How long etcd waits for a leader before it says that there is none.
+/// Time that etcd waits for a leader before it reports that there is none.
 const ELECTION: Duration = Duration::from_secs(3);
 const STORAGE_VERSION_SINCE: TalosVersion = TalosVersion::new(11, 0);
 
-/// Of the machine's own etcd, or of any that it reaches.
+/// The members according to the machine's own etcd, or to any etcd that it reaches.
 pub(super) async fn members(state: &ClusterState, target: IpAddr, own: bool) -> Result<Members, Status> {
     let look = |world: &World| listed(world, target, own);
     let mut told = state.when(look).await;
     if told.is_err() {
-        // It may still elect one.
+        // The members may still elect a leader.
         let elected = state.when(|world| look(world)?.ok().map(Ok));
         told = tokio::time::timeout(ELECTION, elected).await.unwrap_or(told);
     }
     told
 }
 
-/// What would be told at once; `None`: nobody answers.
+/// The immediate answer, or `None` if no member answers.
 pub(super) fn listed(world: &World, target: IpAddr, own: bool) -> Option<Result<Members, Status>> {
     asked(world, target, own).map(list)
 }
 
-/// Of the machine's own member.
+/// The status of the machine's own member.
 pub(super) async fn status(state: &ClusterState, target: IpAddr) -> EtcdStatus {
     state
         .when(|world| {
@@ -44,7 +44,7 @@ pub(super) async fn status(state: &ClusterState, target: IpAddr) -> EtcdStatus {
         .await
 }
 
-/// Of the whole cluster. Without a leader nobody answers.
+/// The alarms of the whole cluster. Without a leader there is no answer.
 pub(super) async fn alarms(state: &ClusterState, target: IpAddr) -> Result<EtcdAlarm, Status> {
     state
         .when(|world| {
@@ -64,7 +64,7 @@ fn running(world: &World, at: IpAddr) -> Option<(&EtcdCluster, &Member)> {
     world.etcd_of(at).filter(|(_, member)| member.process == Process::Running)
 }
 
-/// Who answers for the members: only a machine's own member, or the first that can be reached.
+/// The member that answers with the list: only the machine's own, or the first one that can be reached.
 fn asked(world: &World, target: IpAddr, own: bool) -> Option<(&EtcdCluster, &Member)> {
     let reached = |at: &IpAddr| *at == target || world.machines.get(at).is_some_and(|of| of.power == Power::On);
     let others = world.control_planes().filter(|at| !own && *at != target);

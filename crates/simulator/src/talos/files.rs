@@ -6,12 +6,12 @@ use tonic::Status;
 use crate::cosi::kind;
 use crate::world::Machine;
 
-/// Of a directory, as Go's `fs.FileMode` has it.
+/// Mode of a directory in the format of Go's `fs.FileMode`.
 const DIRECTORY: u32 = 1 << 31 | 0o700;
-/// Bytes of a directory.
+/// Size of a directory in bytes.
 const BLOCK: i64 = 4096;
 
-/// A directory, and what is in it.
+/// Lists a directory and its contents.
 pub(super) fn list(machine: &Machine, request: &ListRequest) -> Result<Vec<FileInfo>, Status> {
     let root = format!("/{}", request.root.trim_matches('/'));
     let exists = machine.files.contains_key(&root);
@@ -42,7 +42,7 @@ fn below(machine: &Machine, root: &str, directory: &str, levels: usize, entries:
     }
 }
 
-/// Worlds name entries with their directory or without.
+/// Strips the directory, which worlds may include in the names of entries.
 fn base_name(name: &str) -> &str {
     name.rsplit_once('/').map_or(name, |(_, base)| base)
 }

@@ -1,4 +1,4 @@
-//! The administrator's kubeconfig, packed as Talos packs it.
+//! The administrator's kubeconfig, archived like Talos does it.
 
 use std::io::Write as _;
 
@@ -10,17 +10,17 @@ use crate::state::ClusterState;
 
 const BLOCK: usize = 512;
 
-/// Made anew for each call: a tar archive of one file, compressed.
+/// Creates the archive for one call: a compressed tar archive of one file.
 pub(super) fn archive(state: &ClusterState) -> anyhow::Result<Vec<u8>> {
     let content = state.kubeconfig("admin", Flaw::None)?;
     let mut archive = GzEncoder::new(Vec::new(), Compression::default());
     archive.write_all(&header("kubeconfig", content.len())?)?;
     archive.write_all(content.as_bytes())?;
-    // Talos never closes its archive: nothing fills the last block, and no empty ones end it.
+    // Talos never closes its archive: the last block is not padded, and no empty blocks follow.
     Ok(archive.finish()?)
 }
 
-/// Of a regular file, as POSIX's ustar has it.
+/// Header of a regular file in the POSIX ustar format.
 fn header(name: &str, size: usize) -> anyhow::Result<[u8; BLOCK]> {
     let mut header = [0; BLOCK];
     let put = |mut at: &mut [u8], text: &str| at.write_all(text.as_bytes());
@@ -30,7 +30,7 @@ fn header(name: &str, size: usize) -> anyhow::Result<[u8; BLOCK]> {
     put(&mut header[116..124], "0000000\0")?;
     put(&mut header[124..136], &format!("{size:011o}\0"))?;
     put(&mut header[136..148], "00000000000\0")?;
-    // The checksum counts itself as spaces.
+    // The checksum is calculated as if its own field contained spaces.
     put(&mut header[148..156], "        ")?;
     put(&mut header[156..157], "0")?;
     put(&mut header[257..265], "ustar\x0000")?;

@@ -15,7 +15,7 @@ use super::machine::gone;
 use crate::state::ClusterState;
 use crate::world::World;
 
-/// The lines that are there, and if they are to be followed, all that come.
+/// Streams the existing lines, and in follow mode all new lines.
 pub(super) fn stream(
     state: &Arc<ClusterState>,
     target: IpAddr,
@@ -48,7 +48,7 @@ pub(super) fn stream(
     Ok(shown.chain(followed.flatten()).boxed())
 }
 
-/// What was written after so many lines.
+/// The lines after the first `seen` ones.
 fn after(world: &World, target: IpAddr, id: &str, seen: usize) -> Option<Vec<Data>> {
     let lines = world.machines.get(&target)?.logs.get(id)?;
     let new = lines.get(seen..).filter(|new| !new.is_empty())?;

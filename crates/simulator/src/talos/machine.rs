@@ -1,4 +1,4 @@
-//! What machined tells of a machine.
+//! machined's answers about a machine.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Machine {
         Self { state }
     }
 
-    /// What is true of the machine that is asked.
+    /// Answers from the state of the called machine.
     fn tell<Q, T>(
         &self,
         request: &Request<Q>,
@@ -41,7 +41,7 @@ impl Machine {
         Ok(Response::new(say(&world, machine)))
     }
 
-    /// The machine that is asked, if it is a control plane.
+    /// Returns the called machine, if it is a control plane.
     fn control_plane<Q>(&self, request: &Request<Q>, api: &str) -> Result<IpAddr, Status> {
         let target = Call::of(request)?.target;
         match self.state.world().machines.get(&target).ok_or_else(gone)?.role {
@@ -51,7 +51,7 @@ impl Machine {
     }
 }
 
-/// It was taken out of the world since the call came in.
+/// The error for a machine that was removed from the world after the call arrived.
 pub(super) fn gone() -> Status {
     Status::unavailable("the machine is gone")
 }
@@ -143,21 +143,21 @@ fn version(world: &World, machine: &world::Machine) -> Version {
         metadata: None,
         version: Some(version),
         platform: Some(PlatformInfo { name: platform.to_owned(), mode: mode.to_owned() }),
-        // The configuration has it.
+        // This feature is set in the configuration.
         features: (!machine.maintenance).then_some(FeaturesInfo { rbac: true }),
     }
 }
 
 fn memory(machine: &world::Machine) -> Memory {
     let (memtotal, memavailable) = machine.memory;
-    // Most of what is available holds the contents of files.
+    // Most of the available memory is page cache.
     let cached = memavailable / 4 * 3;
     let memfree = memavailable - cached;
     let meminfo = MemInfo { memtotal, memfree, memavailable, buffers: 0, cached };
     Memory { metadata: None, meminfo: Some(meminfo) }
 }
 
-/// The kernel's own file systems, of which those of no size are no directories, and the machine's.
+/// Mounts of the kernel's own file systems, some of which report no size, and of the machine.
 fn mounts(machine: &world::Machine) -> Mounts {
     let (size, available) = machine.var;
     let stats = [

@@ -1,4 +1,4 @@
-//! machined, of all machines: where a call enters the machine that it is for.
+//! machined of all machines: the place where a call enters its target machine.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) struct Machined {
     resources: StateServer<cosi::State>,
 }
 
-/// Until then, a machine without a configuration answers little more than its resources.
+/// Before this version, a machine without configuration answers little more than queries for its resources.
 const MAINTENANCE_IS_WHOLE_SINCE: TalosVersion = TalosVersion::new(13, 0);
 
 impl Machined {
@@ -44,7 +44,7 @@ impl Machined {
         }
     }
 
-    /// Counts the call, lets it misbehave or refuses it, and has it answered.
+    /// Counts a call, applies its misbehavior, and either rejects it or has it answered.
     pub(super) async fn answer(&self, mut target: IpAddr, rpc: Rpc) -> Result<http::Response<Body>, Status> {
         let misbehavior = self.state.called(&Server::Apid(target), &rpc.name());
         let (service, method) = rpc.method();
@@ -52,7 +52,7 @@ impl Machined {
         let mut mangle = None;
         let mut late = Duration::ZERO;
         match misbehavior {
-            // Not even the deadline ends it: whoever asks has to keep its own.
+            // Not even the deadline ends this call, so callers have to enforce it themselves.
             Some(Misbehavior::Hang) => std::future::pending().await,
             Some(Misbehavior::Late(by)) => late = by,
             Some(Misbehavior::Fail { code, text }) => return Err(Status::new(Code::from_i32(code.into()), text)),
@@ -65,7 +65,7 @@ impl Machined {
             Some(Misbehavior::Cut) => mangle = Some(Mangle::Cut),
             Some(Misbehavior::Stall) => mangle = Some(Mangle::Stall),
             Some(Misbehavior::Endless) => mangle = Some(Mangle::Endless),
-            // These are of HTTP servers.
+            // These only apply to HTTP servers.
             Some(
                 Misbehavior::Body(_)
                 | Misbehavior::Redirect(_)
@@ -119,7 +119,7 @@ impl Machined {
     }
 }
 
-/// The answer without content: an empty message, or a stream of none.
+/// An answer without content: an empty message, or a stream without messages.
 fn empty(streams: bool) -> http::Response<Body> {
     let messages = (!streams).then(|| framed(&[]));
     streamed(stream::iter(messages).boxed())

@@ -1,11 +1,11 @@
-//! apid and machined: which machine a call is for, who may make it, and what is answered.
+//! apid and machined: routing, authorization and answers of calls.
 //!
 //! ```text
 //! Apid (one per machine) ── route ──> dial ──> Machined (one for all) ──> access, misbehavior, deadline ──> tonic services
 //! ```
 //!
-//! What apid does, it does to requests and answers as bytes, as the real one, which knows no service either. A service finds
-//! out whom it speaks for from the [`Call`] among the extensions of its request.
+//! apid handles requests and answers as bytes, like the real one, which does not know the services either. A service learns which machine
+//! it answers for from the [`Call`] in the extensions of its request.
 
 mod access;
 mod aggregate;
@@ -49,24 +49,23 @@ impl Talos {
         Self { state: Arc::clone(state), machined: Arc::new(Machined::new(state)) }
     }
 
-    /// What Omni answers of Talos, from this address.
+    /// Handles Talos calls to Omni, which is at this address.
     pub(crate) fn of_omni(&self, at: IpAddr) -> Handler {
         let front = Arc::new(Front::new(&self.state, &self.machined, at));
         Arc::new(move |request| Box::pin(Arc::clone(&front).answer(request)))
     }
 
-    /// What listens at one address.
+    /// Handles calls to apid at this address.
     pub(crate) fn handler(&self, at: IpAddr) -> Handler {
         let apid = Arc::new(Apid::new(Arc::clone(&self.state), at, Arc::clone(&self.machined)));
         Arc::new(move |request| Box::pin(Arc::clone(&apid).answer(request)))
     }
 }
 
-/// What a service has to know of a call, beside its message. The caller may make it, and whatever misbehavior was asked for is
-/// seen to.
+/// A call's context for services, in addition to its message. The caller has been authorized, and misbehavior has been applied.
 #[derive(Clone, Copy, Debug)]
 struct Call {
-    /// The machine to answer for.
+    /// The machine that the answer is about.
     target: IpAddr,
     roles: Roles,
 }

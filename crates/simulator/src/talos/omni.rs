@@ -1,4 +1,4 @@
-//! Omni: who signs what is asked, and which machine it is passed on to. All of its refusals have the same words.
+//! Omni: verifies the signatures of calls, and forwards calls to machines. All rejected signatures get the same text.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::rpc::Rpc;
 use crate::state::ClusterState;
 use crate::world::{Omni, World};
 
-/// Headers that a signature covers. An absent one is absent there, or null.
+/// Headers that a signature covers. A header that is missing in the request must be missing or null in the signed payload.
 const COVERED: [&str; 10] = [
     "x-sidero-timestamp",
     "nodes",
@@ -35,13 +35,13 @@ const COVERED: [&str; 10] = [
     "uid",
     "authorization",
 ];
-/// Seconds by which clocks may differ.
+/// Maximum difference between the clocks in seconds.
 const SKEW: i64 = 300;
 
 pub(super) struct Front {
     state: Arc<ClusterState>,
     machined: Arc<Machined>,
-    /// Where it calls machines from.
+    /// The address from which machines are called.
     at: IpAddr,
     turn: AtomicUsize,
 }
@@ -55,7 +55,7 @@ impl Front {
         let answered = async {
             let mut rpc = Rpc::read(request).await?;
             let target = self.admit(&rpc)?;
-            // Whoever is a Reader there.
+            // Every verified caller has the role of a reader.
             rpc.roles = Roles::READER;
             let deadline = rpc.deadline;
             let machine = deadline::within(deadline, self.reach(target.as_deref())).await?;
@@ -71,7 +71,7 @@ impl Front {
         answer
     }
 
-    /// The machine that is meant, by whoever may ask.
+    /// Verifies the caller, and returns the machine that the call is for.
     fn admit(&self, rpc: &Rpc) -> Result<Option<String>, Status> {
         let world = self.state.world();
         let headers = rpc.request.headers();
@@ -94,7 +94,8 @@ impl Front {
         Ok(value("node").map(str::to_owned))
     }
 
-    /// Waits for a machine that does not answer. If none is meant, the next control plane in turn that can be reached is.
+    /// Connects to the target machine, and waits if it does not answer. Without a target, uses the next control plane in turn that can be
+    /// reached.
     async fn reach(&self, target: Option<&str>) -> Result<IpAddr, Status> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let reached = self.state.when(|world| match target {
@@ -132,7 +133,7 @@ fn is_known(world: &World, from: IpAddr, target: &str) -> bool {
     dial::resolve(world, from, target).is_some_and(|address| world.machines.contains_key(&address))
 }
 
-/// `None`: whatever is wrong, it is not told.
+/// Verifies a signature. `None` does not contain the reason for a failure.
 fn verify(omni: &Omni, method: &str, headers: &HeaderMap) -> Option<()> {
     let value = |name: &str| headers.get(name)?.to_str().ok();
     let payload = value("x-sidero-payload")?;
@@ -141,7 +142,7 @@ fn verify(omni: &Omni, method: &str, headers: &HeaderMap) -> Option<()> {
     let now = omni.now().as_second();
     let signed: i64 = value("x-sidero-timestamp")?.parse().ok()?;
     let said: Value = serde_json::from_str(payload).ok()?;
-    // Whose it is, is known with the key: the name that was sent is not looked at.
+    // The key identifies the owner, so the name in the header is ignored.
     let key = omni.keys.get(fingerprint)?;
     let is_covered = |name: &str| {
         let sent: Vec<&str> = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok()).collect();
@@ -159,7 +160,7 @@ fn verify(omni: &Omni, method: &str, headers: &HeaderMap) -> Option<()> {
 }
 
 impl Omni {
-    /// By its own clock.
+    /// The time of Omni's own clock.
     fn now(&self) -> Timestamp {
         Timestamp::now() + SignedDuration::from_secs(self.clock_ahead)
     }

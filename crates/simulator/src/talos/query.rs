@@ -1,4 +1,4 @@
-//! Which resources of a type are asked for.
+//! Queries that select resources of a type.
 
 use regex::Regex;
 use talos_api::cosi::resource::label_term::Operation;
@@ -7,10 +7,10 @@ use tonic::Status;
 
 use crate::cosi::Resource;
 
-/// By labels and id. Without either, all.
+/// A query by labels and id. Without either, it selects all resources.
 #[derive(Debug, Default)]
 pub(super) struct Query {
-    /// One of them has to fit.
+    /// At least one of these queries has to match.
     labels: Vec<LabelQuery>,
     id: Option<Regex>,
 }
@@ -47,7 +47,7 @@ fn holds(term: &LabelTerm, resource: &Resource) -> bool {
         Operation::NotExists => return label.is_none(),
         Operation::Equal => Some(both().is_some_and(|(label, operand)| label == operand)),
         Operation::In => Some(label.is_some_and(|label| term.value.contains(label))),
-        // What cannot be compared is neither less nor not less.
+        // Values that cannot be compared match neither a comparison nor its inversion.
         Operation::Lt => both().map(|(label, operand)| label < operand),
         Operation::Lte => both().map(|(label, operand)| label <= operand),
         Operation::LtNumeric => numbers().map(|(label, operand)| label < operand),

@@ -1,4 +1,4 @@
-//! apid's decision: which machines a call is for.
+//! apid's routing: the machines that a call is for.
 
 use std::net::IpAddr;
 
@@ -9,18 +9,18 @@ use super::dial;
 use crate::version::TalosVersion;
 use crate::world::{Role, World};
 
-/// Where a call goes.
+/// The destination of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// The machine that was asked.
+    /// The machine that received the call.
     Local,
-    /// Another, whose answer is passed on as it is.
+    /// Another machine, whose answer is forwarded unchanged.
     One(String),
-    /// Several, whose answers are put together.
+    /// Several machines, whose answers are combined.
     Many(Vec<String>),
 }
 
-/// Since 1.13: services that answer for several machines.
+/// Services that can answer for several machines since 1.13. Earlier versions only exclude COSI.
 const AGGREGATED: [&str; 5] = [
     "/machine.MachineService/",
     "/cluster.ClusterService/",
@@ -43,7 +43,7 @@ pub(super) fn route(world: &World, at: IpAddr, path: &str, headers: &HeaderMap) 
     if node.len() > 1 {
         return Err(Status::invalid_argument("node metadata must be single-valued"));
     }
-    // Only control planes have the certificate that other machines ask for.
+    // Only control planes have the client certificate that other machines require.
     let forwards = machine.is_some_and(|machine| machine.role == Role::ControlPlane);
     if !forwards {
         let is_local = |target: &String| dial::resolve(world, at, target) == Some(at);

@@ -13,7 +13,7 @@ use super::deadline;
 use super::wire::PREFIX;
 use crate::net::Peer;
 
-/// One call, whole: every request of the Talos API that is served here is a single message.
+/// A complete call: every request of the Talos API that is served here consists of a single message.
 #[derive(Clone)]
 pub(super) struct Rpc {
     pub(super) request: http::Request<Bytes>,
@@ -42,7 +42,7 @@ impl Rpc {
         path.strip_prefix('/').unwrap_or(path).rsplit_once('/').unwrap_or_default()
     }
 
-    /// What it is counted as: its method, and of COSI the type too: `Get MachineStatuses`.
+    /// The name under which the call is counted: its method, and for COSI also the type: `Get MachineStatuses`.
     pub(super) fn name(&self) -> String {
         let (service, method) = self.method();
         match self.resource_type(service, method) {

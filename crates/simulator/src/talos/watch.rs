@@ -1,4 +1,4 @@
-//! Watches: what is there, and then what changes.
+//! Watches, which send the existing resources and then their changes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::cosi::OfKind;
 use crate::state::ClusterState;
 use crate::world;
 
-/// Answers for as long as somebody listens. The first one is empty: whatever changes from now on is told.
+/// Streams events until the caller disconnects. The first answer is empty: all later changes are sent.
 pub(super) fn watch(
     state: Arc<ClusterState>,
     source: Source,
@@ -44,7 +44,7 @@ pub(super) fn watch(
         None if options.bootstrap_contents => watch.contents(),
         None => Vec::new(),
     };
-    // One that watches a single resource is never told several events at once.
+    // A watch of a single resource never gets several events in one answer.
     watch.aggregated &= watch.id.is_none();
     let begin = std::iter::once(WatchResponse::default()).chain(watch.answers(first)).map(Ok);
     Ok(stream::iter(begin.collect::<Vec<_>>()).chain(watch.changes(state, changes)).boxed())
@@ -52,19 +52,19 @@ pub(super) fn watch(
 
 struct Watch {
     source: Source,
-    /// `None`: all of the type.
+    /// `None`: all resources of the type.
     id: Option<String>,
     query: Query,
-    /// The caller knows events that are no changes.
+    /// Whether the caller understands events that are not changes.
     tells_markers: bool,
-    /// Events that are there at once come in one answer.
+    /// Whether simultaneous events are sent in one answer.
     aggregated: bool,
-    /// What was told last.
+    /// The resources that were sent last.
     known: OfKind,
 }
 
 impl Watch {
-    /// How the one resource is.
+    /// The current state of the watched resource.
     fn present(&self, id: &str) -> Event {
         match self.known.get(id) {
             Some(resource) => event(Type::Created, self.source.encode(id, resource)),
@@ -72,7 +72,7 @@ impl Watch {
         }
     }
 
-    /// All that are there, and that these were all.
+    /// Events for all existing resources, followed by an end marker.
     fn contents(&self) -> Vec<Event> {
         let all = self.known.iter().filter(|(id, resource)| self.wants(id, resource));
         let created = all.map(|(id, resource)| event(Type::Created, self.source.encode(id, resource)));
@@ -87,7 +87,7 @@ impl Watch {
         }
     }
 
-    /// What has changed since it was asked last. Several changes of one resource are one.
+    /// Events for all changes since the last call. Several changes of one resource are combined.
     fn changed(&mut self, now: OfKind) -> Vec<Event> {
         if Arc::ptr_eq(&self.known, &now) {
             return Vec::new();
@@ -102,7 +102,7 @@ impl Watch {
                 Some(old) if self.wants(id, resource) => {
                     events.push(Event { old: Some(self.source.encode(id, old)), ..of(Type::Updated) });
                 }
-                // Its labels do not fit any more.
+                // Its labels no longer match.
                 Some(_) => events.push(of(Type::Destroyed)),
                 None if self.wants(id, resource) => events.push(of(Type::Created)),
                 None => {}
@@ -120,7 +120,7 @@ impl Watch {
         events.into_iter().map(|event| WatchResponse { event: vec![event] }).collect()
     }
 
-    /// Until the machine is gone. While it is silent, changes gather.
+    /// Streams changes until the machine is gone. While the machine is silent, changes accumulate.
     fn changes(self, state: Arc<ClusterState>, changes: Receiver<u64>) -> BoxStream<WatchResponse> {
         let answers = stream::unfold(Some((self, state, changes)), |going_on| async {
             let (mut watch, state, mut changes) = going_on?;

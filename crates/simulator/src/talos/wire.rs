@@ -1,4 +1,4 @@
-//! gRPC's framing and the little of protobuf that apid writes into answers that it does not know.
+//! gRPC framing, and the small part of protobuf that apid needs to extend answers without knowing their types.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use http_body_util::BodyExt as _;
@@ -8,18 +8,18 @@ use talos_api::google::rpc;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
-/// Length of what precedes each message: whether it is compressed, and its length.
+/// Length of the prefix of each message: a compression flag, and the length.
 pub(super) const PREFIX: usize = 5;
 
 /// Field 1, length-delimited: `messages` of every unary answer, `metadata` of every part of one.
 const FIRST_FIELD: u8 = 0x0a;
 
-/// The messages of an answer, one after the other.
+/// The messages of an answer in sequence.
 pub(super) struct Messages {
     body: Body,
-    /// What has come in of the next ones.
+    /// Bytes of the next messages that have arrived.
     buffer: BytesMut,
-    /// That the call failed before the first.
+    /// The error of a call that failed before its first message.
     failed: Option<Status>,
 }
 
@@ -61,7 +61,7 @@ impl Messages {
     }
 }
 
-/// A message as it stands in a stream.
+/// Frames a message for a stream.
 pub(super) fn framed(message: &[u8]) -> Bytes {
     let mut framed = BytesMut::with_capacity(PREFIX + message.len());
     framed.put_u8(0);
@@ -70,14 +70,14 @@ pub(super) fn framed(message: &[u8]) -> Bytes {
     framed.freeze()
 }
 
-/// The only part of a unary answer, without what surrounds it.
+/// The only part of a unary answer, without its field header.
 pub(super) fn only_part(answer: &[u8]) -> &[u8] {
     let Some((&FIRST_FIELD, rest)) = answer.split_first() else { return answer };
     let length = rest.iter().take_while(|byte| **byte >= 0x80).count() + 1;
     rest.get(length..).unwrap_or_default()
 }
 
-/// A part that goes into a unary answer beside others.
+/// Encodes one of several parts of a unary answer.
 pub(super) fn part(content: &[u8]) -> Vec<u8> {
     let mut part = vec![FIRST_FIELD];
     let mut length = content.len();
@@ -90,8 +90,8 @@ pub(super) fn part(content: &[u8]) -> Vec<u8> {
     part
 }
 
-/// A message followed by who it is from, or what became of the call there. All messages have their metadata in the same place,
-/// so those of [`Data`] serve for any.
+/// A message followed by the machine that sent it, or by the error of the call there. All messages have their metadata in the same field,
+/// so [`Data`] can encode it for any of them.
 pub(super) fn signed(node: &str, message: Result<&[u8], &Status>) -> Vec<u8> {
     let mut metadata = Metadata { hostname: node.to_owned(), ..Metadata::default() };
     if let Err(status) = message {
@@ -102,7 +102,7 @@ pub(super) fn signed(node: &str, message: Result<&[u8], &Status>) -> Vec<u8> {
     [message.unwrap_or_default(), &metadata.encode_to_vec()].concat()
 }
 
-/// The status as Go prints it.
+/// A status in Go's format.
 pub(super) fn go_error(status: &Status) -> String {
     let code = match status.code() {
         Code::Ok => "OK".to_owned(),

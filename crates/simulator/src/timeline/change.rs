@@ -21,19 +21,19 @@ use crate::world::{
 pub enum Change {
     /// A state of a machine, or of the cluster.
     State(StateOf),
-    /// Anything else.
+    /// Any other change.
     Edit(Edit),
 }
 
-/// A state, and whose it is.
+/// A state, with its machine.
 #[derive(Clone, Debug)]
 pub struct StateOf {
     pub(super) state: &'static State,
-    /// Empty: the cluster's.
+    /// Empty for a state of the cluster.
     pub(super) node: String,
 }
 
-/// What a real cluster would not do by itself, or what takes more than a name and a machine.
+/// Changes that a real cluster would not make on its own, or that need more than a name and a machine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 pub enum Edit {
@@ -45,93 +45,94 @@ pub enum Edit {
         node: String,
         service: String,
     },
-    /// What is told of a service, by `ServiceList` and the resources `Services`; what is not given stays.
+    /// Changes the reported state of a service, in `ServiceList` and in the resources `Services`. Missing values remain unchanged.
     Service {
         node: String,
         service: String,
         state: Option<String>,
         healthy: Option<bool>,
         message: Option<String>,
-        /// What has happened to it last.
+        /// The most recent event.
         event: Option<String>,
     },
-    /// The machine has no such service, as without Kubernetes.
+    /// Removes a service, as on a machine without Kubernetes.
     RemoveService {
         node: String,
         service: String,
     },
-    /// What a service of the machine, or its controllers (`controller-runtime`), have written to their log.
+    /// Adds log lines of a service, or of the machine's controllers (`controller-runtime`).
     Log {
         node: String,
         service: String,
         lines: Vec<String>,
     },
-    /// What the machine says of itself; what is not given stays.
+    /// Changes values that the machine reports. Missing values remain unchanged.
     Machine {
         node: String,
-        /// The release that it runs, unlike the others.
+        /// The release that this machine runs, unlike the others.
         talos: Option<TalosVersion>,
-        /// All of it and what is available, KiB.
+        /// Total and available memory in KiB.
         memory: Option<(u64, u64)>,
-        /// Size of the file system of `/var` and what is free of it, bytes.
+        /// Size and free space of the file system of `/var` in bytes.
         var: Option<(u64, u64)>,
-        /// File systems of their own below `/var`: path, size, and what is free of it, bytes.
+        /// Separate file systems below `/var`: path, size and free space in bytes.
         mounts: Option<Vec<(String, u64, u64)>>,
-        /// Of the cluster's clock, as others see what it writes; it says of itself what its resources do.
+        /// Offset from the cluster's clock, visible to others in the times that the machine writes. The machine's own view is in its
+        /// resources.
         ahead: Option<SignedDuration>,
     },
-    /// How an etcd member is; what is not given stays.
+    /// Changes an etcd member. Missing values remain unchanged.
     EtcdMember {
         node: String,
         learner: Option<bool>,
-        /// Entries of the log that it has not applied yet.
+        /// Number of log entries that the member has not applied yet.
         behind: Option<u64>,
-        /// Bytes.
+        /// In bytes.
         db_size: Option<i64>,
-        /// Bytes.
+        /// In bytes.
         db_size_in_use: Option<i64>,
         version: Option<String>,
         peer_urls: Option<Vec<String>>,
     },
-    /// The list of members has one more, which no machine runs.
+    /// Adds a member to the list that no machine runs.
     EtcdAddMember {
         id: u64,
-        /// Empty: it has never started.
+        /// Empty if the member has never started.
         #[serde(default)]
         name: String,
         peer_urls: Vec<String>,
         #[serde(default)]
         learner: bool,
     },
-    /// The storage of all members is of this version, as after `etcdctl downgrade enable`.
+    /// Sets the storage version of all members, as after `etcdctl downgrade enable`.
     EtcdStorage {
         version: String,
     },
-    /// The members have elected a leader anew.
+    /// The members elect a new leader.
     EtcdElection {},
-    /// etcd's own authentication is enabled, with these users alone.
+    /// Enables etcd's own authentication, with these users only.
     EtcdAuth {
         users: Vec<EtcdUser>,
     },
-    /// No token of a user is valid any more.
+    /// Invalidates all tokens of etcd users.
     EtcdTokensExpire {},
-    /// Checks of an API server's `/readyz` fail, beside those that the state of etcd makes fail.
+    /// Makes checks of an API server's `/readyz` fail, in addition to those that fail because of etcd.
     ApiServerFailing {
         node: String,
         checks: Vec<String>,
     },
-    /// A deprecated API was requested of an API server.
+    /// Requests a deprecated API of an API server.
     ApiServerRequested {
         node: String,
         api: RequestedApi,
     },
-    /// Nobody has renewed a lease for so long.
+    /// A lease has not been renewed for this long.
     LeaseStalls {
         namespace: String,
         name: String,
         since: Span,
     },
-    /// The cluster autoscaler has marked a node for removal so long ago.
+    /// The cluster autoscaler marked a node for removal this long ago.
     NodeMarked {
         node: String,
         since: Span,
@@ -140,12 +141,12 @@ pub enum Edit {
         namespace: String,
         name: String,
     },
-    /// The machine has another host name than the one by which its kubelet has registered.
+    /// The host name of the machine differs from the name with which its kubelet has registered.
     Rename {
         node: String,
         name: String,
     },
-    /// Merges into the specification of a COSI resource (RFC 7396), or creates it; without `node`: on all machines.
+    /// Merges into the specification of a COSI resource (RFC 7396), or creates it. Without `node`, this happens on all machines.
     Resource {
         node: Option<String>,
         /// `MachineStatuses.runtime.talos.dev`
@@ -165,7 +166,7 @@ pub enum Edit {
         namespace: Option<String>,
         name: String,
         merge: Map<String, Value>,
-        /// JSON pointers to what it has no more; TOML has no `null` to merge.
+        /// JSON pointers to values that are removed, because TOML has no `null` to merge.
         #[serde(default)]
         remove: Vec<String>,
     },
@@ -174,7 +175,7 @@ pub enum Edit {
         namespace: Option<String>,
         name: String,
     },
-    /// Connections of a server misbehave; without `node`: of all machines. With `from`: only those of apid of that machine.
+    /// Connections to a server misbehave; without `node`, on all machines. With `from`, only connections from that machine's apid do.
     Transport {
         server: Kind,
         node: Option<String>,
@@ -190,7 +191,7 @@ pub enum Edit {
     VirtualIp {
         node: String,
     },
-    /// Calls misbehave; without `server`: of all servers.
+    /// Calls misbehave; without `server`, on all servers.
     CallFault {
         server: Option<Kind>,
         node: Option<String>,
@@ -200,13 +201,13 @@ pub enum Edit {
         after: u64,
         times: Option<u64>,
     },
-    /// All calls are answered well again.
+    /// All calls are answered correctly again.
     HealCalls {},
-    /// The cluster's clock is so far ahead of ours, or behind it (`-5m`).
+    /// The cluster's clock is this far ahead of ours, or behind it (`-5m`).
     Clock {
         ahead: SignedDuration,
     },
-    /// The same of Omni's alone.
+    /// Omni's clock is this far ahead of ours.
     OmniClock {
         ahead: SignedDuration,
     },
@@ -216,7 +217,7 @@ impl Change {
     /// Makes the change.
     ///
     /// # Errors
-    /// If the world has not what it names; then nothing is changed.
+    /// If the change names something that the world does not have; then nothing is changed.
     pub fn make(&self, world: &mut World) -> anyhow::Result<()> {
         match self {
             Self::State(of) => of.state.make(world, &of.node),
@@ -228,7 +229,7 @@ impl Change {
         }
     }
 
-    /// Whether the world has the machines and servers that this names, however they fare, and whether what it says can be.
+    /// Checks that the world has the machines and servers that the change names, regardless of their state, and that its values are valid.
     ///
     /// # Errors
     /// If not.
@@ -279,7 +280,7 @@ impl Edit {
                 });
             }
             Self::EtcdAddMember { id, name, peer_urls, learner } => {
-                // One that is no more is down; whether it ever was up, its name tells.
+                // The machine of this member no longer exists, so it is down. Its name shows whether it ever ran.
                 world.add_member(Member {
                     id,
                     name,
@@ -380,7 +381,7 @@ impl Edit {
     }
 }
 
-/// Connections of a server misbehave, or those of one machine to another; without a fault, they do no longer.
+/// Makes connections to a server, or from one machine to another, misbehave. Without a fault, ends their misbehavior.
 fn disturb(world: &mut World, server: Kind, node: Option<&str>, from: Option<&str>, fault: Option<&Transport>) {
     if let Some(from) = from {
         for way in ways(world, from, node) {
@@ -395,14 +396,14 @@ fn disturb(world: &mut World, server: Kind, node: Option<&str>, from: Option<&st
     }
 }
 
-/// The ways of one machine to another, or to all others.
+/// The connections from one machine to another, or to all others.
 fn ways(world: &World, from: &str, to: Option<&str>) -> Vec<(IpAddr, IpAddr)> {
     let Some((from, _)) = world.machine(from) else { return Vec::new() };
     let meant = |machine: &Machine| to.is_none_or(|to| machine.name == to);
     world.machines.iter().filter(|(at, machine)| **at != from && meant(machine)).map(|(at, _)| (from, *at)).collect()
 }
 
-/// What is told of a service anew.
+/// New values of a service.
 struct Told {
     state: Option<String>,
     healthy: Option<bool>,
@@ -435,7 +436,7 @@ impl Told {
     }
 }
 
-/// Removes what a JSON pointer points to, if it is there.
+/// Removes the value at a JSON pointer, if it exists.
 fn take(object: &mut Value, pointer: &str) {
     let Some((parent, key)) = pointer.rsplit_once('/') else { return };
     match (object.pointer_mut(parent), key.parse::<usize>()) {

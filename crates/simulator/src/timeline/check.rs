@@ -1,4 +1,4 @@
-//! Whether a world has what a change names, and whether what it says can be.
+//! Checks that a world has what a change names, and that the values of the change are valid.
 
 use anyhow::{bail, ensure};
 use jiff::SignedDuration;
@@ -11,10 +11,10 @@ use crate::kubernetes::namespaced;
 use crate::version::plain_version;
 use crate::world::{Machine, Misbehavior, Role, World};
 
-/// The farthest that clocks are apart: dates with four digits of a year stay so.
+/// Maximum difference between clocks, so that years keep four digits.
 const FARTHEST: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
 
-/// What an object is found by.
+/// Fields that identify an object.
 const IDENTITY: [&str; 2] = ["/metadata/name", "/metadata/namespace"];
 
 impl Edit {
@@ -25,7 +25,7 @@ impl Edit {
             | Self::RemoveService { node, service }
             | Self::Service { node, service, .. } => {
                 let (_, machine) = known(world, node)?;
-                // An extension brings one along.
+                // An extension adds its own service.
                 let added = matches!(self, Self::Service { .. }) && service.starts_with("ext-");
                 ensure!(added || has_service(machine, service), "`{node}` has no service `{service}`");
             }
@@ -101,7 +101,7 @@ impl Edit {
     }
 }
 
-/// Whether the API servers serve such a resource, and whether it is in namespaces.
+/// Checks that the API servers serve a resource, and that a namespace is given exactly if the resource is namespaced.
 fn check_resource(resource: &str, namespace: Option<&str>) -> anyhow::Result<()> {
     match (namespaced(resource), namespace) {
         (None, _) => {
@@ -113,7 +113,7 @@ fn check_resource(resource: &str, namespace: Option<&str>) -> anyhow::Result<()>
     }
 }
 
-/// Whether what is merged into an object leaves it one, of the same name.
+/// Checks that the merged object remains an object with the same name.
 fn check_object(patch: &Map<String, Value>, namespace: Option<&str>, name: &str) -> anyhow::Result<()> {
     for key in ["metadata", "spec", "status"] {
         let removed = key != "metadata" && patch.get(key).is_some_and(Value::is_null);

@@ -1,4 +1,4 @@
-//! Changes of a running world: at once, at a time, or when something is asked for the how manieth time.
+//! Changes of a running world: immediately, at a time, or when a call arrives.
 
 mod change;
 mod check;
@@ -22,37 +22,37 @@ pub use self::parse::{Span, from_text};
 pub(crate) use self::play::Timeline;
 use crate::world::{Machine, Server, World};
 
-/// A change, and when it comes.
+/// A change, and its time.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Its place in the list that it comes from, counted from 1: messages name it.
+    /// Position in its list, counted from 1, for messages.
     pub number: usize,
     pub when: When,
     pub change: Change,
 }
 
-/// When a change comes.
+/// The time of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum When {
     #[default]
     Now,
-    /// So long after now.
+    /// Time after now.
     After(Duration),
     /// Before a call is answered.
     Asked(Asked),
 }
 
-/// A call that is waited for.
+/// The call that a change waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Asked {
     /// `None`: all servers.
     pub server: Option<Kind>,
-    /// The name of the machine that is asked; `None`: all.
+    /// Name of the machine that receives the call; `None`: all machines.
     pub node: Option<String>,
-    /// The whole name of the call (`Version`, `Get MachineStatuses`, `/api/v1/nodes`), or its beginning followed by `*`.
+    /// The full name of the call (`Version`, `Get MachineStatuses`, `/api/v1/nodes`), or its beginning followed by `*`.
     pub call: String,
-    /// The change comes with the so manieth of these calls.
+    /// The change comes with the call of this number.
     #[serde(default = "once")]
     pub times: u64,
 }
@@ -74,10 +74,10 @@ pub enum Kind {
 }
 
 impl Step {
-    /// Whether the world has the machines and servers that this names, however they fare, and whether what it says can be.
+    /// Checks that the world has the machines and servers that the step names, regardless of their state, and that its values are valid.
     ///
     /// # Errors
-    /// If not; with the number of the step.
+    /// If not; the error contains the number of the step.
     pub fn check(&self, world: &World) -> anyhow::Result<()> {
         let asked = match &self.when {
             When::Asked(Asked { node: Some(node), .. }) => known(world, node).map(drop).context("`when-asked`"),
@@ -89,7 +89,7 @@ impl Step {
     /// Makes the change.
     ///
     /// # Errors
-    /// If the world has not what it names; with the number of the step.
+    /// If the step names something that the world does not have; the error contains the number of the step.
     pub(crate) fn make(&self, world: &mut World) -> anyhow::Result<()> {
         self.change.make(world).with_context(|| self.place())
     }
@@ -100,7 +100,7 @@ impl Step {
 }
 
 impl Kind {
-    /// Of a server, and the machine that it is on.
+    /// Kind and machine of a server.
     fn of(server: &Server) -> (Self, Option<IpAddr>) {
         match server {
             Server::Apid(at) => (Self::Apid, Some(*at)),
@@ -112,7 +112,7 @@ impl Kind {
         }
     }
 
-    /// The servers of this kind: that of a machine, or all.
+    /// The servers of this kind: that of one machine, or all.
     fn servers(self, world: &World, node: Option<&str>) -> Vec<Server> {
         let server: fn(IpAddr) -> Server = match self {
             Self::Balancer => return vec![Server::Balancer],
@@ -128,7 +128,7 @@ impl Kind {
     }
 }
 
-/// The machine that text of a user names.
+/// The machine with a name from user input.
 fn known<'a>(world: &'a World, node: &str) -> anyhow::Result<(IpAddr, &'a Machine)> {
     world.machine(node).with_context(|| format!("there is no machine `{node}`"))
 }

@@ -1,4 +1,4 @@
-//! Changes out of text.
+//! Parses changes.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::change::{Edit, StateOf};
 use super::states::{STATES, State};
 use super::{Asked, Change, Step, When};
 
-/// The latest that a change comes: no simulation lasts longer.
+/// Latest possible time of a change: no simulation runs longer.
 const LATEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Go's durations: `90s`, `1m30s`, `20ms`.
+/// A duration in Go's notation: `90s`, `1m30s`, `20ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Span(#[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")] pub Duration);
@@ -27,21 +27,21 @@ impl std::str::FromStr for Span {
     }
 }
 
-/// Steps as they are sent to a running cluster: TOML with `[[change]]`, a JSON list, or one JSON object.
+/// Parses steps that are sent to a running cluster: TOML with `[[change]]`, a JSON list, or one JSON object.
 ///
 /// # Errors
-/// If the text is none of these; if a step cannot be.
+/// If the text is none of these, or a step is invalid.
 pub fn from_text(text: &str) -> anyhow::Result<Vec<Step>> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Changes {
-        /// A file can be sent as it is.
+        /// Accepted so that a scenario file can be sent unchanged.
         #[serde(rename = "title")]
         _title: Option<String>,
         cluster: Option<toml::Table>,
         change: Vec<toml::Spanned<toml::Table>>,
     }
-    // No TOML with a change in it is JSON.
+    // TOML with a change is never valid JSON.
     if text.trim_start().starts_with('{') || serde_json::from_str::<Value>(text).is_ok() {
         return from_json(text);
     }
@@ -50,10 +50,10 @@ pub fn from_text(text: &str) -> anyhow::Result<Vec<Step>> {
     from_toml(text, &changes.change)
 }
 
-/// Steps of a JSON list, or of one object.
+/// Parses the steps of a JSON list, or of one object.
 ///
 /// # Errors
-/// If a step cannot be.
+/// If a step is invalid.
 fn from_json(text: &str) -> anyhow::Result<Vec<Step>> {
     let list = match serde_json::from_str(text)? {
         Value::Array(list) => list,
@@ -66,10 +66,10 @@ fn from_json(text: &str) -> anyhow::Result<Vec<Step>> {
     list.into_iter().enumerate().map(step).collect()
 }
 
-/// Steps of the `[[change]]` tables of a file.
+/// Converts the `[[change]]` tables of a file to steps.
 ///
 /// # Errors
-/// If a step cannot be; with its line.
+/// If a step is invalid; the error contains its line.
 pub(crate) fn from_toml(text: &str, tables: &[toml::Spanned<toml::Table>]) -> anyhow::Result<Vec<Step>> {
     let step = |(index, table): (usize, &toml::Spanned<toml::Table>)| {
         let line = text[..table.span().start].matches('\n').count() + 1;
@@ -132,7 +132,7 @@ fn state_of(state: &'static State, rest: Map<String, Value>) -> anyhow::Result<S
     Ok(StateOf { state, node })
 }
 
-/// serde knows the names of edits alone.
+/// Completes serde's error, which only lists the names of edits, with the names of states.
 fn explain(name: &str, error: &serde_json::Error) -> anyhow::Error {
     let text = error.to_string();
     match text.split_once("expected one of ") {

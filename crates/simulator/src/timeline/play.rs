@@ -1,4 +1,4 @@
-//! Steps come about.
+//! Applies steps at their time.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::{Step, When};
 use crate::state::ClusterState;
 use crate::world::Server;
 
-/// A running cluster whose changes come when it is time for them.
+/// A running cluster with scheduled changes.
 #[derive(Clone)]
 pub(crate) struct Timeline {
     pub(crate) state: Arc<ClusterState>,
@@ -25,15 +25,15 @@ impl Timeline {
         Self { state: Arc::new(state), waiting }
     }
 
-    /// Makes the steps that are due now, and has the others come when it is time for them. Runs inside of the cluster's runtime.
+    /// Makes the steps that are due now, and schedules the others. Must run inside the cluster's runtime.
     ///
     /// # Errors
-    /// If a step that is due now cannot be made, or a later one names what the world has not; then none is made.
+    /// If a step that is due now cannot be made, or a later one names something that the world does not have; then none is made.
     pub(crate) fn play(&self, steps: Vec<Step>) -> anyhow::Result<()> {
         let state = &self.state;
         let (now, later): (Vec<_>, Vec<_>) = steps.into_iter().partition(|step| step.when == When::Now);
         if now.is_empty() {
-            // Nobody is told of a change where there is none.
+            // Without a change, followers must not be notified.
             let world = state.world();
             later.iter().try_for_each(|step| step.check(&world))?;
         } else {
@@ -50,7 +50,7 @@ impl Timeline {
                 When::Asked(asked) => self.waiting.add(asked, step),
             }
         }
-        // Those of one time come in the order in which they were given.
+        // Steps with equal times keep their order.
         timed.sort_by_key(|(delay, _)| *delay);
         let begin = tokio::time::Instant::now();
         let state = Arc::clone(state);
@@ -64,7 +64,7 @@ impl Timeline {
     }
 }
 
-/// It is time for a step. Nobody waits for its result: what the world does not have any more is said on standard error.
+/// Makes a step when its time has come. Since there is no caller for its result, an error goes to standard error.
 fn come(state: &ClusterState, step: &Step) {
     if let Err(error) = state.change_wholly(|world| step.make(world)) {
         let _ = writeln!(std::io::stderr(), "simulator: {error:#}");

@@ -1,11 +1,11 @@
-//! States of machines and of the cluster, by the names that scenario files call them.
+//! States of machines and of the cluster, by their names in scenario files.
 
 use anyhow::ensure;
 
 use super::known;
 use crate::world::{Role, World};
 
-/// A state that is told by its name and, for most, a machine.
+/// A state with a name and, in most cases, a machine.
 #[derive(Debug)]
 pub(crate) struct State {
     /// `power-off`
@@ -13,13 +13,13 @@ pub(crate) struct State {
     pub(crate) of: Of,
 }
 
-/// What a state is one of, and the method that brings it about.
+/// The object of a state, with the method that sets the state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
     Cluster(fn(&mut World)),
     Machine(fn(&mut World, &str)),
     ControlPlane(fn(&mut World, &str)),
-    /// A control plane that has an etcd member.
+    /// A control plane with an etcd member.
     Member(fn(&mut World, &str)),
 }
 
@@ -39,7 +39,7 @@ const fn member(name: &'static str, make: fn(&mut World, &str)) -> State {
     State { name, of: Of::Member(make) }
 }
 
-/// Each trouble is followed by what ends it.
+/// Each state is followed by the one that ends it.
 pub(crate) static STATES: &[State] = &[
     machine("power-off", World::power_off),
     machine("power-on", World::power_on),
@@ -93,10 +93,10 @@ impl State {
         !matches!(self.of, Of::Cluster(_))
     }
 
-    /// Brings it about; `node` is empty where it is the cluster's.
+    /// Sets the state; `node` is empty for a state of the cluster.
     ///
     /// # Errors
-    /// If the world has no such machine, or not of this kind, or if it has no etcd member now.
+    /// If the world has no such machine, or it is of another kind, or it has no etcd member at the moment.
     pub(crate) fn make(&self, world: &mut World, node: &str) -> anyhow::Result<()> {
         self.check(world, node)?;
         if matches!(self.of, Of::Member(_)) {
@@ -110,7 +110,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether there is such a machine of this kind, however it fares.
+    /// Checks that the machine exists and is of the right kind, regardless of its state.
     pub(crate) fn check(&self, world: &World, node: &str) -> anyhow::Result<()> {
         if !self.is_of_a_node() {
             return Ok(());

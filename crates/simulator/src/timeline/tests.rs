@@ -1,4 +1,4 @@
-//! Changes come when it is time for them.
+//! Changes come at their time.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -291,7 +291,7 @@ fn the_readme_tells_of_every_state() {
     }
 }
 
-/// The status and the body of an answer.
+/// Sends a request. Returns status and body of the answer.
 fn http(at: SocketAddr, request: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(at).unwrap();
     let length = body.len();

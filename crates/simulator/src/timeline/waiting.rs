@@ -7,10 +7,10 @@ use super::{Asked, Kind, Step};
 use crate::state::ClusterState;
 use crate::world::{Server, World, fits};
 
-/// What waits for calls.
+/// Changes that wait for calls.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Most clusters have none, and every call looks here.
+    /// Whether there are any. Every call checks this first, because most clusters have none.
     any: AtomicBool,
     changes: Mutex<Vec<(Asked, Step)>>,
 }
@@ -22,7 +22,7 @@ impl Waiting {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Counts a call, and says which changes come before its answer.
+    /// Counts a call, and returns the changes that precede its answer.
     pub(super) fn called(&self, state: &ClusterState, server: &Server, call: &str) -> Vec<Step> {
         if !self.any.load(Ordering::Acquire) {
             return Vec::new();
@@ -46,7 +46,7 @@ impl Waiting {
 }
 
 impl Asked {
-    /// Whether a server is on the machine that is asked.
+    /// Whether a server is on the machine that receives the awaited call.
     fn is_of(&self, world: &World, server: &Server) -> bool {
         let Some(node) = &self.node else { return true };
         let machine = Kind::of(server).1.and_then(|at| world.machines.get(&at));

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::Process;
 
-/// One etcd cluster: what its members agree on.
+/// One etcd cluster: the state on which its members agree.
 #[derive(Clone, Debug, Default)]
 pub struct EtcdCluster {
     pub id: u64,
@@ -16,58 +16,58 @@ pub struct EtcdCluster {
     pub alarms: Vec<Alarm>,
     pub raft_term: u64,
     pub raft_index: u64,
-    /// `--quota-backend-bytes` of all members, as the machine configuration gives it.
+    /// `--quota-backend-bytes` of all members, as set in the machine configuration.
     pub quota: Option<i64>,
-    /// Version of the storage of all members, as after `etcdctl downgrade enable`; `None`: that of the oldest member.
+    /// Storage version of all members, as after `etcdctl downgrade enable`. `None`: that of the oldest member.
     pub storage: Option<String>,
-    /// etcd's own authentication; `None`: not enabled.
+    /// etcd's own authentication; `None`: disabled.
     pub auth: Option<EtcdAuth>,
 }
 
-/// Who may ask, once authentication is enabled. Certificates name nobody, as without `--client-cert-auth`.
+/// Users of etcd's own authentication. Client certificates do not identify users, as without `--client-cert-auth`.
 #[derive(Clone, Debug, Default)]
 pub struct EtcdAuth {
-    /// By name.
+    /// Users by name.
     pub users: BTreeMap<String, EtcdUser>,
-    /// Those that are valid, and the user of each. One that has expired is gone.
+    /// The user of each valid token. Expired tokens are removed.
     pub tokens: BTreeMap<String, String>,
-    /// How many there have been.
+    /// Number of tokens that were created.
     pub made: u64,
 }
 
-/// One of them.
+/// An etcd user.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct EtcdUser {
     pub name: String,
     pub password: String,
-    /// Has the role `root`, which may everything; else no role at all.
+    /// Whether the user has the role `root`, which permits everything; other users have no role.
     #[serde(default)]
     pub root: bool,
 }
 
-/// One member.
+/// An etcd member.
 #[derive(Clone, Debug, Default)]
 pub struct Member {
     pub id: u64,
-    /// Empty: added, never started.
+    /// Empty if the member was added but has never started.
     pub name: String,
-    /// The machine that it runs on; `None`: one that is no more.
+    /// The machine of the member; `None` if that machine no longer exists.
     pub machine: Option<IpAddr>,
     pub peer_urls: Vec<String>,
     pub client_urls: Vec<String>,
     pub learner: bool,
     pub process: Process,
-    /// Entries of the log that it has not applied yet.
+    /// Number of log entries that the member has not applied yet.
     pub behind: u64,
-    /// Bytes.
+    /// In bytes.
     pub db_size: i64,
     pub db_size_in_use: i64,
-    /// Without `v`.
+    /// Version without `v`.
     pub version: String,
 }
 
-/// An alarm, which every member tells.
+/// An alarm, which every member reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alarm {
     pub member: u64,
@@ -81,11 +81,11 @@ pub enum AlarmKind {
     Corrupt,
 }
 
-/// What a member without a leader says.
+/// Error message of a member without a leader.
 pub(crate) const NO_LEADER: &str = "etcdserver: no leader";
 
 impl EtcdCluster {
-    /// The member that leads: the first voter that runs, while more than half of the voters do.
+    /// The leader: the first running voter, as long as more than half of the voters are running.
     #[must_use]
     pub fn leader(&self) -> Option<&Member> {
         let voters = || self.members.iter().filter(|member| !member.learner);
@@ -93,7 +93,7 @@ impl EtcdCluster {
         (running().count() * 2 > voters().count()).then(|| running().next())?
     }
 
-    /// Version of the storage, which goes up once no member is older. Members before 3.6 do not report it.
+    /// The storage version, which increases once no member is older. Members before 3.6 do not report it.
     #[must_use]
     pub fn storage_version(&self, member: &Member) -> String {
         if member.minor() < 6 {
@@ -104,7 +104,7 @@ impl EtcdCluster {
         self.storage.clone().unwrap_or_else(|| format!("3.{oldest}.0"))
     }
 
-    /// What every member has in the errors of its status: that there is no leader, and the alarms of all.
+    /// The errors in every member's status: a missing leader, and the alarms of all members.
     #[must_use]
     pub fn errors(&self) -> Vec<String> {
         let no_leader = self.leader().is_none().then(|| NO_LEADER.to_owned());
@@ -121,7 +121,7 @@ impl EtcdAuth {
 }
 
 impl Member {
-    /// Its version of etcd 3.
+    /// Minor version of etcd 3.
     pub(crate) fn minor(&self) -> u8 {
         self.number(1)
     }
@@ -130,7 +130,7 @@ impl Member {
         self.version.split('.').nth(at).and_then(|number| number.parse().ok()).unwrap_or_default()
     }
 
-    /// Whom it tells its status, and members and alarms, once there are users.
+    /// The users that may read status, members and alarms once authentication is enabled.
     pub(crate) fn confides(&self) -> Confides {
         match (self.minor(), self.number(2)) {
             (5, 31) | (6, ..12) => Confides::StatusInRoot,
@@ -143,12 +143,12 @@ impl Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confides {
     InAll,
-    /// And the rest in all.
+    /// Status only for root, and the rest for everyone.
     StatusInRoot,
     InUsers,
 }
 
-/// As etcd prints it: with a space at its end.
+/// etcd's format, which ends with a space.
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {

@@ -7,41 +7,41 @@ use serde::Deserialize;
 
 use super::Server;
 
-/// How the connections of one server misbehave. What a machine's power and its processes imply needs no entry.
+/// Misbehavior of the connections of one server. Effects of a machine's power and processes need no entry.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// RST.
+    /// Connections are refused (RST).
     Refuse,
-    /// Packets vanish: not even a connection comes about.
+    /// Packets are dropped, so that connections are never established.
     Blackhole,
-    /// Connections are taken, and nothing is ever said.
+    /// Connections are accepted, and nothing is ever sent.
     Silent,
-    /// Connections are taken and closed at once.
+    /// Connections are accepted and closed immediately.
     Close,
-    /// Something that is not TLS.
+    /// The server does not use TLS.
     PlainHttp,
-    /// Random bytes without end.
+    /// The server sends random bytes without end.
     Garbage,
-    /// TLS works, and nothing is ever answered in it.
+    /// TLS works, and no request is ever answered.
     SilentInTls,
-    /// A certificate of another authority.
+    /// The certificate is from another authority.
     WrongCa,
-    /// Its certificate has expired.
+    /// The certificate has expired.
     Expired,
-    /// Its certificate expires in an hour.
+    /// The certificate expires in an hour.
     ExpiresSoon,
-    /// Its certificate is not valid yet.
+    /// The certificate is not valid yet.
     NotYetValid,
-    /// Its certificate is for another address.
+    /// The certificate is for another address.
     WrongName,
-    /// The protocol is not negotiated (ALPN), as on Talos 1.7.0 to 1.8.1.
+    /// No protocol is negotiated (ALPN), as on Talos 1.7.0 to 1.8.1.
     NoAlpn,
-    /// Each round trip takes this long, connecting included; instead of [`World::delay`](super::World).
+    /// Each round trip takes this long, including that of connecting. Replaces [`World::delay`](super::World).
     Delay(#[serde(with = "go")] Duration),
-    /// Bytes come one at a time, each after so long.
+    /// Bytes arrive one at a time, with this pause before each.
     Drip(#[serde(with = "go")] Duration),
-    /// The connection is closed after so many answers.
+    /// The connection is closed after this number of answers.
     CloseAfter(u32),
 }
 
@@ -50,17 +50,17 @@ pub enum Transport {
 pub struct CallFault {
     /// `None`: all servers.
     pub server: Option<Server>,
-    /// The whole name (`Version`, `Get MachineStatuses`, `/api/v1/nodes`), or its beginning followed by `*`.
+    /// The full name (`Version`, `Get MachineStatuses`, `/api/v1/nodes`), or its beginning followed by `*`.
     pub call: String,
     pub does: Misbehavior,
-    /// Calls that are answered well before the first that is not.
+    /// Number of calls that are answered correctly first.
     pub after: u64,
-    /// Calls that misbehave; `None`: all from then on.
+    /// Number of calls that misbehave; `None`: all from then on.
     pub times: Option<u64>,
 }
 
 impl CallFault {
-    /// All calls of this name, at all servers, from now on.
+    /// A fault of all calls with this name, on all servers, from now on.
     #[must_use]
     pub fn all(call: &str, does: Misbehavior) -> Self {
         Self { server: None, call: call.to_owned(), does, after: 0, times: None }
@@ -70,7 +70,7 @@ impl CallFault {
         fits(&self.call, call) && self.server.as_ref().is_none_or(|of| of == server) && self.times != Some(0)
     }
 
-    /// One more call: what becomes of it.
+    /// Counts a call, and returns its misbehavior.
     pub(crate) fn next(&mut self) -> Option<Misbehavior> {
         if self.after > 0 {
             self.after -= 1;
@@ -83,7 +83,7 @@ impl CallFault {
     }
 }
 
-/// Whether a call has this name, or begins with it where it ends in `*`.
+/// Whether a call has this name, or begins with it if it ends in `*`.
 pub(crate) fn fits(name: &str, call: &str) -> bool {
     match name.strip_suffix('*') {
         Some(beginning) => call.starts_with(beginning),
@@ -91,36 +91,36 @@ pub(crate) fn fits(name: &str, call: &str) -> bool {
     }
 }
 
-/// What becomes of a call.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Misbehavior {
-    /// No answer.
+    /// There is no answer.
     Hang,
-    /// The right answer, so much later.
+    /// The right answer comes this much later.
     Late(#[serde(with = "go")] Duration),
     /// gRPC: this code and text. HTTP: this status and body.
     Fail { code: u16, text: String },
-    /// The right form, without content: an empty message, an empty list.
+    /// The answer has the right form without content: an empty message, an empty list.
     Empty,
-    /// Bytes that are no answer.
+    /// Random bytes replace the answer.
     Garbage,
-    /// The answer breaks off in the middle, and so does its stream.
+    /// The answer ends in the middle, with an error of its stream.
     Cut,
-    /// The answer breaks off in the middle, and the stream stays open.
+    /// The answer stops in the middle, and its stream stays open.
     Stall,
     /// The answer never ends.
     Endless,
-    /// HTTP: this whole body, with status 200.
+    /// HTTP: this is the complete body, with status 200.
     Body(String),
-    /// HTTP: elsewhere.
+    /// HTTP: the answer redirects to this location.
     Redirect(String),
-    /// The answer of another machine (its name).
+    /// The answer is that of another machine, given by name.
     From(String),
-    /// HTTP: the answer of a cache on the way that has had it for so long, and says so as RFC 9111 demands.
+    /// HTTP: a cache on the way answers with content of this age, which it declares as RFC 9111 requires.
     Cached(#[serde(with = "go")] Duration),
-    /// HTTP: something on the way drops the query, and with it selectors and limits.
+    /// HTTP: a proxy on the way drops the query, including selectors and limits.
     WithoutQuery,
-    /// HTTP: something on the way drops the server's `Date`.
+    /// HTTP: a proxy on the way drops the server's `Date` header.
     WithoutDate,
 }

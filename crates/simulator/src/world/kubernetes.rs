@@ -1,32 +1,31 @@
-//! Kubernetes: what its API servers serve, and to whom.
+//! Kubernetes: the objects that its API servers serve, and the access to them.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// What the API servers serve.
+/// State of the Kubernetes API.
 #[derive(Clone, Debug, Default)]
 pub struct Kubernetes {
     /// Objects as JSON by resource: `nodes`, `leases.coordination.k8s.io`. Their order does not matter.
     pub objects: BTreeMap<String, Vec<Value>>,
-    /// Leases, as `namespace/name`, that nobody renews any more since then, by the cluster's clock. All others are renewed in
-    /// time.
+    /// Leases, as `namespace/name`, that have not been renewed since a time of the cluster's clock. All others are renewed regularly.
     pub stalled_leases: BTreeMap<String, Timestamp>,
-    /// Leases that were stalled, and when somebody renewed them for the first time again.
+    /// Leases that were stalled, with the time of their first renewal afterwards.
     pub resumed_leases: BTreeMap<String, Timestamp>,
-    /// What the reader's kubeconfig may do, and everybody else's who is not in `system:masters`.
+    /// Rules of the reader's kubeconfig, and of all other users outside `system:masters`.
     pub reader: Vec<Rule>,
-    /// Who comes with a bearer token.
+    /// Users by bearer token.
     pub tokens: BTreeMap<String, User>,
-    /// Requests without credentials are let in as `system:anonymous`.
+    /// Whether requests without credentials are accepted as `system:anonymous`.
     pub anonymous: bool,
-    /// Most objects of one page, whatever the client asks for.
+    /// Maximum number of objects on one page, regardless of the client's limit.
     pub page: Option<usize>,
 }
 
 impl Kubernetes {
-    /// Makes it a cluster of its own, which the UID of its namespace kube-system stands for.
+    /// Gives the cluster its own identity, which is the UID of the namespace kube-system.
     pub(crate) fn identify(&mut self, by: &str) {
         let namespaces = self.objects.get_mut("namespaces").into_iter().flatten();
         for system in namespaces.filter(|it| it["metadata"]["name"] == "kube-system") {
@@ -34,7 +33,7 @@ impl Kubernetes {
         }
     }
 
-    /// Whoever comes back renews its lease at once, and not at the next of its moments.
+    /// Resumes a stalled lease. The holder renews it immediately instead of at its next regular time.
     pub(crate) fn resume_lease(&mut self, lease: &str, at: Timestamp) {
         if self.stalled_leases.remove(lease).is_some() {
             self.resumed_leases.insert(lease.to_owned(), at);
@@ -42,7 +41,7 @@ impl Kubernetes {
     }
 }
 
-/// Who asks, as Kubernetes knows them.
+/// A user of the Kubernetes API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// `system:serviceaccount:kube-system:cluster-health`
@@ -51,31 +50,31 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
-/// One rule of a `ClusterRole`, as Kubernetes reads it; `*` is any.
+/// One rule of a `ClusterRole`; `*` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rule {
     pub api_groups: Vec<String>,
     pub resources: Vec<String>,
-    /// Empty: any.
+    /// Empty: all names.
     pub resource_names: Vec<String>,
     pub verbs: Vec<String>,
-    /// A trailing `*` is any continuation.
+    /// A trailing `*` matches any suffix.
     #[serde(rename = "nonResourceURLs")]
     pub non_resource_urls: Vec<String>,
 }
 
 impl Kubernetes {
-    /// The object of this name; `namespace` is `None` for what has none.
+    /// The object with this name; `namespace` is `None` for cluster-scoped objects.
     #[must_use]
     pub fn object(&self, resource: &str, namespace: Option<&str>, name: &str) -> Option<&Value> {
         self.objects.get(resource)?.iter().find(|object| is(object, namespace, name))
     }
 
-    /// The object of this name, to be changed: it gets a new resource version.
+    /// The object with this name, for changes: it gets a new resource version.
     ///
     /// # Panics
-    /// If there is none: a test names what it has made.
+    /// If it does not exist, since tests only name objects that they created.
     pub fn object_mut(&mut self, resource: &str, namespace: Option<&str>, name: &str) -> &mut Value {
         let objects = self.objects.entry(resource.to_owned()).or_default();
         let found = objects.iter_mut().find(|object| is(object, namespace, name));
@@ -88,19 +87,19 @@ impl Kubernetes {
         object
     }
 
-    /// Changes an object as `kubectl patch --type merge` does.
+    /// Changes an object like `kubectl patch --type merge`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If it does not exist.
     pub fn merge(&mut self, resource: &str, namespace: Option<&str>, name: &str, patch: &Value) {
         merge(self.object_mut(resource, namespace, name), patch);
     }
 
-    /// Sets the condition of a type (`{"type": "Ready", "status": "False", "reason": …}`) in an object's status. What it does not
-    /// say stays.
+    /// Sets the condition of a type (`{"type": "Ready", "status": "False", "reason": …}`) in an object's status. Missing keys remain
+    /// unchanged.
     ///
     /// # Panics
-    /// If there is no such object.
+    /// If the object does not exist.
     pub fn set_condition(&mut self, resource: &str, namespace: Option<&str>, name: &str, condition: &Value) {
         let status = &mut self.object_mut(resource, namespace, name)["status"];
         if !status["conditions"].is_array() {
@@ -118,11 +117,11 @@ impl Kubernetes {
         }
     }
 
-    /// Creates an object, or replaces the one of its name. Name, and namespace if it has one, are in its metadata; what else an API
-    /// server adds to an object is added.
+    /// Creates an object, or replaces the one with the same name. Its metadata contains the name and, for a namespaced object, the
+    /// namespace; everything else that an API server adds is added.
     ///
     /// # Panics
-    /// If it has no name.
+    /// If the object has no name.
     pub fn put(&mut self, resource: &str, mut object: Value) {
         let name = object["metadata"]["name"].as_str().expect("an object with a name").to_owned();
         let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
@@ -160,14 +159,14 @@ fn touch(object: &mut Value) {
     metadata["resourceVersion"] = new.to_string().into();
 }
 
-/// etcd's revision at a time of our clock: a thousand writes a second since the beginning of 2025. It needs no memory, never goes
-/// back and tells which of two changes came first.
+/// etcd's revision at a time of our clock: a thousand writes a second since the beginning of 2025. It needs no memory, never decreases, and
+/// orders changes by time.
 pub(crate) fn revision(at: Timestamp) -> u64 {
     const BEGINNING: i64 = 1_735_689_600_000;
     u64::try_from(at.as_millisecond() - BEGINNING).unwrap_or_default()
 }
 
-/// RFC 7396.
+/// Applies a merge patch (RFC 7396).
 pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -186,12 +185,12 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// A time as `metav1.Time` is written: RFC 3339 in whole seconds.
+/// A time in the format of `metav1.Time`: RFC 3339 with whole seconds.
 pub(crate) fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A UUID that is always the same for the same thing.
+/// A UUID that is constant for each text.
 pub(crate) fn uid(of: &str) -> String {
     let (high, low) = (hash(of), hash(&format!("{of} again")));
     format!(
@@ -204,21 +203,21 @@ pub(crate) fn uid(of: &str) -> String {
     )
 }
 
-/// What the kubelet calls a static pod by: the hash of its manifest.
+/// The UID of a static pod in the kubelet: the hash of its manifest.
 pub(crate) fn static_uid(pod: &str) -> String {
     letters(pod, 32, b"0123456789abcdef")
 }
 
-/// `length` characters that are always the same for the same thing, as Kubernetes appends them to generated names.
+/// `length` characters that are constant for each text, like the suffixes of names that Kubernetes generates.
 pub(crate) fn suffix(of: &str, length: usize) -> String {
     letters(of, length, b"bcdfghjklmnpqrstvwxz2456789")
 }
 
-/// `length` characters of an alphabet, always the same for the same thing.
+/// `length` characters of an alphabet, constant for each text.
 pub(crate) fn letters(of: &str, length: usize, alphabet: &[u8]) -> String {
     let mut state = hash(of);
     let letter = |_| {
-        // Knuth's linear congruential generator; its high bits are the good ones.
+        // Knuth's linear congruential generator, whose high bits are the most random ones.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let index = usize::try_from(state >> 33).unwrap_or_default() % alphabet.len();
         char::from(alphabet[index])
@@ -226,7 +225,7 @@ pub(crate) fn letters(of: &str, length: usize, alphabet: &[u8]) -> String {
     (0..length).map(letter).collect()
 }
 
-/// FNV-1a, with its bits mixed once more: names differ in their last characters.
+/// FNV-1a with additional mixing, because names differ only in their last characters.
 pub(crate) fn hash(of: &str) -> u64 {
     let hash =
         of.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

@@ -8,30 +8,30 @@ use talos_api::machine::{FileInfo, ServiceInfo};
 use crate::cosi::Resources;
 use crate::version::TalosVersion;
 
-/// One machine, with what Talos tells of it.
+/// A machine, with the state that Talos reports about it.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Host name and Kubernetes node name.
     pub name: String,
     pub role: Role,
-    /// The release that it says it runs, in the middle of an upgrade; `None`: the cluster's. What it knows is the cluster's in
-    /// either case.
+    /// The release that the machine reports during an upgrade; `None`: that of the cluster. Its behavior is always that of the cluster's
+    /// release.
     pub talos: Option<TalosVersion>,
     pub power: Power,
-    /// machined, and with it apid, which still takes connections while machined is frozen.
+    /// machined, and with it apid. While machined is frozen, apid still accepts connections.
     pub process: Process,
-    /// It has no configuration: it shows a certificate of its own and asks for none.
+    /// Whether the machine has no configuration: it uses its own certificate, and does not request one from clients.
     pub maintenance: bool,
-    /// As `ServiceList` tells them.
+    /// Services in the form of `ServiceList`.
     pub services: Vec<ServiceInfo>,
     pub resources: Resources,
-    /// Of all memory and of what is available, KiB.
+    /// Total and available memory in KiB.
     pub memory: (u64, u64),
-    /// Size of the file system of `/var`, and what is free of it, bytes.
+    /// Size and free space of the file system of `/var` in bytes.
     pub var: (u64, u64),
-    /// File systems of their own below `/var`: where each is mounted, its size, and what is free of it.
+    /// Separate file systems below `/var`: mount point, size and free space.
     pub mounts: Vec<(String, u64, u64)>,
-    /// Lines by service (`etcd`) or container.
+    /// Log lines by service (`etcd`) or container.
     pub logs: BTreeMap<String, Vec<String>>,
     /// Entries by directory.
     pub files: BTreeMap<String, Vec<FileInfo>>,
@@ -47,18 +47,18 @@ pub enum Role {
     Worker,
 }
 
-/// How the rest of the network sees a machine.
+/// State of a machine as seen from the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Power {
     #[default]
     On,
     /// `no route to host`
     Off,
-    /// Packets to it vanish.
+    /// Packets to the machine are dropped.
     Unplugged,
 }
 
-/// How a process is.
+/// State of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Process {
@@ -66,7 +66,7 @@ pub enum Process {
     Running,
     /// Connections are refused.
     Stopped,
-    /// Connections are taken, and nothing is ever answered.
+    /// Connections are accepted, and requests are never answered.
     Frozen,
 }
 
@@ -74,13 +74,13 @@ pub enum Process {
 #[derive(Clone, Debug, Default)]
 pub struct ApiServer {
     pub process: Process,
-    /// Checks of `/readyz` that fail beside those that the state of etcd makes fail.
+    /// Checks of `/readyz` that fail, in addition to those that fail because of etcd.
     pub failing: Vec<String>,
-    /// Deprecated APIs that were requested of it.
+    /// Deprecated APIs that clients have requested.
     pub requested: Vec<RequestedApi>,
 }
 
-/// An API that is deprecated, as API servers count requests of it.
+/// A deprecated API, as in the request metrics of API servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct RequestedApi {
     #[serde(default)]
@@ -89,13 +89,13 @@ pub struct RequestedApi {
     pub resource: String,
     #[serde(default)]
     pub subresource: String,
-    /// The version that removes it: `1.32`.
+    /// The version that removes the API: `1.32`.
     #[serde(default)]
     pub removed: String,
 }
 
 impl Machine {
-    /// The directory of etcd's member, which is empty until there is one.
+    /// Sets the directory of the etcd member, which is empty without a member.
     pub(crate) fn set_etcd_directory(&mut self, member: bool) {
         let entry = FileInfo { name: "member".to_owned(), mode: 1 << 31 | 0o700, is_dir: true, ..FileInfo::default() };
         let entries = if member { vec![entry] } else { Vec::new() };

@@ -1,7 +1,8 @@
-//! What is true of a cluster, as plain data.
+//! The state of a cluster as plain data.
 //!
-//! Answers are made from this alone, so a fault is whatever is changed here. [`World::healthy`] is where most worlds begin;
-//! [`states`](World#implementations) break one the way real clusters break, with all the consequences that a real one shows.
+//! Answers are derived from this state alone, so faults are changes of it. Most worlds begin with [`World::healthy`].
+//! [`states`](World#implementations) break a world in the ways in which real clusters break, with all the consequences that are visible
+//! there.
 
 mod etcd;
 mod faults;
@@ -41,59 +42,59 @@ pub struct World {
     /// Name of the Talos cluster.
     pub cluster: String,
     pub versions: Versions,
-    /// By address.
+    /// Machines by address.
     pub machines: BTreeMap<IpAddr, Machine>,
-    /// One, unless the cluster was bootstrapped twice; none before bootstrap.
+    /// One etcd cluster, or two if it was bootstrapped twice, or none before the bootstrap.
     pub etcd: Vec<EtcdCluster>,
     pub kubernetes: Kubernetes,
-    /// Port of each API server, at its own machine.
+    /// Port of each API server on its own machine.
     pub api_port: u16,
     /// Servers whose connections misbehave.
     pub transport: BTreeMap<Server, Transport>,
-    /// How apid of one machine fares that calls that of another, by their addresses, wherever that is not as for everybody.
+    /// Faults of the connections from one machine's apid to another's, by their addresses, if they differ from those of other clients.
     pub ways: BTreeMap<(IpAddr, IpAddr), Transport>,
-    /// The control plane that holds the Kubernetes endpoint as a virtual IP, at which its apid is reached, too; none: it is a
-    /// balancer's.
+    /// The control plane that holds the Kubernetes endpoint as a virtual IP, at which its apid can also be reached. `None`: the endpoint
+    /// belongs to a balancer.
     pub virtual_ip: Option<IpAddr>,
-    /// Omni before the machines; none: they are asked themselves.
+    /// Omni in front of the machines; `None`: clients connect to the machines directly.
     pub omni: Option<Omni>,
-    /// The machine whose own API server kubeconfigs lead to; none: they lead to the Kubernetes endpoint.
+    /// The machine whose API server is the server in kubeconfigs; `None`: they contain the Kubernetes endpoint.
     pub kubeconfig_server: Option<IpAddr>,
-    /// Calls that misbehave; the first that fits counts.
+    /// Calls that misbehave. If several entries match a call, the one with the longest name applies.
     pub call_faults: Vec<CallFault>,
-    /// How long a round trip to any server takes, connecting included.
+    /// Duration of a round trip to any server, including that of connecting.
     pub delay: Duration,
-    /// How far the clock of the cluster is ahead of ours, in seconds: what it dates, the certificates of apid included, and when it
-    /// takes a client's certificate for expired.
+    /// Seconds by which the cluster's clock is ahead of ours. This affects all times that the cluster writes, including those in apid's
+    /// certificates, and the expiry of client certificates.
     pub clock_ahead: i64,
-    /// Seconds that the clocks of single machines are ahead of that, by name. Their own account of it is in their resources.
+    /// Additional seconds by which the clocks of single machines are ahead, by name. The machines' own views are in their resources.
     pub machine_clocks: BTreeMap<String, i64>,
-    /// What is wrong, and what it hides.
+    /// The current troubles, and the state that they hide.
     states: states::States,
 }
 
-/// Versions of what runs in the cluster.
+/// Versions of the software in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versions {
     pub talos: TalosVersion,
-    /// Without `v`: `1.35.4`.
+    /// Version without `v`: `1.35.4`.
     pub kubernetes: String,
-    /// Without `v`: `3.6.9`.
+    /// Version without `v`: `3.6.9`.
     pub etcd: String,
 }
 
-/// What `World::healthy` makes.
+/// Parameters of `World::healthy`.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub cluster: String,
     pub control_planes: usize,
     pub workers: usize,
-    /// Called so and at addresses in this order, instead of `cp-1` … and `worker-1` …: then these are all machines.
+    /// Roles and names of all machines in the order of their addresses, instead of `cp-1` … and `worker-1` ….
     pub machines: Vec<(Role, String)>,
     pub versions: Versions,
-    /// Port of each API server; the endpoint of all has the usual one.
+    /// Port of each API server; the cluster's endpoint has the default port.
     pub api_port: u16,
-    /// Pods of applications, on each worker.
+    /// Number of application pods on each worker.
     pub pods: usize,
 }
 
@@ -113,7 +114,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// All machines, in the order of their addresses.
+    /// All machines in the order of their addresses.
     #[must_use]
     pub fn all_machines(&self) -> Vec<(Role, String)> {
         if !self.machines.is_empty() {
@@ -125,32 +126,32 @@ impl Shape {
     }
 }
 
-/// One server of the cluster, by the address of its machine.
+/// One server of the cluster, identified by the address of its machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Server {
     Apid(IpAddr),
     ApiServer(IpAddr),
-    /// The endpoint of the kubeconfig: forwards connections to an API server that takes them.
+    /// The endpoint of the kubeconfig, which forwards connections to an API server that accepts them.
     Balancer,
     Etcd(IpAddr),
-    /// Shows its certificate, and answers nothing.
+    /// The kubelet's port, which shows its certificate and answers nothing.
     Kubelet(IpAddr),
-    /// Forwards what is signed to the machines, and the rest to an API server.
+    /// Omni, which forwards signed calls to the machines, and everything else to an API server.
     Omni,
 }
 
 impl World {
-    /// The machine of this name.
+    /// The machine with this name.
     #[must_use]
     pub fn machine(&self, name: &str) -> Option<(IpAddr, &Machine)> {
         self.machines.iter().find(|(_, machine)| machine.name == name).map(|(address, machine)| (*address, machine))
     }
 
-    /// The machine of this name, to be changed.
+    /// The machine with this name, for changes.
     ///
     /// # Panics
-    /// If there is none: a test names what it has made.
+    /// If it does not exist, since tests only name machines that they created.
     pub fn machine_mut(&mut self, name: &str) -> &mut Machine {
         let found = self.machines.values_mut().find(|machine| machine.name == name);
         found.unwrap_or_else(|| panic!("no machine is called `{name}`"))
@@ -161,7 +162,7 @@ impl World {
         self.machines.iter().filter(|(_, machine)| machine.role == Role::ControlPlane).map(|(address, _)| *address)
     }
 
-    /// The etcd cluster and the member that run on a machine.
+    /// The etcd cluster and the member on a machine.
     #[must_use]
     pub fn etcd_of(&self, machine: IpAddr) -> Option<(&EtcdCluster, &Member)> {
         self.etcd.iter().find_map(|cluster| {
@@ -170,8 +171,8 @@ impl World {
         })
     }
 
-    /// Changes the resources of a type on all machines. Those who had the same ones have the same ones afterwards: of a
-    /// thousand machines who know a thousand members, one is changed.
+    /// Changes the resources of a type on all machines. Machines that shared the resources still share them afterwards: if a thousand
+    /// machines know a thousand members, only one copy is changed.
     pub fn change_everywhere(&mut self, kind: &str, change: impl Fn(&mut Resources)) {
         let mut changed: Vec<(OfKind, OfKind)> = Vec::new();
         for machine in self.machines.values_mut() {
@@ -185,7 +186,7 @@ impl World {
         }
     }
 
-    /// Changes the resources of a type on one machine, or on all.
+    /// Changes the resources of a type on one machine, or on all machines.
     pub(crate) fn change_resources(&mut self, node: Option<&str>, kind: &str, change: impl Fn(&mut Resources)) {
         match node {
             Some(node) => change(&mut self.machine_mut(node).resources),
@@ -193,7 +194,7 @@ impl World {
         }
     }
 
-    /// The machine calls itself otherwise, and so does discovery; its Node, its static pods and its services are as they were.
+    /// Changes the machine's host name, also in discovery. Its Node, static pods and services keep the old name.
     pub fn rename(&mut self, node: &str, name: &str) {
         let resources = &mut self.machine_mut(node).resources;
         resources.edit(kind::NODENAMES, "nodename", |spec| spec["nodename"] = name.into());

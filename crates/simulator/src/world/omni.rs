@@ -1,4 +1,4 @@
-//! Omni before the machines of a cluster.
+//! Omni in front of the machines of a cluster.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::openpgp::PublicKey;
 /// Omni: an `https://` endpoint for Talos and Kubernetes, with a certificate of a public authority.
 #[derive(Clone, Debug, Default)]
 pub struct Omni {
-    /// Keys of service accounts, by fingerprint. One that is not here was revoked, or never known.
+    /// Keys of service accounts by fingerprint. Revoked keys are removed.
     pub keys: BTreeMap<String, PublicKey>,
-    /// Seconds that its clock is ahead of ours.
+    /// Seconds by which Omni's clock is ahead of ours.
     pub clock_ahead: i64,
 }

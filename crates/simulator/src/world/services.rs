@@ -1,4 +1,5 @@
-//! The stage of a machine, and its services, which two answers tell: `ServiceList` and the resources `Services`.
+//! The stage of a machine, and its services, which are visible in two answers: `ServiceList` and the resources
+//! `Services`.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -7,10 +8,10 @@ use talos_api::machine::{ServiceEvent, ServiceEvents, ServiceHealth, ServiceInfo
 use super::Machine;
 use crate::cosi::{kind, timestamp};
 
-/// Most events of a service that Talos remembers.
+/// Maximum number of events per service that Talos keeps.
 const EVENTS: usize = 64;
 
-/// The health of a service that no check has reported yet. The time is Go's zero.
+/// The health of a service before the first result of a check. The time is Go's zero.
 pub(crate) const UNKNOWN: ServiceHealth = ServiceHealth {
     unknown: true,
     healthy: false,
@@ -19,24 +20,24 @@ pub(crate) const UNKNOWN: ServiceHealth = ServiceHealth {
 };
 
 impl Machine {
-    /// The machine is in a stage (`running`), and ready unless conditions are unmet: name and reason of each
-    /// (`services`, `etcd not healthy`).
+    /// Sets the stage of the machine (`running`). It is ready unless there are unmet conditions, given by name and
+    /// reason (`services`, `etcd not healthy`).
     pub fn set_stage(&mut self, stage: &str, unmet: &[(&str, &str)]) {
         let conditions: Vec<_> = unmet.iter().map(|(name, reason)| json!({"name": name, "reason": reason})).collect();
         let spec = json!({"stage": stage, "status": {"ready": unmet.is_empty(), "unmetConditions": conditions}});
         self.resources.put(kind::MACHINE_STATUSES, "machine", spec);
     }
 
-    /// The service of this id, to be changed; [`tell_services`](Self::tell_services) afterwards.
+    /// The service with this id, for changes; [`tell_services`](Self::tell_services) has to be called afterwards.
     ///
     /// # Panics
-    /// If there is none: a test names what it has made.
+    /// If it does not exist, since tests only name services that they created.
     pub fn service_mut(&mut self, id: &str) -> &mut ServiceInfo {
         let found = self.services.iter_mut().find(|service| service.id == id);
         found.unwrap_or_else(|| panic!("`{}` has no service `{id}`", self.name))
     }
 
-    /// A service is in another state, for this reason. Nothing is known of its health until a check reports.
+    /// Sets the state of a service, with its reason. The service's health is unknown until the next check.
     ///
     /// # Panics
     /// If there is no such service.
@@ -48,7 +49,7 @@ impl Machine {
         self.tell_services();
     }
 
-    /// The health check of a running service says otherwise than before. `message` is what it failed with.
+    /// Sets the result of a running service's health check. `message` is the reason for a failure.
     ///
     /// # Panics
     /// If there is no such service.
@@ -66,7 +67,7 @@ impl Machine {
         self.tell_services();
     }
 
-    /// Makes the resources `Services` say what the services are: there is one of each that runs.
+    /// Updates the resources `Services`, of which there is one for each running service.
     pub fn tell_services(&mut self) {
         let told: Vec<_> = self.resources.list(kind::SERVICES).map(|(id, _)| id.to_owned()).collect();
         let runs = |id: &str| self.services.iter().any(|service| service.id == id && service.state == "Running");
@@ -81,7 +82,7 @@ impl Machine {
     }
 }
 
-/// The newest event of a service.
+/// Adds an event to a service.
 pub(crate) fn add_event(service: &mut ServiceInfo, message: &str, at: Timestamp) {
     let events = &mut service.events.get_or_insert_with(ServiceEvents::default).events;
     events.push(ServiceEvent { msg: message.to_owned(), state: service.state.clone(), ts: Some(timestamp(at)) });

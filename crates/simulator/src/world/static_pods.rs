@@ -1,29 +1,29 @@
-//! Static pods of a control plane: what is in them, and how the kubelet reports them while they are well.
+//! Static pods of a control plane: their manifests, and the kubelet's reports about healthy ones.
 
 use std::net::{IpAddr, SocketAddr};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// What a component of the control plane is run with.
+/// Parameters of a control plane component.
 struct Component {
     name: &'static str,
     user: u32,
     cpu: &'static str,
     memory: &'static str,
-    /// Name and path of what is mounted, and whether it is read only.
+    /// Name and path of each mount, and whether it is read-only.
     mounts: &'static [(&'static str, &'static str, bool)],
     probes: &'static [Probe],
     arguments: &'static [&'static str],
 }
 
-/// Asked over HTTPS.
+/// A probe over HTTPS.
 struct Probe {
     /// `livenessProbe`
     kind: &'static str,
     path: &'static str,
     port: u16,
-    /// What is not Kubernetes' default.
+    /// Values that differ from Kubernetes' defaults.
     rest: &'static [(&'static str, u32)],
 }
 
@@ -31,7 +31,7 @@ const fn probe(kind: &'static str, path: &'static str, port: u16, rest: &'static
     Probe { kind, path, port, rest }
 }
 
-/// The component that has more of its own than numbers.
+/// The component that differs from the others in more than numbers.
 const API_SERVER: &str = "kube-apiserver";
 
 const COMPONENTS: [Component; 3] = [
@@ -95,7 +95,7 @@ fn named(component: &str) -> &'static Component {
     found.unwrap_or_else(|| panic!("no component of the control plane is called `{component}`"))
 }
 
-/// The manifest of a component's static pod. `endpoint` is that of the cluster.
+/// The manifest of a component's static pod; `endpoint` is that of the cluster.
 pub(crate) fn manifest(component: &str, kubernetes: &str, endpoint: SocketAddr, api_port: u16) -> Value {
     let Component { name, user, mounts, .. } = named(component);
     let volume = |(volume, path, _): &(&str, &str, bool)| json!({"hostPath": {"path": path}, "name": volume});
@@ -225,7 +225,7 @@ fn container_id(node: &str, name: &str) -> String {
     format!("containerd://{}", digest(&format!("{node}/{name}")))
 }
 
-/// 64 hexadecimal digits that are always the same for the same text.
+/// 64 hexadecimal digits that are constant for each text.
 fn digest(text: &str) -> String {
     let mut state = 0xcbf2_9ce4_8422_2325_u64;
     let mut word = || {
@@ -237,7 +237,7 @@ fn digest(text: &str) -> String {
     [word(), word(), word(), word()].concat()
 }
 
-/// Kubernetes tells whole seconds.
+/// Formats a time in whole seconds, like Kubernetes.
 pub(crate) fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

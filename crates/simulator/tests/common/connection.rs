@@ -19,7 +19,8 @@ use tower::util::BoxCloneSyncService;
 /// One connection.
 pub(crate) type Channel = BoxCloneSyncService<http::Request<Body>, http::Response<Incoming>, hyper::Error>;
 
-/// Connects as whoever has this certificate, trusting this authority. Whatever the server is called, it has to be at its address.
+/// Connects with this certificate, and trusts this authority. The server's certificate has to be valid for its address; its name does not
+/// matter.
 pub(crate) async fn connect(at: SocketAddr, trusted: &Authority, leaf: &Leaf) -> io::Result<Channel> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(trusted.pem().as_bytes()).unwrap()).unwrap();

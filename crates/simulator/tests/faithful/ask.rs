@@ -1,4 +1,4 @@
-//! Puts recorded calls to simulated clusters.
+//! Sends recorded calls to simulated clusters.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,24 +27,24 @@ use tonic::body::Body;
 use crate::connection::{Channel, connect};
 use crate::recording::{Answer, Call, FOREIGN, KubernetesCall, MACHINES, TalosCall, host};
 
-/// How long the program that recorded waited for an answer, and a little more.
+/// Slightly more than the time that the recorder waited for an answer.
 const SILENCE: Duration = Duration::from_millis(5500);
-/// The same of a connection.
+/// Slightly more than the time that the recorder waited for a connection.
 const CONNECT: Duration = Duration::from_millis(4500);
-/// How long we wait for one that the real cluster gave: the machine may be busy.
+/// Time limit for answers that the real cluster gave: this computer may be busy.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// Bytes before each message.
+/// Number of bytes before each message.
 const FRAME: usize = 5;
 
-/// Whoever asks a simulated cluster in place of the real one.
+/// A client that calls a simulated cluster in place of the real one.
 pub(crate) struct Client {
     simulator: Simulator,
-    /// Whose kubeconfig it is, if it is not that of the cluster itself.
+    /// The cluster of the kubeconfig, if it is not the simulated cluster itself.
     foreign: Option<Simulator>,
     talos: Leaf,
     kubernetes: Leaf,
-    /// Addresses and names here, and what the real ones are.
+    /// Addresses and names in the simulation, with those of the real cluster.
     aliases: Vec<(Regex, String)>,
     connections: Mutex<HashMap<SocketAddr, Arc<Connection>>>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Client {
 type Connection = OnceCell<Result<Channel, Answer>>;
 
 impl Client {
-    /// With the roles that the recorded program had.
+    /// Creates a client with the roles of the recorder.
     pub(crate) fn new(simulator: Simulator, foreign: Option<Simulator>, talos: &str, kubernetes: &str) -> Self {
         let mut aliases = simulator.change(|world| aliases(world));
         aliases.push(alias(&simulator.network().balancer().to_string(), FOREIGN));
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// All at once, as none of them waits for another.
+    /// Sends all calls at once, because none depends on another.
     pub(crate) async fn ask_all(&self, calls: &[Call]) -> Vec<Answer> {
         let answers = join_all(calls.iter().map(|call| self.ask(call))).await;
         let as_recorded = |answer: Answer| Answer {
@@ -89,7 +89,7 @@ impl Client {
         timeout(patience, asked).await.unwrap_or_else(|_| Answer::none("TimedOut"))
     }
 
-    /// The address of a machine here that has this one there.
+    /// The simulated address of the machine with this recorded address.
     fn place(&self, address: &str) -> Option<IpAddr> {
         let index = MACHINES.iter().position(|(at, _)| *at == address)?;
         Some(self.simulator.network().machine(index))
@@ -151,11 +151,11 @@ impl Client {
         }
     }
 
-    /// One connection to each server, for all calls.
+    /// Connects to each server once, for all calls.
     async fn connect(&self, at: SocketAddr, trusted: &Authority, leaf: &Leaf) -> Result<Channel, Answer> {
         let connection = Arc::clone(self.connections.lock().unwrap().entry(at).or_default());
         let connected = connection.get_or_init(|| async {
-            // Whether a connection comes about is told apart from whether anything is said in it.
+            // A connection that is not established is distinguished from one without answers.
             let dialed = timeout(CONNECT, tokio::net::TcpStream::connect(at)).await;
             if dialed.is_err() {
                 return Err(Answer::none("ConnectTimedOut"));
@@ -165,7 +165,7 @@ impl Client {
         connected.await.clone()
     }
 
-    /// Addresses and names of machines as the real cluster has them.
+    /// Replaces addresses and names of machines by those of the real cluster.
     fn as_recorded(&self, text: String) -> String {
         self.aliases.iter().fold(text, |text, (own, real)| match own.replace_all(&text, real) {
             Cow::Borrowed(_) => text,
@@ -193,7 +193,7 @@ fn aliases(world: &World) -> Vec<(Regex, String)> {
     machines.flat_map(both).collect()
 }
 
-/// A whole word, and what stands in its place. Names of pods and namespaces are put together with `_`.
+/// A whole word, with its replacement. Names of pods and namespaces are joined with `_`.
 fn alias(own: &str, real: &str) -> (Regex, String) {
     (Regex::new(&format!(r"\b{}(\b|_)", regex::escape(own))).unwrap(), format!("{real}$1"))
 }
@@ -202,7 +202,7 @@ fn failure(error: &io::Error) -> String {
     let text = error.to_string();
     match error.kind() {
         ErrorKind::ConnectionRefused => "ConnectionRefused".to_owned(),
-        // Of an authority of the same name, it is the signature that is wrong.
+        // If the authorities have equal names, the error is a wrong signature.
         ErrorKind::InvalidData if text.contains("UnknownIssuer") || text.contains("BadSignature") => {
             "UnknownCa".to_owned()
         }
@@ -210,7 +210,7 @@ fn failure(error: &io::Error) -> String {
     }
 }
 
-/// A call as gRPC has it.
+/// A gRPC request.
 fn request(method: &str, node: Option<&str>, message: &Value) -> http::Request<Body> {
     let message = encoded(method, message);
     let mut body = BytesMut::new();
@@ -246,7 +246,7 @@ fn encoded(method: &str, message: &Value) -> Vec<u8> {
     }
 }
 
-/// The messages of an answer as a recording has them.
+/// The messages of an answer in the format of recordings.
 fn messages(method: &str, mut bytes: &[u8]) -> Value {
     fn of<P: Message + Default + Serialize>(bytes: &[u8]) -> Value {
         serde_json::to_value(P::decode(bytes).unwrap()).unwrap()
@@ -265,7 +265,7 @@ fn messages(method: &str, mut bytes: &[u8]) -> Value {
             "/machine.MachineService/EtcdAlarmList" => of::<machine::EtcdAlarmListResponse>(message),
             "/cosi.resource.State/Get" => of::<cosi::GetResponse>(message),
             "/cosi.resource.State/List" => of::<cosi::ListResponse>(message),
-            // A kubeconfig, of which no recording has anything.
+            // Recordings contain nothing of a kubeconfig.
             _ => break,
         });
     }

@@ -1,4 +1,4 @@
-//! `differences.toml`: in what the simulator differs on purpose.
+//! `differences.toml`: intended differences of the simulator.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::facts::{Difference, Side};
 
-/// All entries, and whether each was of use.
+/// All entries, and whether each of them was used.
 pub(crate) struct Differences(Vec<(Entry, bool)>);
 
 #[derive(Deserialize)]
@@ -19,10 +19,10 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    /// `*` is anything, here and in `call`.
+    /// `*` matches anything, also in `call`.
     state: String,
     call: String,
-    /// A regular expression for all of `PATH = WHAT`.
+    /// A regular expression that has to match all of `PATH = WHAT`.
     path: String,
     side: Which,
     #[expect(dead_code, reason = "it is for readers; it has to be there")]
@@ -44,7 +44,7 @@ impl Differences {
         Self(file.difference.into_iter().map(|entry| (entry, false)).collect())
     }
 
-    /// Whether it is listed. All entries that list it are of use then.
+    /// Whether a difference is listed. All entries that list it count as used.
     pub(crate) fn explain(&mut self, state: &str, call: &str, difference: &Difference) -> bool {
         let mut explained = false;
         for (entry, used) in &mut self.0 {

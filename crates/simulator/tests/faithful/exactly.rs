@@ -1,12 +1,12 @@
-//! Answers of a recorded world, held against answered of the recording: all the same but for times, and what an answer has of the
-//! moment in which it is given.
+//! Compares the answers of a recorded world with those of the recording. They have to be equal except for times and for values that depend
+//! on the moment of the answer.
 
 use serde_json::Value;
 
 use crate::facts::is_time;
 use crate::recording::{Answer, Call};
 
-/// Keys whose value is of the moment, or of the program that answers.
+/// Keys with values that depend on the moment, or on the program that answers.
 const OF_THE_MOMENT: [&str; 9] = [
     "resourceVersion",
     "raft_index",
@@ -16,7 +16,7 @@ const OF_THE_MOMENT: [&str; 9] = [
     "go_version",
     "seconds",
     "nanos",
-    // It is made anew from the YAML, with other addresses; that both say the same is tested where it is made.
+    // The encoding is generated from the YAML, with other addresses. A separate test checks that both have the same content.
     "proto_spec",
 ];
 
@@ -27,13 +27,13 @@ pub(crate) fn difference(call: &Call, told: &Answer) -> Option<String> {
         return Some(format!("{}: {} was recorded, {} is told", call.name(), real.outcome, told.outcome));
     }
     if call.name().ends_with("/readyz") {
-        // Which checks there are is for the simulator to say; one server, asked twice, failed in two ways.
+        // The simulator decides which checks exist; one server was queried twice and failed in two ways.
         return None;
     }
     first(&expected, &content, "").map(|difference| format!("{}: {difference}", call.name()))
 }
 
-/// A machine without power closes its ports here: on loopback nothing tells that there is no host.
+/// A machine without power refuses connections here, because loopback has no unreachable hosts.
 fn outcome(answer: &Answer) -> &str {
     if answer.outcome == "ConnectTimedOut" { "ConnectionRefused" } else { &answer.outcome }
 }
@@ -73,7 +73,7 @@ fn first(expected: &Value, told: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// A text, with times in it.
+/// A text with its times replaced.
 fn without_times(text: &str) -> String {
     text.split([' ', '"', '\n']).map(|word| if is_time(word) { "a time" } else { word }).collect::<Vec<_>>().join(" ")
 }

@@ -1,5 +1,5 @@
-//! What an answer says, as facts that two clusters can have in common: which fields there are, of which types, and those values
-//! that are state. Names, times, ids and amounts are nobody's fault.
+//! The facts of an answer that two clusters can have in common: fields, their types, and values that describe a state. Names, times, ids
+//! and amounts may differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::recording::Answer;
 
-/// Keys whose text says in which state something is.
+/// Keys whose text describes a state.
 const STATES: [&str; 24] = [
     "state",
     "status",
@@ -38,10 +38,10 @@ const STATES: [&str; 24] = [
     "scope",
 ];
 
-/// Keys whose text is told to people: with numbers and names of their own in it.
+/// Keys with messages for people, which contain individual numbers and names.
 const TEXTS: [&str; 6] = ["errors", "message", "last_message", "lastEvent", "operatingSystem", "osImage"];
 
-/// Keys whose number counts what is well.
+/// Keys whose number counts healthy things.
 const COUNTS: [&str; 12] = [
     "replicas",
     "readyReplicas",
@@ -57,11 +57,11 @@ const COUNTS: [&str; 12] = [
     "exitCode",
 ];
 
-/// Fields of lists by which their items are told apart, the first that an item has.
+/// Fields that identify the items of a list; the first one that an item has is used.
 const NAMES: [&[&str]; 7] =
     [&["id"], &["type"], &["key", "effect"], &["mountPath"], &["kind"], &["name"], &["hostname"]];
 
-/// What one answer says and the other does not.
+/// A fact that only one of two answers contains.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Difference {
     pub(crate) side: Side,
@@ -90,7 +90,7 @@ impl fmt::Display for Difference {
 /// Facts by path.
 type Facts = BTreeMap<String, BTreeSet<String>>;
 
-/// Of what is in a part that the other has nothing of, the part alone is told.
+/// Compares two answers. If a whole part is missing in one of them, only the part is reported, and not its content.
 pub(crate) fn differences(real: &Answer, simulated: &Answer) -> BTreeSet<Difference> {
     let (real, simulated) = (facts(real), facts(simulated));
     let mut found = BTreeSet::new();
@@ -100,7 +100,7 @@ pub(crate) fn differences(real: &Answer, simulated: &Answer) -> BTreeSet<Differe
             if other.is_none() && parent(path).is_some_and(|parent| !others.contains_key(parent)) {
                 continue;
             }
-            // The order of keys can be compared if the keys are the same.
+            // The order of keys is only compared if the keys are equal.
             let is_order = path.ends_with(ORDER);
             for what in all.iter().filter(|what| other.is_none_or(|other| !other.contains(*what))) {
                 if !is_order || other.is_some_and(|other| other.iter().any(|it| words(it) == words(what))) {
@@ -138,7 +138,7 @@ fn facts(answer: &Answer) -> Facts {
 #[derive(Default)]
 struct Teller {
     facts: Facts,
-    /// In what Talos tells as YAML, the order of keys matters.
+    /// Whether the order of keys matters, as in Talos's YAML.
     ordered: bool,
 }
 
@@ -147,7 +147,7 @@ impl Teller {
         self.facts.entry(path.to_owned()).or_default().insert(what);
     }
 
-    /// Of gRPC: what has its default value is absent.
+    /// Adds the facts of gRPC messages, in which default values are omitted.
     fn messages(&mut self, messages: &[Value]) {
         for message in messages {
             if message["resource"].is_object() {
@@ -174,7 +174,7 @@ impl Teller {
         self.ordered = false;
     }
 
-    /// Of `/readyz?verbose`.
+    /// Adds the facts of `/readyz?verbose`.
     fn lines(&mut self, text: &str) {
         for (line, before) in text.lines().zip(std::iter::once("").chain(text.lines())) {
             let check = |line: &str| line.split(' ').next().unwrap_or_default().replace(['[', ']', '+', '-'], "");
@@ -212,7 +212,7 @@ impl Teller {
                 for (key, entry) in entries {
                     self.tell(&format!("{path}.{key}"), key, entry);
                 }
-                // The last is what there is now; those before tell how it came about.
+                // The last event describes the current state; those before it only describe how it came about.
                 if let Some(Value::Array(events)) = entries.get("events") {
                     let last = events.last().map(|event| &event["msg"]).and_then(Value::as_str).unwrap_or_default();
                     self.tell(&format!("{path}.lastEvent"), "lastEvent", &json!(last));
@@ -222,7 +222,8 @@ impl Teller {
     }
 }
 
-/// Of an object of Kubernetes its name, or what others of its kind are called like.
+/// The name of a Kubernetes object, reduced to the part that all objects of its kind share if it is generated; otherwise the identifying
+/// fields of an item.
 fn name(item: &Value) -> String {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let metadata = &item["metadata"];
@@ -254,7 +255,7 @@ fn kind_of(text: &str) -> &'static str {
     }
 }
 
-/// Without what is different each time.
+/// Replaces everything that differs between two runs.
 fn normal(text: &str) -> String {
     let text = GENERATED.replace_all(text, "GENERATED");
     let text = ID.replace_all(&text, "ID");
@@ -262,9 +263,9 @@ fn normal(text: &str) -> String {
     NUMBER.replace_all(&text, "0").into_owned()
 }
 
-/// The volume that a pod's service account comes in.
+/// The volume of a pod's service account token.
 static ACCOUNT: LazyLock<Regex> = LazyLock::new(|| Regex::new("^kube-api-access-[a-z0-9]{5}$").unwrap());
-/// What pods of a `ReplicaSet` have in common, behind the name of their Deployment.
+/// The hash of a `ReplicaSet` in the names of its pods, after the name of the Deployment.
 static OF_SET: LazyLock<Regex> = LazyLock::new(|| Regex::new("-[a-z0-9]{8,10}-$").unwrap());
 /// A lease of an API server.
 static IDENTITY: LazyLock<Regex> = LazyLock::new(|| Regex::new("^apiserver-[a-z2-7]{26}$").unwrap());
@@ -359,7 +360,7 @@ mod tests {
             &resource("ready: true\nstage: running\n"),
             &[&format!("{path} = stage ready is real only"), &format!("{path} = ready stage is simulated only")],
         );
-        // The missing key is told, and not the order as well.
+        // The missing key is reported, but not the order in addition.
         differ(
             &real,
             &resource("ready: true\n"),

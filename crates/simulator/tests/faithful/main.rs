@@ -1,4 +1,5 @@
-//! The simulator beside the real cluster: what that one answered in `e2e/recordings`, this one is asked, too.
+//! Compares the simulator with the real cluster: the simulator receives the calls in `e2e/recordings` that the real
+//! cluster answered.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -20,10 +21,11 @@ use self::differences::Differences;
 use self::facts::Difference;
 use self::recording::Recording;
 
-/// Clusters at a time: most of a test is waiting for answers that do not come, the rest keys and certificates.
+/// Number of clusters at a time: a test mostly waits for answers that never come, and otherwise generates keys and
+/// certificates.
 const AT_ONCE: usize = 10;
 
-/// Every state, asked as the real one was.
+/// Simulates every recorded state, and sends the recorded calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_simulated_cluster_answers_as_the_real_one_did() {
     let compared = Recording::all().into_iter().map(|recording| tokio::spawn(compare(recording)));
@@ -45,7 +47,7 @@ async fn a_simulated_cluster_answers_as_the_real_one_did() {
     assert!(report.is_empty(), "{} differences\n{report}", unlisted.len());
 }
 
-/// A recording, asked for itself.
+/// Builds the world of each recording, and sends the calls of that recording.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_world_answers_what_was_recorded() {
     let asked = Recording::all().into_iter().map(|recording| {
@@ -62,7 +64,7 @@ async fn a_recorded_world_answers_what_was_recorded() {
     assert!(found.is_empty(), "{} differences\n{}", found.len(), found.join("\n"));
 }
 
-/// State, call, and what is different.
+/// Returns state, call and difference.
 async fn compare(recording: Recording) -> Vec<(String, String, Difference)> {
     let answers = states::simulated(&recording).ask_all(&recording.calls).await;
     let both = recording.calls.iter().zip(answers);

@@ -1,4 +1,4 @@
-//! What the real cluster was asked and answered: `e2e/recordings`, whose format `e2e/README.md` describes.
+//! The calls to the real cluster and its answers: `e2e/recordings`, in the format that `e2e/README.md` describes.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub(crate) struct TalosCall {
     /// `HOST:PORT`
     pub(crate) endpoint: String,
     pub(crate) node: Option<String>,
-    /// Empty: a connection is all that was wanted.
+    /// Empty if only a connection was attempted.
     pub(crate) method: String,
     pub(crate) request: Value,
     #[serde(default)]
@@ -66,13 +66,13 @@ struct Gap {
 /// An answer, real or simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
-    /// `Ok`, `NotFound: …`, `200`, or how there was none: `TimedOut`.
+    /// `Ok`, `NotFound: …`, `200`, or the reason for a missing answer: `TimedOut`.
     pub(crate) outcome: String,
-    /// Messages of Talos, body of Kubernetes.
+    /// Messages of Talos, or body of Kubernetes.
     pub(crate) content: Value,
 }
 
-/// What there is no answer at all of; every other gap is what the program made of one.
+/// Gaps without any answer; the program derived all other gaps from an answer.
 const SILENCES: [&str; 4] = ["TimedOut", "ConnectTimedOut", "ConnectionRefused", "UnknownCa"];
 
 impl Answer {
@@ -90,7 +90,7 @@ impl Answer {
 }
 
 impl Recording {
-    /// Where they are.
+    /// The directory of the recordings.
     pub(crate) fn directory() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/recordings")
     }
@@ -126,7 +126,7 @@ impl Call {
         }
     }
 
-    /// What the real cluster said.
+    /// The answer of the real cluster.
     pub(crate) fn answer(&self) -> Answer {
         let gap = match self {
             Self::Talos(call) => &call.gap,
@@ -148,7 +148,7 @@ impl Call {
     }
 }
 
-/// `10.55.0.2` of `https://10.55.0.2:6443` and `10.55.0.2:50000`.
+/// Returns `10.55.0.2` for `https://10.55.0.2:6443` and `10.55.0.2:50000`.
 pub(crate) fn host(address: &str) -> &str {
     let address = address.strip_prefix("https://").unwrap_or(address);
     address.rsplit_once(':').map_or(address, |(host, _)| host)
@@ -158,7 +158,7 @@ pub(crate) fn host(address: &str) -> &str {
 pub(crate) const MACHINES: [(&str, &str); 4] =
     [("10.55.0.2", "cp1"), ("10.55.0.3", "cp2"), ("10.55.0.4", "cp3"), ("10.55.0.5", "w1")];
 
-/// Where the API of `other-cluster` is.
+/// Address of the API of `other-cluster`.
 pub(crate) const FOREIGN: &str = "10.55.0.1";
 
 fn machine(address: &str) -> &str {

@@ -1,4 +1,4 @@
-//! The states of the recordings, brought about here.
+//! Simulation of the recorded states.
 
 use serde_json::json;
 use simulator::world::{AlarmKind, Server, Shape, Transport, World};
@@ -45,7 +45,7 @@ fn world(network: &Network, state: &str) -> World {
     world
 }
 
-/// The world of a recording, with the roles that were asked in.
+/// The world of a recording, with the roles of the recorder.
 pub(crate) fn recorded(recording: &Recording) -> Client {
     let network = Network::claim().unwrap();
     let path = Recording::directory().join(format!("{}.json", recording.state.name));
@@ -53,7 +53,7 @@ pub(crate) fn recorded(recording: &Recording) -> Client {
     Client::new(Simulator::start(network, world).unwrap(), None, &recording.state.talos, &recording.state.kube)
 }
 
-/// Another cluster as that of the rig: an API server that has two nodes from somebody's hand, and nothing else.
+/// Another cluster like that of the rig: an API server with two manually created nodes, and nothing else.
 fn foreign(network: &Network) -> World {
     let mut world = World::healthy(network, &Shape { control_planes: 1, workers: 0, ..Shape::default() });
     let objects = &mut world.kubernetes.objects;

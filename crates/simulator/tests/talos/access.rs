@@ -1,4 +1,4 @@
-//! Who may ask what, and what is not there.
+//! Authorization, and calls of unknown methods.
 
 use http_body_util::BodyExt as _;
 use simulator::Simulator;
@@ -13,7 +13,7 @@ use crate::client::{Channel, admin, cluster, connect, failed, machine, to};
 
 async fn codes(simulator: &Simulator, roles: &[&str]) -> [Code; 4] {
     let mut client = machine(simulator, "cp-1", roles).await;
-    // Refused at the machine that is asked, not at the endpoint.
+    // The called machine rejects the call, and not the endpoint.
     let request = || to(Empty {}, &[("node", "cp-2")]);
     let code = |result: Result<(), tonic::Status>| result.map_or_else(|status| status.code(), |()| Code::Ok);
     [
@@ -75,7 +75,7 @@ async fn call(channel: &Channel, path: &str, node: Option<&str>) -> (String, Str
 #[tokio::test]
 async fn what_is_not_there_is_unimplemented_to_everybody() {
     let simulator = cluster(|_| {});
-    // Unknown methods are told before roles are looked at.
+    // Unknown methods are reported before roles are checked.
     let channel = connect(&simulator, "cp-1", &[]).await;
     for (path, text) in [
         ("/machine.MachineService/Dmesg", "unknown method Dmesg for service machine.MachineService"),

@@ -1,4 +1,4 @@
-//! A client of one endpoint, and what all tests ask.
+//! A client of one endpoint, and calls that all tests use.
 
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
@@ -13,10 +13,10 @@ use tonic::{Code, Request, Status};
 
 pub(crate) use crate::connection::Channel;
 
-/// Long enough for whatever is answered at all.
+/// Long enough for every answer that comes at all.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// Three control planes and a worker, changed before they begin.
+/// A cluster with three control planes and a worker, changed before it starts.
 pub(crate) fn cluster(edit: impl FnOnce(&mut World)) -> Simulator {
     let network = Network::claim().unwrap();
     let mut world = World::healthy(&network, &Shape::default());
@@ -34,7 +34,7 @@ pub(crate) async fn connect(simulator: &Simulator, name: &str, roles: &[&str]) -
     let at = address(simulator, name);
     let authority = &simulator.pki().talos;
     let leaf = authority.client("test", roles, Flaw::None).unwrap();
-    // Without a configuration it has a certificate of its own; this client knows it.
+    // A machine without configuration has its own certificate, which this client trusts.
     let maintained = simulator.change(|world| world.machine(name).unwrap().1.maintenance);
     let trusted = if maintained { &simulator.pki().maintenance } else { authority };
     crate::connection::connect(SocketAddr::new(at, 50_000), trusted, &leaf).await.unwrap()
@@ -44,7 +44,7 @@ pub(crate) async fn machine(simulator: &Simulator, name: &str, roles: &[&str]) -
     MachineServiceClient::new(connect(simulator, name, roles).await)
 }
 
-/// As an administrator.
+/// Connects as an administrator.
 pub(crate) async fn admin(simulator: &Simulator, name: &str) -> MachineServiceClient<Channel> {
     machine(simulator, name, &["os:admin"]).await
 }
@@ -58,7 +58,7 @@ pub(crate) fn to<T>(message: T, metadata: &[(&'static str, &str)]) -> Request<T>
     request
 }
 
-/// The host names that answer, each with whom it is from; of failures the code and the text.
+/// The host names in an answer, each with the machine that it is from, or the text of that machine's failure.
 pub(crate) async fn hostnames(
     client: &mut MachineServiceClient<Channel>,
     metadata: &[(&'static str, &str)],
@@ -82,7 +82,7 @@ pub(crate) async fn hostnames(
     Ok(parts)
 }
 
-/// How a call failed.
+/// Code and text of a failed call.
 #[track_caller]
 pub(crate) fn failed<T: Debug>(answer: Result<T, Status>) -> (Code, String) {
     told(&answer.expect_err("it should have failed"))

@@ -1,4 +1,4 @@
-//! Resources: what is told, to whom, and what of changes.
+//! Resources: access, contents and watches.
 
 use simulator::Simulator;
 use simulator::world::{Power, Process, TalosVersion, kind};
@@ -78,7 +78,7 @@ async fn what_is_not_there_is_told_as_talos_tells_it() {
     assert_eq!(failed(list(&mut client, "nowhere", "Foos.talos.dev", None).await), unknown);
     let nowhere = denied("namespace \"\" is not supported");
     assert_eq!(failed(list(&mut client, "", kind::MEMBERS, None).await), nowhere);
-    // The wrong one of those that are there, and a name in another case, are no mistakes.
+    // A wrong but existing namespace, and a name with different case, are not errors.
     assert_eq!(list(&mut client, "runtime", kind::MEMBERS, None).await.unwrap(), [""; 0]);
     assert_eq!(list(&mut client, "cluster", "members.cluster.talos.dev", None).await.unwrap(), [""; 0]);
 
@@ -131,7 +131,7 @@ async fn lists_are_narrowed_by_id_and_label() {
 
 type Told = (Type, String, String);
 
-/// The next answer: kind, id and version of its events.
+/// The next answer: type, id and version of its events.
 async fn next(stream: &mut Streaming<WatchResponse>) -> Result<Vec<Told>, Status> {
     let answer = tokio::time::timeout(SOON, stream.message()).await.unwrap()?.unwrap();
     let told = |event: talos_api::cosi::resource::Event| {
@@ -176,7 +176,7 @@ async fn one_resource_is_watched() {
             .edit(kind::MACHINE_STATUSES, "machine", |spec| spec["stage"] = "booting".into());
     });
     assert_eq!(next(&mut stream).await.unwrap(), event(Type::Updated, "machine", "13"));
-    // Nothing is said while it is frozen; then what has come of it all.
+    // While the machine is frozen, no events arrive; afterwards, they reflect the final state.
     simulator.change(|world| world.machine_mut("cp-2").process = Process::Frozen);
     simulator.change(|world| world.machine_mut("cp-2").resources.remove(kind::MACHINE_STATUSES, "machine"));
     simulator.change(|world| world.machine_mut("cp-2").process = Process::Running);
@@ -209,7 +209,7 @@ async fn all_of_a_type_are_watched() {
     let mut together = client.watch(watch("cluster", kind::MEMBERS, None, options(true))).await.unwrap().into_inner();
     assert_eq!(next(&mut together).await.unwrap(), []);
     assert_eq!(next(&mut together).await.unwrap().len(), 5);
-    // Only what comes, and no markers for one that does not know them.
+    // This watch only gets changes, and an old client gets no markers, which it does not know.
     let old = WatchRequest { api_version: 0, ..watch("cluster", kind::MEMBERS, None, options(false)) };
     let mut old = client.watch(old).await.unwrap().into_inner();
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! What Talos tells of etcd.
+//! Talos's answers about etcd.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use tonic::Code;
 
 use crate::client::{cluster, connect, failed, to};
 
-/// All that the checks look at, well.
+/// Makes everything healthy that the checks query.
 fn well(world: &mut World) {
     let of: Vec<_> =
         world.machines.iter().map(|(at, machine)| (at.to_string(), machine.name.clone(), machine.role)).collect();
@@ -55,7 +55,7 @@ fn well(world: &mut World) {
     world.kubernetes.objects = [("nodes".to_owned(), nodes), ("pods".to_owned(), pods)].into();
 }
 
-/// The lines, and how it ended.
+/// Returns the lines, and the code with which the check ended.
 async fn check(simulator: &Simulator, endpoint: &str, roles: &[&str], milliseconds: i32) -> (Vec<String>, Code) {
     let mut client = ClusterServiceClient::new(connect(simulator, endpoint, roles).await);
     let timeout = Duration { seconds: i64::from(milliseconds / 1000), nanos: milliseconds % 1000 * 1_000_000 };
@@ -147,7 +147,7 @@ async fn without_time_and_on_workers_there_is_none() {
     let answer = client.health_check(HealthCheckRequest { wait_timeout: None, cluster_info }).await;
     assert_eq!(failed(answer).0, Code::Unknown);
 
-    // By `nodes`, failures are messages.
+    // Calls with `nodes` report failures as messages.
     let mut stream =
         client.health_check(to(HealthCheckRequest::default(), &[("nodes", "worker-1")])).await.unwrap().into_inner();
     let metadata = stream.message().await.unwrap().unwrap().metadata.unwrap();

@@ -1,4 +1,4 @@
-//! The Talos API of a simulated cluster, asked over real TLS.
+//! Tests the Talos API of a simulated cluster over real TLS.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

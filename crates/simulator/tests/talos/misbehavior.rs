@@ -47,7 +47,7 @@ async fn empty_answers_have_their_form() {
     assert_eq!(of_both, [("cp-1".to_owned(), String::new()), ("cp-2".to_owned(), String::new())]);
 }
 
-/// Not even its deadline brings an answer.
+/// Not even the deadline of a call leads to an answer.
 #[tokio::test]
 async fn a_call_that_hangs_hangs_for_good() {
     let simulator = cluster(|_| {});

@@ -1,4 +1,4 @@
-//! Which machine answers.
+//! Routing of calls to machines.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -178,7 +178,7 @@ async fn silent_machines_hold_a_call_until_its_deadline() {
     });
     let mut client = admin(&simulator, "cp-1").await;
     let expired = (Code::DeadlineExceeded, "context deadline exceeded".to_owned());
-    // `nodes`: the others are not heard either.
+    // The answers of the other machines are lost, too, if the call uses `nodes`.
     for metadata in [vec![("node", "cp-2")], vec![("node", "cp-3")], vec![("nodes", "cp-1"), ("nodes", "cp-3")]] {
         let mut request = to(Empty {}, &metadata);
         request.metadata_mut().insert("grpc-timeout", "300m".parse().unwrap());
@@ -193,7 +193,7 @@ async fn a_machine_that_comes_back_answers_who_has_waited() {
     let simulator = cluster(|world| world.machine_mut("cp-3").power = Power::Unplugged);
     let mut client = admin(&simulator, "cp-1").await;
     let waiting = tokio::spawn(async move { hostnames(&mut client, &[("node", "cp-3")]).await });
-    // Whether the question comes before this or after, it is answered.
+    // The call is answered whether it arrives before or after this change.
     simulator.change(|world| world.machine_mut("cp-3").power = Power::On);
     assert_eq!(tokio::time::timeout(SOON, waiting).await.unwrap().unwrap(), Ok(parts(&[("", "cp-3")])));
 }

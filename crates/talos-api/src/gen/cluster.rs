@@ -2,13 +2,13 @@
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HealthCheckRequest {
-    /// Absent: none, so that it fails at once.
+    /// Absent: no waiting, so that a failure is returned immediately.
     #[prost(message, optional, tag = "1")]
     pub wait_timeout: ::core::option::Option<super::google::protobuf::Duration>,
     #[prost(message, optional, tag = "2")]
     pub cluster_info: ::core::option::Option<ClusterInfo>,
 }
-/// Addresses. Empty: as discovery tells.
+/// Addresses. If empty, nodes are found by discovery.
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ClusterInfo {
@@ -16,7 +16,7 @@ pub struct ClusterInfo {
     pub control_plane_nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "2")]
     pub worker_nodes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// host or host:port of the Kubernetes API server to ask.
+    /// host or host:port of the Kubernetes API server to query.
     #[prost(string, tag = "3")]
     pub force_endpoint: ::prost::alloc::string::String,
 }
@@ -40,7 +40,7 @@ pub mod cluster_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// The cluster's own opinion of itself, formed by a control plane node.
+    /// The cluster's own health check, performed by a control plane node.
     #[derive(Debug, Clone)]
     pub struct ClusterServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -110,8 +110,8 @@ pub mod cluster_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Role os:admin in effect; control planes only (since Talos 1.13 refused on workers). A failure ends the stream with an error;
-        /// its reason is the last message.
+        /// Requires the role os:admin in effect; control planes only (since Talos 1.13 refused on workers). A failure ends the stream with an
+        /// error; its reason is in the last message.
         pub async fn health_check(
             &mut self,
             request: impl tonic::IntoRequest<super::HealthCheckRequest>,
@@ -152,8 +152,8 @@ pub mod cluster_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with ClusterServiceServer.
     #[async_trait]
     pub trait ClusterService: std::marker::Send + std::marker::Sync + 'static {
-        /// Role os:admin in effect; control planes only (since Talos 1.13 refused on workers). A failure ends the stream with an error;
-        /// its reason is the last message.
+        /// Requires the role os:admin in effect; control planes only (since Talos 1.13 refused on workers). A failure ends the stream with an
+        /// error; its reason is in the last message.
         async fn health_check(
             &self,
             request: tonic::Request<super::HealthCheckRequest>,
@@ -164,7 +164,7 @@ pub mod cluster_service_server {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
     }
-    /// The cluster's own opinion of itself, formed by a control plane node.
+    /// The cluster's own health check, performed by a control plane node.
     #[derive(Debug)]
     pub struct ClusterServiceServer<T> {
         inner: Arc<T>,

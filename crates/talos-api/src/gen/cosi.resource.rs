@@ -4,7 +4,7 @@
 pub struct GetRequest {
     #[prost(string, tag = "1")]
     pub namespace: ::prost::alloc::string::String,
-    /// Case matters: another case passes the access check and finds nothing.
+    /// Case-sensitive: a type in another case passes the access check and finds nothing.
     #[prost(string, tag = "2")]
     pub r#type: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
@@ -26,7 +26,7 @@ pub struct GetResponse {
 pub struct ListRequest {
     #[prost(string, tag = "1")]
     pub namespace: ::prost::alloc::string::String,
-    /// As GetRequest.type.
+    /// See GetRequest.type.
     #[prost(string, tag = "2")]
     pub r#type: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "3")]
@@ -47,7 +47,7 @@ pub struct IdQuery {
     #[prost(string, tag = "1")]
     pub regexp: ::prost::alloc::string::String,
 }
-/// All terms have to hold.
+/// All terms have to match.
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LabelQuery {
@@ -135,15 +135,15 @@ pub struct ListResponse {
 pub struct WatchRequest {
     #[prost(string, tag = "1")]
     pub namespace: ::prost::alloc::string::String,
-    /// As GetRequest.type.
+    /// See GetRequest.type.
     #[prost(string, tag = "2")]
     pub r#type: ::prost::alloc::string::String,
-    /// Absent: all of the type.
+    /// Absent: all resources of the type.
     #[prost(string, optional, tag = "3")]
     pub id: ::core::option::Option<::prost::alloc::string::String>,
     #[prost(message, optional, tag = "4")]
     pub options: ::core::option::Option<WatchOptions>,
-    /// 1: BOOTSTRAPPED and ERRORED are told.
+    /// 1: BOOTSTRAPPED and ERRORED are sent.
     #[prost(int32, tag = "5")]
     pub api_version: i32,
 }
@@ -158,7 +158,7 @@ pub struct WatchOptions {
     pub label_query: ::prost::alloc::vec::Vec<LabelQuery>,
     #[prost(message, optional, tag = "4")]
     pub id_query: ::core::option::Option<IdQuery>,
-    /// Events that are there at once come in one answer.
+    /// Simultaneous events are sent in one answer.
     #[prost(bool, tag = "5")]
     pub aggregated: bool,
 }
@@ -252,16 +252,16 @@ pub struct Metadata {
     /// Decimal counter, or `undefined`.
     #[prost(string, tag = "4")]
     pub version: ::prost::alloc::string::String,
-    /// The controller that writes it; empty: a person or nobody.
+    /// The controller that writes the resource; empty if it is a person, or if there is none.
     #[prost(string, tag = "5")]
     pub owner: ::prost::alloc::string::String,
     /// `running` or `tearingDown`.
     #[prost(string, tag = "6")]
     pub phase: ::prost::alloc::string::String,
-    /// By the node's clock.
+    /// Time according to the node's clock.
     #[prost(message, optional, tag = "7")]
     pub created: ::core::option::Option<super::super::google::protobuf::Timestamp>,
-    /// By the node's clock.
+    /// Time according to the node's clock.
     #[prost(message, optional, tag = "8")]
     pub updated: ::core::option::Option<super::super::google::protobuf::Timestamp>,
     #[prost(string, repeated, tag = "9")]
@@ -299,8 +299,8 @@ pub mod state_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// The state of a machine as resources (since Talos 1.2; role os:reader since 1.2.2, but for sensitive types). Works with the
-    /// metadata key `node`, never with `nodes`.
+    /// The state of a machine as resources (since Talos 1.2; role os:reader since 1.2.2, except for sensitive types). Works with the metadata
+    /// key `node`, never with `nodes`.
     #[derive(Debug, Clone)]
     pub struct StateClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -370,7 +370,7 @@ pub mod state_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Code NotFound: the resource is absent. Code PermissionDenied: see the text for which of four meanings.
+        /// Code NotFound: the resource is absent. Code PermissionDenied: the text determines which of four meanings applies.
         pub async fn get(
             &mut self,
             request: impl tonic::IntoRequest<super::GetRequest>,
@@ -389,7 +389,7 @@ pub mod state_client {
             req.extensions_mut().insert(GrpcMethod::new("cosi.resource.State", "Get"));
             self.inner.unary(req, path, codec).await
         }
-        /// One message per resource, sorted by id. None at all: the type is known, and there is no resource of it.
+        /// One message per resource, sorted by id. No message: the type is known, and there is no resource of it.
         pub async fn list(
             &mut self,
             request: impl tonic::IntoRequest<super::ListRequest>,
@@ -411,7 +411,7 @@ pub mod state_client {
             req.extensions_mut().insert(GrpcMethod::new("cosi.resource.State", "List"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Never ends by itself. The first answer is empty: from then on nothing is missed.
+        /// Never ends on its own. The first answer is empty; no change after it is missed.
         pub async fn watch(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchRequest>,
@@ -451,14 +451,14 @@ pub mod state_server {
     /// Generated trait containing gRPC methods that should be implemented for use with StateServer.
     #[async_trait]
     pub trait State: std::marker::Send + std::marker::Sync + 'static {
-        /// Code NotFound: the resource is absent. Code PermissionDenied: see the text for which of four meanings.
+        /// Code NotFound: the resource is absent. Code PermissionDenied: the text determines which of four meanings applies.
         async fn get(
             &self,
             request: tonic::Request<super::GetRequest>,
         ) -> std::result::Result<tonic::Response<super::GetResponse>, tonic::Status> {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
-        /// One message per resource, sorted by id. None at all: the type is known, and there is no resource of it.
+        /// One message per resource, sorted by id. No message: the type is known, and there is no resource of it.
         async fn list(
             &self,
             request: tonic::Request<super::ListRequest>,
@@ -468,7 +468,7 @@ pub mod state_server {
         > {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
-        /// Never ends by itself. The first answer is empty: from then on nothing is missed.
+        /// Never ends on its own. The first answer is empty; no change after it is missed.
         async fn watch(
             &self,
             request: tonic::Request<super::WatchRequest>,
@@ -479,8 +479,8 @@ pub mod state_server {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
     }
-    /// The state of a machine as resources (since Talos 1.2; role os:reader since 1.2.2, but for sensitive types). Works with the
-    /// metadata key `node`, never with `nodes`.
+    /// The state of a machine as resources (since Talos 1.2; role os:reader since 1.2.2, except for sensitive types). Works with the metadata
+    /// key `node`, never with `nodes`.
     #[derive(Debug)]
     pub struct StateServer<T> {
         inner: Arc<T>,

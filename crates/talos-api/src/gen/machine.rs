@@ -27,7 +27,7 @@ pub struct Memory {
     #[prost(message, optional, tag = "2")]
     pub meminfo: ::core::option::Option<MemInfo>,
 }
-/// As /proc/meminfo, in KiB.
+/// Values of /proc/meminfo, in KiB.
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MemInfo {
@@ -53,7 +53,7 @@ pub struct MountsResponse {
 pub struct Mounts {
     #[prost(message, optional, tag = "1")]
     pub metadata: ::core::option::Option<super::common::Metadata>,
-    /// One for each line of /proc/mounts.
+    /// One entry for each line of /proc/mounts.
     #[prost(message, repeated, tag = "2")]
     pub stats: ::prost::alloc::vec::Vec<MountStat>,
 }
@@ -62,10 +62,10 @@ pub struct Mounts {
 pub struct MountStat {
     #[prost(string, tag = "1")]
     pub filesystem: ::prost::alloc::string::String,
-    /// Bytes; 0 for what is no directory.
+    /// Bytes; 0 if the mount point is not a directory.
     #[prost(uint64, tag = "2")]
     pub size: u64,
-    /// Bytes that are left for others than root.
+    /// Bytes that are available to users other than root.
     #[prost(uint64, tag = "3")]
     pub available: u64,
     /// `/var`.
@@ -110,7 +110,7 @@ pub struct VersionInfo {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FeaturesInfo {
-    /// Roles are enforced.
+    /// Whether roles are enforced.
     #[prost(bool, tag = "1")]
     pub rbac: bool,
 }
@@ -165,31 +165,31 @@ pub struct ServiceEvents {
 pub struct ServiceEvent {
     #[prost(string, tag = "1")]
     pub msg: ::prost::alloc::string::String,
-    /// As ServiceInfo.state.
+    /// See ServiceInfo.state.
     #[prost(string, tag = "2")]
     pub state: ::prost::alloc::string::String,
-    /// By the node's clock.
+    /// Time according to the node's clock.
     #[prost(message, optional, tag = "3")]
     pub ts: ::core::option::Option<super::google::protobuf::Timestamp>,
 }
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ServiceHealth {
-    /// No health check has reported, or the service has none; `healthy` is then false.
+    /// Whether no health check has reported yet, or the service has none; `healthy` is then false.
     #[prost(bool, tag = "1")]
     pub unknown: bool,
     #[prost(bool, tag = "2")]
     pub healthy: bool,
     #[prost(string, tag = "3")]
     pub last_message: ::prost::alloc::string::String,
-    /// When `healthy` last changed, by the node's clock.
+    /// Time of the last change of `healthy`, according to the node's clock.
     #[prost(message, optional, tag = "4")]
     pub last_change: ::core::option::Option<super::google::protobuf::Timestamp>,
 }
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EtcdMemberListRequest {
-    /// Ask the node's own etcd instead of any that it can reach.
+    /// Query only the node's own etcd instead of any etcd that it can reach.
     #[prost(bool, tag = "1")]
     pub query_local: bool,
 }
@@ -204,7 +204,7 @@ pub struct EtcdMemberListResponse {
 pub struct EtcdMembers {
     #[prost(message, optional, tag = "1")]
     pub metadata: ::core::option::Option<super::common::Metadata>,
-    /// Names alone.
+    /// Names only.
     #[prost(string, repeated, tag = "2")]
     pub legacy_members: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(message, repeated, tag = "3")]
@@ -215,7 +215,7 @@ pub struct EtcdMembers {
 pub struct EtcdMember {
     #[prost(uint64, tag = "2")]
     pub id: u64,
-    /// Name of the etcd member; empty: added, never started.
+    /// Name of the etcd member; empty if it was added and has never started.
     #[prost(string, tag = "3")]
     pub hostname: ::prost::alloc::string::String,
     #[prost(string, repeated, tag = "4")]
@@ -249,10 +249,10 @@ pub struct EtcdMemberStatus {
     /// Bytes on disk.
     #[prost(int64, tag = "2")]
     pub db_size: i64,
-    /// Bytes of it that hold data.
+    /// Bytes of the file that contain data.
     #[prost(int64, tag = "3")]
     pub db_size_in_use: i64,
-    /// Id of the leader, 0 if it sees none.
+    /// Id of the leader, or 0 if the member sees none.
     #[prost(uint64, tag = "4")]
     pub leader: u64,
     #[prost(uint64, tag = "5")]
@@ -283,14 +283,14 @@ pub struct EtcdAlarmListResponse {
 pub struct EtcdAlarm {
     #[prost(message, optional, tag = "1")]
     pub metadata: ::core::option::Option<super::common::Metadata>,
-    /// Of the whole cluster: every member answers all of them.
+    /// Alarms of the whole cluster, which every member returns.
     #[prost(message, repeated, tag = "2")]
     pub member_alarms: ::prost::alloc::vec::Vec<EtcdMemberAlarm>,
 }
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EtcdMemberAlarm {
-    /// 0 names no member.
+    /// 0 if the alarm belongs to no member.
     #[prost(uint64, tag = "1")]
     pub member_id: u64,
     #[prost(enumeration = "etcd_member_alarm::AlarmType", tag = "2")]
@@ -356,13 +356,13 @@ pub struct ListRequest {
 pub struct FileInfo {
     #[prost(message, optional, tag = "1")]
     pub metadata: ::core::option::Option<super::common::Metadata>,
-    /// Path, `root` included.
+    /// Path, including `root`.
     #[prost(string, tag = "2")]
     pub name: ::prost::alloc::string::String,
     /// Bytes.
     #[prost(int64, tag = "3")]
     pub size: i64,
-    /// As stat(2).
+    /// File mode as in stat(2).
     #[prost(uint32, tag = "4")]
     pub mode: u32,
     /// Seconds since 1970.
@@ -370,7 +370,7 @@ pub struct FileInfo {
     pub modified: i64,
     #[prost(bool, tag = "6")]
     pub is_dir: bool,
-    /// Why this entry could not be read.
+    /// Reason why this entry could not be read.
     #[prost(string, tag = "7")]
     pub error: ::prost::alloc::string::String,
     /// Target of a symbolic link.
@@ -392,7 +392,7 @@ pub struct LogsRequest {
     pub driver: i32,
     #[prost(bool, tag = "4")]
     pub follow: bool,
-    /// -1: all; 0: none of what was written before.
+    /// -1: all lines; 0: no lines that were written before.
     #[prost(int32, tag = "5")]
     pub tail_lines: i32,
 }
@@ -451,7 +451,7 @@ pub mod machine_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What apid serves of a machine. All of these calls exist since Talos 1.0, EtcdStatus and EtcdAlarmList since 1.4.
+    /// The machine API of apid. All of these calls exist since Talos 1.0, EtcdStatus and EtcdAlarmList since 1.4.
     #[derive(Debug, Clone)]
     pub struct MachineServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -568,7 +568,7 @@ pub mod machine_service_client {
                 .insert(GrpcMethod::new("machine.MachineService", "Memory"));
             self.inner.unary(req, path, codec).await
         }
-        /// Role os:reader. Fails as a whole if one file system cannot be asked, and hangs while one does.
+        /// Role os:reader. Fails as a whole if one file system cannot be queried, and does not return while one does not respond.
         pub async fn mounts(
             &mut self,
             request: impl tonic::IntoRequest<super::super::google::protobuf::Empty>,
@@ -665,7 +665,7 @@ pub mod machine_service_client {
                 .insert(GrpcMethod::new("machine.MachineService", "EtcdMemberList"));
             self.inner.unary(req, path, codec).await
         }
-        /// Role os:reader (before 1.9.6 and 1.10.1 os:operator); control planes only. Hangs while etcd is down.
+        /// Role os:reader (before 1.9.6 and 1.10.1 os:operator); control planes only. Does not return while etcd is down.
         pub async fn etcd_status(
             &mut self,
             request: impl tonic::IntoRequest<super::super::google::protobuf::Empty>,
@@ -690,7 +690,7 @@ pub mod machine_service_client {
                 .insert(GrpcMethod::new("machine.MachineService", "EtcdStatus"));
             self.inner.unary(req, path, codec).await
         }
-        /// As EtcdStatus.
+        /// Same restrictions as EtcdStatus.
         pub async fn etcd_alarm_list(
             &mut self,
             request: impl tonic::IntoRequest<super::super::google::protobuf::Empty>,
@@ -848,7 +848,7 @@ pub mod machine_service_server {
         ) -> std::result::Result<tonic::Response<super::MemoryResponse>, tonic::Status> {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
-        /// Role os:reader. Fails as a whole if one file system cannot be asked, and hangs while one does.
+        /// Role os:reader. Fails as a whole if one file system cannot be queried, and does not return while one does not respond.
         async fn mounts(
             &self,
             request: tonic::Request<super::super::google::protobuf::Empty>,
@@ -885,7 +885,7 @@ pub mod machine_service_server {
         > {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
-        /// Role os:reader (before 1.9.6 and 1.10.1 os:operator); control planes only. Hangs while etcd is down.
+        /// Role os:reader (before 1.9.6 and 1.10.1 os:operator); control planes only. Does not return while etcd is down.
         async fn etcd_status(
             &self,
             request: tonic::Request<super::super::google::protobuf::Empty>,
@@ -895,7 +895,7 @@ pub mod machine_service_server {
         > {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
-        /// As EtcdStatus.
+        /// Same restrictions as EtcdStatus.
         async fn etcd_alarm_list(
             &self,
             request: tonic::Request<super::super::google::protobuf::Empty>,
@@ -946,7 +946,7 @@ pub mod machine_service_server {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
     }
-    /// What apid serves of a machine. All of these calls exist since Talos 1.0, EtcdStatus and EtcdAlarmList since 1.4.
+    /// The machine API of apid. All of these calls exist since Talos 1.0, EtcdStatus and EtcdAlarmList since 1.4.
     #[derive(Debug)]
     pub struct MachineServiceServer<T> {
         inner: Arc<T>,

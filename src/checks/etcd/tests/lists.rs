@@ -25,7 +25,7 @@ fn old() -> EtcdMember {
     }
 }
 
-/// All list this member, too.
+/// Adds this member to all member lists.
 fn with_member(extra: EtcdMember) -> Snapshot {
     with(|snapshot| snapshot.set_members(&[member(0), member(1), member(2), extra]))
 }
@@ -46,10 +46,10 @@ fn removing_a_member_is_proposed_only_if_nobody_knows_its_machine() {
         |it| "cp-old:50000".clone_into(&mut it.talos_mut().endpoints[2].address),
         |it| it.asked.control_plane_nodes = vec!["cp-old".to_owned()],
         |it| it.asked.control_plane_nodes = vec!["10.0.0.9".to_owned()],
-        // It could be this one, under another name.
+        // The member could be this machine's, under another name.
         |it| it.power_off("cp-3"),
         |it| it.talos_mut().endpoints[2].version = gap(GapKind::NoRoute),
-        // Nobody is well who could be asked to do it.
+        // No healthy member is available to carry it out.
         |it| ["cp-1", "cp-2", "cp-3"].iter().for_each(|name| it.service_mut(name, "etcd").healthy = Some(false)),
     ];
     for (case, change) in known.into_iter().enumerate() {
@@ -65,7 +65,7 @@ fn removing_a_member_is_proposed_only_if_nobody_knows_its_machine() {
     }
 }
 
-/// A member list names its members: that alone makes none of them a machine of the cluster.
+/// A member that appears in a list is not proof that its machine belongs to the cluster.
 #[test]
 fn a_machine_that_only_etcd_names_does_not_own_its_member() {
     let unseen = with(|snapshot| {
@@ -187,7 +187,7 @@ fn an_alarm_names_the_machine_of_its_member() {
     );
 }
 
-/// Defragmentation stops a member for its time.
+/// A member does not respond while it is being defragmented.
 #[test]
 fn one_full_member_at_a_time_is_proposed_for_defragmentation() {
     let proposed = |kinds: &[(usize, AlarmKind)]| {
@@ -209,7 +209,7 @@ fn one_full_member_at_a_time_is_proposed_for_defragmentation() {
     assert_eq!(proposed(&[(0, AlarmKind::Corrupt)]), 0);
 }
 
-/// The fixture, asked with `--etcd-endpoints` of an etcd with these members.
+/// The fixture with `--etcd-endpoints` of an etcd with these members.
 fn asked_elsewhere(first_member: u64) -> Snapshot {
     let other = Shape { external_etcd: 3, first_member, ..Shape::default() }.world();
     with(|snapshot| snapshot.external_etcd = other.external_etcd)
@@ -222,7 +222,7 @@ fn endpoints_of_another_etcd_fail_and_hide_nothing() {
     assert_eq!(nodes.len(), 3, "{nodes:?}");
     assert!(nodes.iter().all(|line| line.ends_with(": fail foreign-etcd, for ever")), "{nodes:?}");
     assert_eq!(failing(&foreign()), ["etcd.members.nodes"]);
-    // Both are judged.
+    // Both clusters are judged.
     let mut full = foreign();
     full.etcd_status_mut("cp-2").db_size = 2_100_000_000;
     full.etcd_status_mut("cp-2").db_size_in_use = 2_000_000_000;
@@ -243,7 +243,7 @@ fn endpoints_of_another_etcd_fail_and_hide_nothing() {
         lost.talos_of(name).etcd_members = gap(GapKind::TimedOut);
     }
     assert_eq!(wrong("etcd.quorum", &lost), ["cluster: fail quorum-lost"]);
-    // The same members by another way are no others, and one of them is enough.
+    // Another path to the same members does not make them foreign, and one common member is enough.
     let mut own = asked_elsewhere(Shape::default().first_member);
     for endpoint in own.external_etcd.as_mut().unwrap() {
         endpoint.members = Ok((0..3).map(member).collect());
@@ -257,7 +257,7 @@ fn endpoints_of_another_etcd_fail_and_hide_nothing() {
         member.peer_urls = vec!["https://10.9.0.1:2380".to_owned()];
     }
     assert_eq!(failing(&alike), ["etcd.members.nodes"], "the ids are the same by chance");
-    // Of an etcd that does not say which it is, nobody knows whether it is that of the endpoints.
+    // If etcd on the machines does not report its identity, it is unknown whether the endpoints belong to it.
     let mut mute = foreign();
     for name in CONTROL_PLANES {
         let talos = mute.talos_of(name);

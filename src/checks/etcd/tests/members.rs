@@ -1,4 +1,4 @@
-//! What each etcd member tells of itself: space, lag, version.
+//! Facts that each etcd member reports about itself: space, lag, version.
 
 use crate::model::CheckId;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn filled(percent: u64, quota: Option<i64>) -> Snapshot {
     snapshot
 }
 
-/// The fixture's etcd, asked directly.
+/// The fixture's etcd, queried directly.
 fn external(change: impl Fn(&mut EtcdStatus)) -> Snapshot {
     let mut snapshot = healthy();
     let endpoint = |index: usize| {
@@ -64,7 +64,7 @@ fn an_endpoint_that_shows_its_own_fault_fails_once() {
         {
             assert_eq!(wrong(id, &snapshot), [format!("{last}: blocked etcd.leader")], "{id}");
         }
-        // Nobody says it for a check that was left out.
+        // A check that was skipped explains nothing.
         let mut skipped = snapshot.clone();
         skipped.asked.skipped.insert(CheckId::EtcdLeader);
         assert_eq!(wrong("etcd.members.consistent", &skipped), [format!("{last}: error {reason}")]);
@@ -80,7 +80,7 @@ fn an_endpoint_out_of_reach_or_the_only_one_may_be_up() {
         assert!(wrong("etcd.leader", &snapshot)[0].contains(": error "), "{kind:?}");
         assert_eq!(wrong("etcd.alarms", &snapshot), ["https://10.0.0.3:2379: blocked etcd.leader"], "{kind:?}");
     }
-    // One question without an answer is no frozen server.
+    // A single unanswered query does not indicate a frozen server.
     let mut slow = external_without_the_last(GapKind::TimedOut);
     slow.external_etcd.as_mut().unwrap()[2].alarms = Ok(Vec::new());
     assert_eq!(wrong("etcd.leader", &slow), ["https://10.0.0.3:2379: error timed-out"]);
@@ -95,7 +95,7 @@ fn an_endpoint_out_of_reach_or_the_only_one_may_be_up() {
     assert_eq!(wrong("etcd.quorum", &alone), ["cluster: error quorum-unproven"]);
 }
 
-/// Three of five answer, the fourth refuses, and nobody named the fifth.
+/// Three of five voters answer, the fourth refuses connections, and no endpoint is given for the fifth.
 #[test]
 fn who_refuses_speaks_for_no_other_voter() {
     let mut snapshot = external(|_| {}).without_talos();
@@ -124,7 +124,7 @@ fn a_voter_that_never_started_is_down_for_everybody() {
     }
     assert_eq!(wrong("etcd.tolerance", &snapshot), ["cluster: fail no-tolerance"]);
     assert_eq!(observed("etcd.tolerance", &snapshot), ["3 of 4 voters up (000000000000004d is not), tolerates 0"]);
-    // Who has said its name has started.
+    // A member that has reported its name has started.
     for endpoint in snapshot.external_etcd.as_mut().unwrap() {
         "cp-4".clone_into(&mut endpoint.members.as_mut().unwrap()[3].name);
     }
@@ -139,7 +139,7 @@ fn a_database_near_its_quota() {
     assert_eq!(wrong("etcd.space", &filled(81, None)), ["cp-2: warn space-nearly-full"]);
     assert_eq!(wrong("etcd.space", &filled(96, None)), ["cp-2: fail space-nearly-full"]);
     assert_eq!(observed("etcd.space", &filled(96, None)), ["1.9 GiB of 2.0 GiB, 1.9 GiB in use"]);
-    // A larger quota, the default by another name, and none.
+    // A larger quota, the default spelled differently, and no quota.
     for (quota, expected) in [(8 << 30, Status::Pass), (0, Status::Fail), (-1, Status::Pass), (1 << 30, Status::Fail)] {
         assert_eq!(status("etcd.space", &filled(96, Some(quota))), expected, "{quota}");
     }
@@ -187,7 +187,7 @@ fn fragmentation() {
     assert_eq!(wrong("etcd.space", &nearly_full), ["cp-2: fail space-nearly-full", "cp-2: warn fragmented"]);
 }
 
-/// Where `cp-2` stood in a first sample and stands in the second, if there is one: (index, applied).
+/// The progress of `cp-2` as (index, applied) in the first sample, and in the second if there is one.
 fn samples(first: (u64, u64), second: Option<(u64, u64)>) -> Snapshot {
     let last = second.unwrap_or(first);
     with(|status| {
@@ -226,7 +226,7 @@ fn members_that_differ_are_not_lagging() {
     let mut snapshot = healthy();
     for (name, index) in CONTROL_PLANES.into_iter().zip([5_000, 50_000, 500_000]) {
         let status = snapshot.etcd_status_mut(name);
-        // Applied is read a moment later than the index.
+        // The applied index is read slightly later than the log index.
         (status.raft_index, status.raft_applied_index) = (index, index + 3);
     }
     assert_eq!(status("etcd.lag", &snapshot), Status::Pass);
@@ -278,7 +278,7 @@ fn a_member_without_a_status_is_told_of_once() {
     }
 }
 
-/// Behind `--etcd-endpoints`, nobody else sees it: it may be full, or stand still.
+/// A voter without an endpoint in `--etcd-endpoints` is not observed by any other means: it may be full or stuck.
 #[test]
 fn a_voter_that_no_endpoint_is_goes_unseen_however_many_there_are() {
     for voters in [2, 5] {

@@ -1,4 +1,4 @@
-//! The judges of etcd over the healthy fixture with one thing broken.
+//! The judges of etcd against the healthy fixture with one thing broken.
 
 mod lists;
 mod members;

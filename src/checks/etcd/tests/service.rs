@@ -40,7 +40,7 @@ fn a_control_plane_runs_etcd_unless_etcd_is_elsewhere() {
     assert_eq!(status("etcd.service", &elsewhere), Status::Skip);
 }
 
-/// A cluster that waits for its bootstrap.
+/// A cluster that is waiting for its bootstrap.
 fn waiting(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
     with(|snapshot| {
         let kubernetes = snapshot.kube();
@@ -60,7 +60,7 @@ fn waiting(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
     })
 }
 
-/// A second bootstrap would make a second cluster: Talos, every machine's API server and the endpoint have to agree.
+/// A second bootstrap would create a second cluster: Talos, every machine's API server and the endpoint have to agree.
 #[test]
 fn a_bootstrap_is_proposed_once_and_only_where_nothing_listens() {
     let bootstrap = Hint::remedy("{talosctl} -n {} bootstrap", ["10.0.0.1"]);
@@ -132,7 +132,7 @@ fn a_member_that_is_not_healthy_is_explained_by_what_is_known() {
     ];
     for (mut snapshot, expected) in cases {
         assert_eq!(wrong("etcd.service", &snapshot), [expected]);
-        // Without a quorum nobody who runs can be healthy.
+        // Without a quorum, no running member can be healthy.
         for name in CONTROL_PLANES {
             snapshot.etcd_status_mut(name).leader = 0;
             snapshot.talos_of(name).etcd_members = gap(GapKind::ServerError);

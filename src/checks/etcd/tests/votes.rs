@@ -1,4 +1,4 @@
-//! Whose word counts for a quorum, and what is said of members when there is none.
+//! Answers that count toward a quorum, and the findings about members without one.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn the_list_of_most_members_counts() {
     }
 }
 
-/// What has not answered says why, unless it only repeats that there is no quorum; a refusal does not.
+/// A missing answer is reported, unless it only repeats that there is no quorum; a refusal is always reported.
 #[test]
 fn silence_is_told_once_and_refusals_always() {
     let silent = with(|snapshot| snapshot.talos_of("cp-1").etcd_alarms = gap(GapKind::TimedOut));
@@ -173,7 +173,7 @@ fn members_of_nobody_are_down_whoever_else_is_silent() {
         snapshot.talos_of("cp-2").contact = gap(GapKind::Broken);
     });
     assert_eq!(observed("etcd.tolerance", &silent), ["2 of 4 voters up (cp-old is not), tolerates 0"]);
-    // The machine was set up anew, and its former member is still listed.
+    // The machine was reinstalled, and its former member is still listed.
     let renewed = with(|snapshot| {
         (old.name, old.peer_urls) = ("cp-3".to_owned(), member(2).peer_urls);
         snapshot.set_members(&[member(0), member(1), member(2), old]);

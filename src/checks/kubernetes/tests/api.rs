@@ -58,7 +58,7 @@ fn credentials_that_waiting_does_not_mend() {
         &with_certificate(|it| it.not_after = now() + SignedDuration::from_hours(24)),
         "warn certificate-expires-soon @ !",
     );
-    // Short-lived on purpose: a tenth of its life counts.
+    // A certificate that is short-lived on purpose: a tenth of its lifetime counts.
     let short = with_certificate(|it| {
         it.not_before = ago(60);
         it.not_after = now() + SignedDuration::from_secs(540);
@@ -90,7 +90,7 @@ fn no_kubeconfig_names_what_was_passed_over_and_blocks_the_rest() {
     for id in ["k8s.api.endpoint", "k8s.api.servers", "k8s.nodes.ready", "k8s.dns", "k8s.kube-proxy"] {
         assert_eq!(said(&snapshot, id), ["blocked cluster < k8s.credentials"], "{id}");
     }
-    // Talos tells these by itself.
+    // Talos reports these without Kubernetes.
     assert_eq!(status(&snapshot, "k8s.controlplane.scheduler"), Status::Pass);
     assert_eq!(roots(&snapshot), ["k8s.credentials no-kubeconfig kubeconfig"]);
 }
@@ -139,7 +139,7 @@ fn the_endpoint_tells_causes_apart() {
     }
 }
 
-/// Nothing that Talos, etcd or an API server has said is left.
+/// A snapshot in which no answer of Talos, etcd or an API server is left.
 fn unheard(endpoint: GapKind) -> Snapshot {
     let mut snapshot = healthy();
     for it in &mut snapshot.talos_mut().endpoints {
@@ -227,7 +227,7 @@ fn a_403_is_final_with_quorum_or_after_90_seconds() {
     let mut snapshot = healthy();
     snapshot.kube().endpoint = Ok(answered(403, &[]));
     assert_eq!(said(&snapshot, id), ["error forbidden https://k8s.example:6443 !"]);
-    // A learner follows a leader and has a list, and neither makes a quorum.
+    // A learner follows a leader and returns a list, but does not prove a quorum.
     let mut learner = snapshot.clone();
     for name in ["cp-2", "cp-3"] {
         learner.talos_of(name).etcd_status = no(GapKind::TimedOut);
@@ -266,7 +266,7 @@ fn each_refusal_lasts_by_itself() {
     snapshot.memory = snapshot.memory.after(&snapshot, Duration::from_secs(5));
     assert_eq!(at(&snapshot, 94), ["error forbidden-or-starting cluster", "", ""]);
     assert_eq!(at(&snapshot, 95), ["error forbidden cluster !", "", ""]);
-    // Behind a balancer, one server may start while the others know the rights.
+    // Behind a load balancer, one server may be starting while the others have loaded the rules.
     snapshot.kube().daemon_sets = refused("daemonsets");
     snapshot.kube().servers.insert("cp-2".to_owned(), Ok(answered(403, &[])));
     let starting = ["error forbidden-or-starting cluster", "error forbidden-or-starting cp-2"];
@@ -277,13 +277,13 @@ fn each_refusal_lasts_by_itself() {
         at(&snapshot, 190),
         ["error forbidden cluster !", "error forbidden cluster !", "error forbidden cp-2 !"]
     );
-    // A refusal that does not say what it is about lasts no longer than the youngest of its kind.
+    // A refusal without a subject counts from the latest refusal of its kind.
     let mut mute = snapshot.clone();
     mute.kube().dns_endpoints = refused("this");
     mute.kube().daemon_sets = refused("this");
     assert_eq!(at(&mute, 95)[..2], [starting[0]; 2]);
     assert_eq!(at(&mute, 190)[..2], ["error forbidden cluster !"; 2]);
-    // Once it was granted, it begins anew.
+    // After the permission was granted, the time starts over.
     let granted = healthy().without_talos();
     snapshot.memory = snapshot.memory.after(&granted, Duration::from_secs(195));
     assert_eq!(at(&snapshot, 200), [starting[0], starting[0], starting[1]]);
@@ -306,7 +306,7 @@ fn a_frozen_server_is_one_problem() {
     assert_eq!(hints(&snapshot, "k8s.api.endpoint").last(), Some(&ask));
 }
 
-/// kubectl would refuse it as well, and say no more.
+/// kubectl would reject the certificate as well, without further information.
 #[test]
 fn a_certificate_is_looked_at_itself() {
     for kind in [GapKind::PeerCertificateExpired, GapKind::UnknownCa, GapKind::NameNotInCertificate] {
@@ -318,7 +318,7 @@ fn a_certificate_is_looked_at_itself() {
     }
 }
 
-/// What Talos would tell, once it is known that nothing comes from it.
+/// The checks that depend on Talos, and are blocked if it is not accessible.
 const BY_TALOS: [&str; 6] = [
     "k8s.api.identity",
     "k8s.controlplane.apiserver",
@@ -371,7 +371,7 @@ fn servers_out_of_reach_live_by_what_others_saw() {
     assert!(lines(&snapshot, id)[0].contains("not reachable from this runner"));
     let all = |snapshot: &Snapshot| lines(snapshot, id).iter().any(|line| line.starts_with("All "));
     assert!(!all(&snapshot) && all(&healthy()), "not all were seen");
-    // Where others are reached, it is this one that is not.
+    // If other servers are reached, the fault is this server's.
     let mut one = snapshot.clone();
     one.kube().servers.insert("cp-1".to_owned(), Ok(answered(200, &[])));
     let unreachable = "warn api-unreachable-from-here";
@@ -379,7 +379,7 @@ fn servers_out_of_reach_live_by_what_others_saw() {
     one.kube().servers.insert("cp-1".to_owned(), Ok(answered(500, &["log"])));
     assert_eq!(said(&one, id).len(), 3, "an answer, whatever it says, shows that the way is open");
     assert!(!all(&one));
-    // The endpoints of default/kubernetes do instead of a lease, and not against one.
+    // The endpoints of default/kubernetes can replace a lease, but not outweigh one.
     let mut stale = snapshot.clone();
     for lease in stale.kube().system_leases.as_mut().unwrap().by_name.values_mut() {
         lease.renewed = Some(ago(41));
@@ -390,7 +390,7 @@ fn servers_out_of_reach_live_by_what_others_saw() {
     assert_eq!(status(&snapshot, id), Status::Pass);
     snapshot.kube().api_endpoints.as_mut().unwrap()[2].ready = false;
     assert_eq!(said(&snapshot, id), ["fail server-not-directly-reachable cp-3"]);
-    // Nothing to be read is no verdict.
+    // Without readable evidence there is no verdict.
     snapshot.kube().system_leases = no(GapKind::Malformed);
     assert_eq!(said(&snapshot, id), ["error unreadable-answer cp-3"]);
 }
@@ -412,7 +412,7 @@ fn a_refusal_is_outweighed_by_a_moving_lease_only() {
 fn a_dead_node_explains_its_dead_server() {
     let mut snapshot = healthy();
     snapshot.power_off("cp-3");
-    // A lease is fresh for some time after the death of its holder.
+    // A lease remains fresh for some time after the death of its holder.
     for lease in snapshot.kube().system_leases.as_mut().unwrap().by_name.values_mut() {
         lease.renewed = Some(ago(1));
     }
@@ -426,7 +426,7 @@ fn a_dead_node_explains_its_dead_server() {
 
 #[test]
 fn another_clusters_kubeconfig_is_one_problem() {
-    // With names of its own, and with the same names at other addresses.
+    // The other cluster's nodes have different names, or the same names at other addresses.
     for rename in [true, false] {
         let mut snapshot = healthy();
         for (index, node) in snapshot.kube().nodes.as_mut().unwrap().iter_mut().enumerate() {
@@ -436,7 +436,7 @@ fn another_clusters_kubeconfig_is_one_problem() {
             }
         }
         snapshot.kube().dns_endpoints.iter_mut().flatten().for_each(|endpoint| endpoint.node = None);
-        // The population knows whatever any source says.
+        // The population contains the addresses of every source.
         for (index, node) in snapshot.nodes.iter_mut().enumerate() {
             node.addresses.push(format!("10.9.0.{index}"));
         }
@@ -469,10 +469,10 @@ fn a_twin_of_the_cluster_is_another_one() {
     let mut elsewhere = twin.clone();
     objects(&mut elsewhere, &|object| object.addresses = vec!["10.9.0.1".to_owned()]);
     assert_eq!(said(&elsewhere, id), ["fail wrong-cluster cluster !"]);
-    // The ids decide by themselves.
+    // Machine IDs alone decide.
     objects(&mut twin, &|object| object.addresses.clear());
     assert_eq!(said(&twin, id), ["fail wrong-cluster cluster !"]);
-    // One machine that is the same is enough, and ids that one side does not tell contradict nothing.
+    // One common machine is enough, and a missing ID is not a contradiction.
     let mut one = told();
     objects(&mut one, &|object| {
         if object.name != "w-1" {
@@ -483,13 +483,13 @@ fn a_twin_of_the_cluster_is_another_one() {
     let mut untold = told();
     objects(&mut untold, &|object| object.machine_id.clear());
     assert_eq!(status(&untold, id), Status::Pass);
-    // Discovery may still list what had the name before; the machine's own word counts as well.
+    // Discovery may still list the machine that had the name before; the machine's own answer counts as well.
     let mut anew = told();
     for node in &mut anew.nodes {
         node.machine_id = Some("f".repeat(32));
     }
     assert_eq!(status(&anew, id), Status::Pass);
-    // A machine without a Node contradicts nobody.
+    // A machine without a Node does not contradict the others.
     let mut unregistered = healthy();
     unregistered.node_mut("cp-1").machine_id = Some("e875".to_owned());
     objects(&mut unregistered, &|object| object.machine_id = format!("id of {}", object.name));
@@ -519,7 +519,7 @@ fn an_access_proxy_is_a_warning() {
     }
     assert_eq!(said(&snapshot, "k8s.api.identity"), ["warn endpoint-behind-proxy cluster"]);
     assert_eq!(status(&snapshot, "k8s.api.servers"), Status::Pass);
-    // One foreign certificate among good ones is a fault.
+    // One foreign certificate among valid ones is a fault.
     snapshot.kube().servers.insert("cp-1".to_owned(), Ok(answered(200, &[])));
     assert_eq!(said(&snapshot, "k8s.api.servers"), ["fail unknown-ca cp-2", "fail unknown-ca cp-3"]);
 }

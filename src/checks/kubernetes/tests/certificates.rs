@@ -28,7 +28,7 @@ fn certificates_are_renewed_in_time() {
         (Some(hours(-YEAR / 2, YEAR / 2)), None),
         (Some(hours(-YEAR + 31 * 24, 31 * 24)), None),
         (Some(hours(-YEAR + 29 * 24, 29 * 24)), Some("warn certificate-expires-soon cp-2")),
-        // Short-lived on purpose: a tenth of its life counts.
+        // A certificate that is short-lived on purpose: a tenth of its lifetime counts.
         (Some(hours(-20, 4)), None),
         (Some(hours(-22, 2)), Some("warn certificate-expires-soon cp-2")),
         (None, Some("error unreadable-answer cp-2")),
@@ -60,7 +60,7 @@ fn a_server_that_shows_none_does_not_pass() {
         snapshot.kube().servers.insert("cp-2".to_owned(), no(kind));
         assert_eq!(said(&snapshot, SERVING), ["blocked cp-2 < k8s.api.servers"], "{kind:?}");
     }
-    // It lives by its lease: healthy, and not seen.
+    // The server is alive by its lease, but its certificate is not observed.
     let mut snapshot = healthy();
     snapshot.kube().servers.insert("cp-2".to_owned(), no(GapKind::NoRoute));
     let verdict = judge(&snapshot, SERVING);
@@ -107,7 +107,7 @@ fn pending_requests_are_named_with_their_node() {
     assert_eq!(said(&snapshot, REQUESTS), ["warn csr-pending cluster", "warn csr-pending w-9"]);
 }
 
-/// The approver has done its part, and the controller manager does not sign.
+/// The request was approved, but the controller manager does not sign it.
 #[test]
 fn approved_requests_are_named_until_their_certificate_is_issued() {
     let mut snapshot = healthy();
@@ -119,7 +119,7 @@ fn approved_requests_are_named_until_their_certificate_is_issued() {
     assert_eq!(observed[1], "csr-1 of system:node:w-1 is approved, but not issued");
 }
 
-/// A kubelet asks again after each denial; one certificate is enough.
+/// A kubelet repeats its request after each denial; one certificate is enough.
 #[test]
 fn denied_requests_are_named_unless_another_of_that_kubelet_is_issued() {
     let mut snapshot = healthy();
@@ -130,7 +130,7 @@ fn denied_requests_are_named_unless_another_of_that_kubelet_is_issued() {
     requests.extend([denied("csr-1", "system:node:w-1"), denied("csr-2", "system:node:cp-2")]);
     requests.extend([issued("csr-3", "system:node:cp-2"), denied("csr-4", "system:node:w-9"), denied("csr-5", "eve")]);
     assert_eq!(said(&snapshot, REQUESTS), ["warn csr-denied w-1"]);
-    // Its client certificate is another one.
+    // The client certificate is a different one.
     let client = "kubernetes.io/kube-apiserver-client-kubelet".to_owned();
     snapshot.kube().signing_requests.as_mut().unwrap()[2].signer = client;
     assert_eq!(said(&snapshot, REQUESTS), ["warn csr-denied cp-2", "warn csr-denied w-1"]);

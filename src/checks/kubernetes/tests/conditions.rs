@@ -1,4 +1,4 @@
-//! Conditions that others than the kubelet set.
+//! Node conditions that are not set by the kubelet.
 
 use crate::checks::kubernetes::tests::{judge, said};
 use crate::snapshot::Snapshot;
@@ -39,7 +39,7 @@ fn a_condition_that_the_user_names_fails() {
     assert_eq!(said(&snapshot, id), ["fail node-condition w-1"]);
     let problem = judge(&snapshot, id).problems().next().unwrap().1.clone();
     assert_eq!(problem.observed, "KernelDeadlock, DockerHung: task blocked for 300 s");
-    // One that nothing looks for is not one that is well.
+    // A condition that no component sets does not count as healthy.
     snapshot.asked.fail_on_node_condition = vec!["KernelDeadLock".to_owned()];
     assert_eq!(said(&snapshot, id), ["warn node-condition cluster", "warn node-condition w-1"]);
 }

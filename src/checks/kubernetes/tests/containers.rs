@@ -1,4 +1,4 @@
-//! Containers that crash, restart or are not ready, and the words for it.
+//! Containers that crash, restart or are not ready, and the messages about them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::model::Status;
 use crate::snapshot::{ContainerState, GapKind, PodState, Snapshot};
 use crate::testing::fixture::{self, ago, healthy};
 
-/// What is said of a scheduler in this state: why, and in which words.
+/// Returns the reason and the message for a scheduler in this state.
 fn trouble(state: PodState) -> (&'static str, String) {
     let mut snapshot = healthy();
     *status_of(&mut snapshot, "cp-3", "kube-scheduler-cp-3") = state;
@@ -48,7 +48,7 @@ fn crash_looping_is_told_from_a_single_crash() {
     };
     assert_eq!(trouble(waiting("CrashLoopBackOff")).0, crashing);
     assert_eq!(trouble(waiting("ImagePullBackOff")).0, not_ready);
-    // As a scheduler that was started twice at boot and is frozen now.
+    // A scheduler that crashed at boot, was restarted twice and is frozen now.
     let crashed = |finished| pod_of(vec![ContainerState { finished, ..container(false, Some(1), 2, true) }]);
     for (finished, expected) in [(Some(ago(600)), crashing), (Some(ago(601)), not_ready), (None, not_ready)] {
         assert_eq!(trouble(crashed(finished)).0, expected, "{finished:?}");
@@ -76,7 +76,7 @@ fn a_pod_that_is_not_ready_says_what_it_does() {
     assert_eq!(words(evicted), "Failed, not ready, evicted");
 }
 
-/// Restarted so often in all, as Talos and Kubernetes tell it.
+/// Sets the total number of restarts that Talos and Kubernetes report.
 fn restarts(snapshot: &mut Snapshot, of: &str, times: u32) {
     let told = snapshot.nodes.iter_mut().flat_map(|node| &mut node.talos.static_pod_statuses).flatten();
     let told = told.map(|it| (&it.name, &mut it.state));
@@ -111,11 +111,11 @@ fn a_restart_between_two_rounds_is_a_warning() {
     assert_eq!(said(&behind, scheduler), ["warn restarting cp-3"], "the mirror pod tells");
     let same = after(&grown, 9);
     assert_eq!((status(&same, scheduler), status(&same, pods)), (Status::Pass, Status::Pass));
-    // A new pod of the same name, which is then restarted itself.
+    // A new pod with the same name, which is then restarted itself.
     let anew = after(&same, 0);
     assert_eq!(status(&anew, scheduler), Status::Pass);
     assert_eq!(status(&after(&anew, 1), scheduler), Status::Warn);
-    // A round that did not see it forgets nothing.
+    // A round that did not observe the pod does not lose its count.
     let mut unseen = healthy();
     unseen.talos_of("cp-3").static_pod_statuses = fixture::gap(GapKind::TimedOut);
     unseen.kube().pods = fixture::gap(GapKind::TimedOut);
@@ -123,7 +123,7 @@ fn a_restart_between_two_rounds_is_a_warning() {
     assert_eq!(status(&after(&unseen, 10), scheduler), Status::Warn);
 }
 
-/// Static pods have no readiness probe: between two restarts they are ready.
+/// Static pods have no readiness probe, so they are ready between two restarts.
 #[test]
 fn a_restart_a_moment_ago_is_a_warning_and_what_a_reboot_ended_is_none() {
     let pods = "k8s.staticpods.running";

@@ -1,4 +1,4 @@
-//! kube-proxy and flannel: what is missing, and who says so.
+//! kube-proxy and flannel: missing pods, and the checks that report them.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn what_only_carries_the_label_hides_no_daemon_set() {
     assert_eq!(said(&windows, PROXY), ["fail daemonset-missing kube-system/kube-proxy"]);
 }
 
-/// During a change of the configuration the control planes differ.
+/// During a change of the configuration, the control planes differ.
 #[test]
 fn what_one_control_plane_wants_is_wanted() {
     for name in CONTROL_PLANES {
@@ -77,13 +77,13 @@ fn the_nodes_that_lack_a_pod_are_those_whose_pod_is_not_ready_first() {
     let mut one = short(|_| {});
     unready(&mut one);
     assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete w-1"]);
-    // Whatever the numbers say, cp-1 has none.
+    // cp-1 has no pod, regardless of the numbers.
     remove(&mut one, "kube-proxy-abcd0");
     assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete cp-1", "fail daemonset-incomplete w-1"]);
     let mut narrowed = short(|snapshot| snapshot.node_mut("w-1").out_of_scope = true);
     unready(&mut narrowed);
     assert_eq!(said(&narrowed, PROXY), [""; 0], "nobody asked after this one");
-    // A machine that Kubernetes does not know needs no pod, and that of another system counts for nothing.
+    // A machine that Kubernetes does not list needs no pod, and a guest's pod does not count.
     let whole = ["fail daemonset-incomplete kube-system/kube-proxy"];
     let mut outside = short(|snapshot| {
         snapshot.node_mut("w-1").sources.kubernetes = false;
@@ -166,7 +166,7 @@ fn what_a_rollout_replaces_is_a_warning() {
     assert_eq!(of(replace), warned);
 }
 
-/// A guest's pod holds up no rollout: what a guest runs is not judged.
+/// A guest's pod does not block a rollout, because guests' pods are not judged.
 #[test]
 fn the_crash_of_a_guest_leaves_a_rollout_a_warning() {
     let snapshot = with(|snapshot| {
@@ -194,33 +194,33 @@ fn a_daemon_set_has_to_want_every_machine() {
     assert_eq!(said(&one, PROXY), ["fail daemonset-incomplete w-1"]);
     let two = ["fail daemonset-incomplete cp-1", "fail daemonset-incomplete w-1"];
     assert_eq!(said(&fewer(&["kube-proxy-abcd0", "kube-proxy-abcd3"]), PROXY), two);
-    // Each has a pod of one DaemonSet or another.
+    // Each machine has a pod of one DaemonSet or another.
     let numbers =
         |snapshot: &mut Snapshot, number| (proxy(snapshot).desired, proxy(snapshot).available) = (number, number);
     assert_eq!(said(&with(|it| numbers(it, 3)), PROXY), [""; 0]);
-    // They show no label, and their controller tells.
+    // The pods have no label, so their controller identifies them.
     assert_eq!(
         said(&with(|it| it.kube().pods.iter_mut().flatten().for_each(|pod| pod.labels.clear())), PROXY),
         [""; 0]
     );
-    // Its numbers are good, and no pod is there.
+    // The numbers are complete although no pod exists.
     let gone =
         with(|it| it.kube().pods.iter_mut().for_each(|pods| pods.retain(|pod| !pod.name.starts_with("kube-proxy"))));
     assert_eq!(
         said(&gone, PROXY),
         ["cp-1", "cp-2", "cp-3", "w-1"].map(|name| format!("fail daemonset-incomplete {name}"))
     );
-    // Nobody tells where they are.
+    // The nodes of the pods are unknown.
     one.kube().pods = no(GapKind::TimedOut);
     assert_eq!(said(&one, PROXY), ["error timed-out kube-system/kube-proxy < k8s.controlplane.apiserver"]);
-    // It needs none, or is on its way out.
+    // A guest does not need a pod, and neither does a machine that is being removed.
     let mut guest = fewer(&["kube-proxy-abcd3"]);
     guest.node_mut("w-1").is_talos = false;
     assert_eq!(said(&guest, PROXY), [""; 0]);
     let mut leaving = fewer(&["kube-proxy-abcd3"]);
     leaving.node_mut("w-1").leaving = true;
     assert_eq!(said(&leaving, PROXY), [""; 0]);
-    // As where the network plugin does its work everywhere.
+    // A network plugin that replaces kube-proxy on every node.
     let all = ["kube-proxy-abcd0", "kube-proxy-abcd1", "kube-proxy-abcd2", "kube-proxy-abcd3"];
     assert_eq!(said(&fewer(&all), PROXY), [""; 0]);
 }
@@ -241,7 +241,7 @@ fn the_pods_count_more_than_what_their_daemon_set_says_of_them() {
     }
     let gone = with(|it| it.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-proxy-abcd3"));
     assert_eq!(said(&gone, PROXY), ["fail daemonset-incomplete w-1"]);
-    // While it is replaced, there are two.
+    // During a replacement there are two pods.
     let mut replaced = since(None);
     let mut other = pod(&mut replaced, "kube-proxy-abcd3").clone();
     (other.name, other.state.ready) = ("kube-proxy-new".to_owned(), Some(true));
@@ -274,7 +274,7 @@ fn kube_proxy_covers_nodes_or_is_not_wanted() {
         ["fail daemonset-incomplete kube-system/kube-proxy"]
     );
     assert_eq!(status(&set(|it| (it.desired, it.available) = (0, 0)), id), Status::Skip);
-    // The numbers count even where the pods contradict them.
+    // The numbers count even if the pods contradict them.
     assert_eq!(said(&set(|it| it.available = 3), id), ["fail daemonset-incomplete kube-system/kube-proxy"]);
     let mut snapshot = set(|it| it.available = 3);
     let pods = snapshot.kube().pods.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Cluster DNS: what serves, and what only seems to.
+//! Cluster DNS: endpoints that serve, and endpoints that only seem to.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn endpoints_are_pods_that_are_there() {
     };
     assert_eq!(said(&moved(&["10.244.0.9"]), DNS), missing);
     assert_eq!(said(&moved(&["10.244.0.1", "10.244.0.2", "2001:db8::9"]), DNS), [""; 0]);
-    // Of the other family, nothing is told.
+    // The pod's address of the other family is unknown.
     assert_eq!(said(&moved(&["2001:db8::9"]), DNS), [""; 0]);
     let pending = with(|snapshot| {
         for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| of_dns(pod)) {
@@ -70,7 +70,7 @@ fn ready_endpoints_of_dns_are_counted() {
         coredns(snapshot).desired = 1;
     });
     assert_eq!(lines(&one, DNS), ["Cluster DNS: 1 ready endpoint"]);
-    // A replaced one may be of any number.
+    // A replacement for CoreDNS may have any number of pods.
     let replaced = with(|snapshot| {
         snapshot.kube().dns_endpoints.as_mut().unwrap().truncate(1);
         snapshot.kube().deployments = Ok(Vec::new());
@@ -114,7 +114,7 @@ fn endpoints_on_nodes_that_are_being_removed_count_while_these_live() {
     assert_eq!(said(&leaving(true), DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
 }
 
-/// Something else serves under the name.
+/// A different workload serves under the Service's name.
 #[test]
 fn a_deployment_of_dns_that_does_not_work_beside_endpoints_that_do_is_a_warning() {
     let snapshot = with(|snapshot| coredns(snapshot).available = 0);
@@ -138,10 +138,10 @@ fn dns_with_a_pod_too_few_warns_until_it_is_late() {
     assert_eq!(said(&degraded(299, |_| {}), DNS), warned);
     assert_eq!(said(&degraded(300, |_| {}), DNS), failed);
     assert_eq!(said(&degraded(0, |it| coredns(it).given_up = Some("it timed out".to_owned())), DNS), failed);
-    // Its age is what decides, and nobody tells it.
+    // The pod's age decides, and is unknown.
     let untold = ["error dns-degraded kube-system/kube-dns"];
     assert_eq!(said(&degraded(0, |it| pod(it, "coredns-5d8c4cc7b-bbbbb").unready_for = None), DNS), untold);
-    // One that was evicted stays, and so does one that is on its way out.
+    // An evicted pod remains listed, and so does one that is being deleted.
     let evicted = degraded(4000, |snapshot| {
         let mut new = pod(snapshot, "coredns-5d8c4cc7b-bbbbb").clone();
         new.unready_for = Some(Duration::from_secs(1));
@@ -149,7 +149,7 @@ fn dns_with_a_pod_too_few_warns_until_it_is_late() {
         "Failed".clone_into(&mut pod(snapshot, "coredns-5d8c4cc7b-bbbbb").state.phase);
     });
     assert_eq!(said(&evicted, DNS), warned);
-    // There is no second pod at all: the Deployment tells since when nothing happens.
+    // There is no second pod at all: the Deployment shows how long nothing has changed.
     let absent = |seconds: Option<u64>| {
         let snapshot = degraded(0, |snapshot| {
             snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "coredns-5d8c4cc7b-bbbbb");
@@ -176,7 +176,7 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
         snapshot.node_mut("cp-2").leaving = true;
     });
     assert_eq!(said(&leaving, DNS), [""; 0]);
-    assert_eq!(lines(&leaving, DNS), ["Cluster DNS: 1 ready endpoint, 1 on nodes that are going or gone"]);
+    assert_eq!(lines(&leaving, DNS), ["Cluster DNS: 1 ready endpoint, 1 on nodes that are being removed or gone"]);
     let both = with(|snapshot| {
         not_ready(snapshot, "cp-1");
         not_ready(snapshot, "cp-2");
@@ -188,7 +188,7 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
     assert_eq!(said(&gone(&["cp-2"]), DNS), [""; 0], "another one is made soon");
     let all = ["fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.registered"];
     assert_eq!(said(&gone(&["cp-1", "cp-2"]), DNS), all);
-    // Its pod has been called unready since, for however long.
+    // The pod has been reported as unready since then, no matter how long ago.
     let told = degraded(4000, |snapshot| not_ready(snapshot, "cp-2"));
     assert_eq!(said(&told, DNS), explained);
 }
@@ -234,7 +234,7 @@ fn endpoints_of_dns_whose_pods_have_been_stopped_do_not_count() {
     let serves_yet = with(|snapshot| pod(snapshot, "coredns-5d8c4cc7b-bbbbb").deleting = true);
     assert_eq!(lines(&serves_yet, DNS), ["Cluster DNS: 2 ready endpoints"]);
     let one = deleted(&["coredns-5d8c4cc7b-bbbbb"]);
-    // Nothing is made in its place, and nobody tells since when.
+    // No replacement is created, and the time since then is unknown.
     assert_eq!(said(&one, DNS), ["fail dns-degraded kube-system/kube-dns"]);
     let both = deleted(&["coredns-5d8c4cc7b-aaaaa", "coredns-5d8c4cc7b-bbbbb"]);
     assert_eq!(said(&both, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
@@ -333,19 +333,19 @@ fn without_talos_dns_that_is_nowhere_is_a_warning() {
     assert!(first(&snapshot).observed.ends_with("and no control plane reported whether DNS is wanted"));
     let mut blind = snapshot.without_talos();
     assert_eq!(said(&blind, DNS), ["warn dns-missing kube-system/kube-dns"]);
-    assert_eq!(judge(&blind, DNS).left_out, ["cluster DNS: nothing that serves it is seen here"]);
-    // What cannot be read may be all that there is.
+    assert_eq!(judge(&blind, DNS).left_out, ["cluster DNS: nothing was found that serves it"]);
+    // The DNS workload may be in the list that cannot be read.
     blind.kube().deployments = no(GapKind::Throttled);
     assert_eq!(said(&blind, DNS), ["error dns-missing kube-system/kube-dns"]);
     assert!(first(&blind).observed.ends_with("and without Talos it is unknown whether DNS is wanted"));
     let mut wanted = without_dns(no_dns_pods);
     wanted.kube().deployments = no(GapKind::Throttled);
     assert_eq!(said(&wanted, DNS), ["fail dns-no-endpoints kube-system/kube-dns"], "Talos says that it is wanted");
-    // Somebody did that, and nobody says why.
+    // The Deployment was scaled down for an unknown reason.
     blind.kube().deployments = healthy().kube().deployments.clone();
     coredns(&mut blind).desired = 0;
     assert_eq!(said(&blind, DNS), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
-    // Whoever leaves the check out leaves a total loss of DNS out.
+    // Skipping the check would also hide a total loss of DNS, so it is not proposed.
     assert!(!format!("{:?}", first(&blind).hints).contains("--skip"));
 }
 
@@ -372,14 +372,14 @@ fn dns_that_has_nowhere_to_run_waits_for_nodes() {
     assert_eq!(on(&names, false), [waits]);
 }
 
-/// Whether those who run DNS still live, nobody tells.
+/// The nodes with DNS pods may no longer be alive.
 #[test]
 fn endpoints_of_dns_take_leases_to_count() {
     let blind = with(|snapshot| snapshot.kube().node_leases = no(GapKind::TimedOut));
     assert_eq!(said(&blind, DNS), ["error timed-out cluster < k8s.nodes.schedulable"]);
 }
 
-/// The controller of the pods says why there are none.
+/// The controller of the pods reports why there are none.
 #[test]
 fn a_webhook_that_keeps_the_pods_of_dns_away_is_the_cause() {
     let refused = without_dns(|snapshot| {
@@ -390,7 +390,7 @@ fn a_webhook_that_keeps_the_pods_of_dns_away_is_the_cause() {
     assert_eq!(said(&refused, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
 }
 
-/// What others have elsewhere, such as a virtual cluster's, serves nobody here.
+/// DNS in another namespace, such as a virtual cluster's, does not serve this cluster.
 #[test]
 fn dns_of_another_namespace_counts_where_kube_system_has_none() {
     let elsewhere = |snapshot: &mut Snapshot| {
@@ -408,7 +408,7 @@ fn dns_of_another_namespace_counts_where_kube_system_has_none() {
     assert_eq!(said(&scaled, DNS), ["fail dns-scaled-to-zero kube-system/kube-dns"]);
     scaled.kube().deployments = Ok(Vec::new());
     assert_eq!(said(&scaled, DNS), [""; 0], "it is all that there is");
-    // A Service without endpoints is one that nothing serves.
+    // A Service without endpoints has no working backend.
     for endpoint in scaled.kube().dns_endpoints.iter_mut().flatten() {
         (endpoint.addresses, endpoint.ready) = (Vec::new(), false);
     }

@@ -1,4 +1,4 @@
-//! What others have registered with the API server.
+//! Extensions registered with the API server.
 
 use crate::checks::kubernetes::tests::{judge, no, not_ready, said, status};
 use crate::model::Status;
@@ -7,7 +7,7 @@ use crate::testing::fixture::{condition, healthy};
 
 const WEBHOOKS: &str = "k8s.webhooks";
 
-/// The validating webhook, changed so, has nobody behind it.
+/// Changes the validating webhook, and leaves no backend behind it.
 fn dead(change: impl Fn(&mut Webhook)) -> Snapshot {
     let mut snapshot = healthy();
     change(&mut snapshot.kube().validating_webhooks.as_mut().unwrap()[0]);
@@ -73,7 +73,7 @@ fn a_selector_that_leaves_out_the_system_makes_it_a_warning() {
     let name = "kubernetes.io/metadata.name";
     for (requirement, expected) in [
         (requirement(name, "NotIn", &["kube-system", "kube-node-lease"]), Status::Warn),
-        // No pods are in the namespace of the nodes' leases.
+        // There are no pods in the namespace of the nodes' leases.
         (requirement(name, "NotIn", &["kube-system"]), Status::Warn),
         (requirement(name, "In", &["shop"]), Status::Warn),
         (requirement("istio-injection", "In", &["enabled"]), Status::Warn),
@@ -97,7 +97,7 @@ fn a_selector_that_leaves_out_the_system_makes_it_a_warning() {
         hook.namespaces = vec![requirement(name, "NotIn", &["kube-system"])];
     });
     assert_eq!(status(&leases, WEBHOOKS), Status::Fail, "those of the nodes");
-    // A Node is in no namespace.
+    // Nodes are cluster-scoped.
     let nodes = dead(|hook| {
         hook.rules[0].resources = vec!["nodes".to_owned()];
         hook.namespaces = vec![requirement(name, "In", &["shop"])];
@@ -138,7 +138,7 @@ fn an_endpoint_of_no_pod_is_no_backend() {
             .for_each(|it| it.addresses = vec!["10.9.9.9".to_owned()])),
         fails
     );
-    // Where the pods were not read, nobody knows; and those of other namespaces are not read here.
+    // If the pods were not read, the backend is unknown. Pods of other namespaces are not read here.
     let unread = of("kube-system", "webhook-5d4f-x", |it| it.kube().pods = no(GapKind::TimedOut));
     assert_eq!(unread, ["error timed-out cluster < k8s.controlplane.apiserver"]);
     assert_eq!(of("policy", "webhook-5d4f-x", |_| ()), [""; 0]);
@@ -162,7 +162,7 @@ fn what_stands_behind_a_webhook_has_to_be_seen() {
             "warn webhook-unavailable mutatingwebhookconfiguration/sidecars"
         ]
     );
-    // By URL: nothing here tells.
+    // The backend of a webhook that is called by URL is unknown.
     assert_eq!(status(&dead(|hook| hook.service = None), WEBHOOKS), Status::Skip);
     let mut none = healthy();
     none.kube().validating_webhooks.as_mut().unwrap().clear();
@@ -180,7 +180,7 @@ fn an_aggregated_api_that_is_not_available_warns() {
     let verdict = judge(&snapshot, id);
     let observed = &verdict.problems().next().unwrap().1.observed;
     assert_eq!(observed, "False, MissingEndpoints: endpoints for service are missing");
-    // Its own ones are the API server's affair.
+    // The API server's own APIs are not judged.
     let mut local = healthy();
     local.kube().api_services.as_mut().unwrap()[0].available = None;
     assert_eq!(status(&local, id), Status::Pass);
@@ -189,7 +189,7 @@ fn an_aggregated_api_that_is_not_available_warns() {
     assert_eq!(status(&refused, id), Status::Skip);
 }
 
-/// A node is named where it is to blame, and otherwise the pod.
+/// The message names the node if it is to blame, and otherwise the pod.
 #[test]
 fn who_does_not_serve_is_named() {
     let observed = |change: fn(&mut Snapshot, &str)| {
@@ -249,7 +249,7 @@ fn custom_resources_that_cannot_be_converted_are_a_warning() {
         snapshot.kube().mutating_webhooks.as_mut().unwrap().clear();
     };
     assert_eq!(of(&["a.example.com"], &unread), [""; 0], "it only warns");
-    // What cannot be read is skipped where it is refused or too large.
+    // An unreadable list is skipped if it is refused or too large.
     let lost = |kind| {
         move |snapshot: &mut Snapshot| {
             snapshot.kube().conversions = no(kind);

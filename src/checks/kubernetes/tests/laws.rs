@@ -1,4 +1,4 @@
-//! Nothing passes for lack of evidence, and order means nothing.
+//! Laws: missing evidence never passes, and the order of lists does not matter.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::model::Status;
 use crate::snapshot::{Gap, GapKind, Snapshot, TalosNode};
 use crate::testing::fixture::{GAPS, by_check, healthy};
 
-/// Takes a fact away, or empties it.
+/// Removes or empties a fact.
 type Spoil = fn(&mut Snapshot, Option<GapKind>);
 
 macro_rules! spoil {
@@ -16,7 +16,7 @@ macro_rules! spoil {
     };
 }
 
-/// The facts that a check cannot do without, and the target that must not pass then.
+/// The facts that a check requires, and the target that must not pass without them.
 const EVIDENCE: &[(&str, &str, Spoil)] = &[
     ("k8s.credentials", "kubeconfig", |snapshot, kind| {
         snapshot.kube().credentials = no(kind.unwrap_or(GapKind::NotAsked));
@@ -38,7 +38,7 @@ const EVIDENCE: &[(&str, &str, Spoil)] = &[
         }
     }),
     ("k8s.controlplane.versions", "kube-scheduler-cp-2", |snapshot, kind| {
-        // Without its understudy.
+        // The alternative source is missing, too.
         snapshot.kube().pods = no(GapKind::TimedOut);
         snapshot.talos_of("cp-2").static_pod_statuses = kind.map_or_else(|| Ok(Vec::new()), no);
     }),
@@ -67,7 +67,7 @@ const EVIDENCE: &[(&str, &str, Spoil)] = &[
     ("k8s.staticpods.running", "kube-scheduler-cp-2", spoil!(talos_of("cp-2").static_pod_statuses)),
     ("k8s.staticpods.running", "etcd-cp-2", spoil!(talos_of("cp-2").services)),
     ("k8s.controlplane.apiserver", "cp-2", |snapshot, kind| {
-        // Without its understudy.
+        // The alternative source is missing, too.
         snapshot.kube().pods = no(GapKind::TimedOut);
         snapshot.talos_of("cp-2").static_pod_statuses = kind.map_or_else(|| Ok(Vec::new()), no);
     }),
@@ -81,7 +81,7 @@ const EVIDENCE: &[(&str, &str, Spoil)] = &[
     ("k8s.api.servers", "cp-2", |snapshot, kind| match kind {
         Some(kind) => {
             snapshot.kube().servers.insert("cp-2".to_owned(), no(kind));
-            // Without its understudies.
+            // The alternative sources are missing, too.
             snapshot.kube().system_leases = no(GapKind::TimedOut);
             snapshot.kube().api_endpoints = no(GapKind::TimedOut);
         }

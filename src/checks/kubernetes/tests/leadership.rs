@@ -39,13 +39,14 @@ fn a_lease_that_nobody_renews_is_looked_at_again_and_fails() {
     assert_eq!(said(&snapshot.clone().only(&["cp-1"]), ID), fails);
     lease(&mut snapshot, "kube-scheduler").moved_within = Some(Duration::from_secs(12));
     assert_eq!(status(&snapshot, ID), Status::Pass);
-    // Renewed at some time in a pause of a minute, which a holder that has died since does, too.
+    // The lease was renewed at an unknown time during a pause of a minute, which is also possible if the holder has
+    // died since.
     lease(&mut snapshot, "kube-scheduler").moved_within = Some(Duration::from_secs(60));
     assert_eq!(said(&snapshot, ID), fails);
     assert_eq!(judge(&snapshot, ID).resample_after, Some(Duration::from_secs(11)));
     lease(&mut snapshot, "kube-scheduler").moved_within = Some(Duration::from_secs(15));
     assert_eq!(status(&snapshot, ID), Status::Pass);
-    // Given up, and taken by nobody.
+    // The lease was released, and no instance has acquired it.
     lease(&mut snapshot, "kube-scheduler").holder = None;
     assert_eq!(said(&snapshot, ID), fails);
     lease(&mut snapshot, "kube-scheduler").holder = Some("cp-1_1".to_owned());
@@ -66,13 +67,13 @@ fn first(leases: &mut Leases) -> &mut Lease {
     leases.by_name.values_mut().next().unwrap()
 }
 
-/// A cache before the API server answers for it, and goes on when all behind it is dead.
+/// A cache in front of the API server answers in its place, even if all servers behind it are dead.
 #[test]
 fn an_answer_that_is_repeated_for_long_is_none() {
     let checks = [ID, "k8s.nodes.ready"];
     let later = |seconds: i64, change: &dyn Fn(&mut Snapshot)| {
         let first = healthy();
-        // Rounds between the two, and one of which nothing was heard, make nothing new.
+        // Rounds in between, including one without answers, do not make the leases new.
         let mut next = healthy();
         next.memory = first.memory.after(&first, Duration::ZERO);
         next.taken += SignedDuration::from_secs(seconds / 2);
@@ -89,14 +90,14 @@ fn an_answer_that_is_repeated_for_long_is_none() {
     let both_old = || [old(""), old(" < k8s.controlplane.leases")];
     assert_eq!(later(19, &|_| ()), fine());
     assert_eq!(later(20, &|_| ()), both_old());
-    // One that moves is enough.
+    // A single changed lease is enough.
     let dated = |leases: &mut Leases| leases.date = Some(ago(0) + SignedDuration::from_secs(1));
     assert_eq!(later(60, &|snapshot| both(snapshot, dated)), fine());
     let written = |leases: &mut Leases| first(leases).resource_version.push('1');
     assert_eq!(later(60, &|snapshot| both(snapshot, written)), fine());
     let renewed = |leases: &mut Leases| first(leases).renewed = Some(ago(2));
     assert_eq!(later(60, &|snapshot| both(snapshot, renewed)), fine());
-    // Each list is judged by itself.
+    // Each list is judged separately.
     let one = |snapshot: &mut Snapshot| {
         snapshot.kube().node_leases.as_mut().unwrap().date = Some(ago(0) + SignedDuration::from_secs(1));
     };
@@ -122,12 +123,12 @@ fn what_is_disabled_everywhere_need_not_lead() {
     assert_eq!(said(&snapshot, ID), ["fail not-leading kube-system/kube-scheduler"]);
     disable_scheduler(&mut snapshot, &["cp-3"]);
     assert_eq!(status(&snapshot, ID), Status::Pass);
-    // One that has not told may want it, or not.
+    // A control plane that has not reported may or may not want the component.
     snapshot.talos_of("cp-3").scheduler_enabled = no(GapKind::TimedOut);
     assert_eq!(said(&snapshot, ID), ["error timed-out kube-system/kube-scheduler"]);
 }
 
-/// A control plane that was removed and still runs leads those that are looked at.
+/// A control plane that was removed and still runs can lead the known ones.
 #[test]
 fn who_leads_is_a_control_plane() {
     let held_by = |holder: &str| {
@@ -178,7 +179,7 @@ fn leases_that_cannot_be_read_are_no_leaders() {
     assert_eq!(status(&healthy().without_kubernetes(), ID), Status::Skip);
 }
 
-/// A lease is the whole cluster's, wherever one looks.
+/// A lease belongs to the whole cluster, regardless of the scope.
 #[test]
 fn outside_of_the_scope_instances_count_all_the_same() {
     let mut snapshot = healthy();
@@ -188,7 +189,7 @@ fn outside_of_the_scope_instances_count_all_the_same() {
     lease(&mut snapshot, "kube-scheduler").renewed = Some(ago(41));
     assert_eq!(said(&snapshot, ID), ["fail not-leading kube-system/kube-scheduler"]);
     assert_eq!(judge(&snapshot, ID).resample_after, Some(Duration::from_secs(11)));
-    // The check that is narrowed says nothing that could explain it.
+    // A check that is restricted to the scope reports nothing that could explain this.
     for node in CONTROL_PLANES {
         for status in snapshot.talos_of(node).static_pod_statuses.as_mut().unwrap() {
             status.state.ready = Some(false);
@@ -216,18 +217,18 @@ fn a_single_instance_may_go_without_an_election() {
         let mut findings = judge(&snapshot, ID).findings.into_iter();
         assert!(findings.any(|finding| finding.outcome == Outcome::Skip(why.to_owned())));
     }
-    // Who cannot see it cannot know.
+    // Without the list of pods, this is unknown.
     snapshot.kube().pods = no(GapKind::TimedOut);
     let unknown =
         ["error timed-out cluster < k8s.controlplane.apiserver", "fail not-leading kube-system/kube-scheduler"];
     assert_eq!(said(&snapshot, ID), unknown);
-    // The others are switched off.
+    // The component is disabled on the other control planes.
     let mut one_of_three = healthy();
     one_of_three.kube().system_leases.as_mut().unwrap().by_name.remove("kube-scheduler");
     without_election(&mut one_of_three, &["cp-1"]);
     disable_scheduler(&mut one_of_three, &["cp-2", "cp-3"]);
     assert_eq!(said(&one_of_three, ID), [""; 0]);
-    // Where another is wanted and nowhere to be seen, nobody knows that it is alone.
+    // If another instance is wanted but not observed, it is unknown whether this one is alone.
     one_of_three.talos_of("cp-3").scheduler_enabled = no(GapKind::TimedOut);
     assert_eq!(said(&one_of_three, ID), ["fail not-leading kube-system/kube-scheduler"]);
 }

@@ -1,4 +1,4 @@
-//! What Talos has applied after the bootstrap.
+//! Manifests that Talos applies after the bootstrap.
 
 use jiff::SignedDuration;
 
@@ -10,7 +10,7 @@ use crate::testing::fixture::{Shape, Sides, healthy, now};
 const ID: &str = "k8s.manifests";
 const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
 
-/// Each control plane has applied these.
+/// A snapshot in which each control plane has applied these manifests.
 fn applied(names: &[&str]) -> Snapshot {
     let mut snapshot = healthy();
     for node in CONTROL_PLANES {

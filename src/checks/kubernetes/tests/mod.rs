@@ -65,7 +65,8 @@ fn status(snapshot: &Snapshot, id: &str) -> Status {
     judge(snapshot, id).status()
 }
 
-/// `fail component-missing cp-3 < k8s.staticpods.rendered !`: status, reason, target, what explains it, `!` if permanent.
+/// Formats findings as `fail component-missing cp-3 < k8s.staticpods.rendered !`: status, reason, target, explanation, and `!` if
+/// permanent.
 fn said(snapshot: &Snapshot, id: &str) -> Vec<String> {
     let verdict = judge(snapshot, id);
     let mut said: Vec<String> = verdict
@@ -105,7 +106,7 @@ fn lines(snapshot: &Snapshot, id: &str) -> Vec<String> {
     judged::lines(id, snapshot)
 }
 
-/// The checks that look at static pods of the control plane.
+/// The checks that judge static pods of the control plane.
 const OF_STATIC_PODS: [&str; 4] = [
     "k8s.controlplane.apiserver",
     "k8s.controlplane.controller-manager",
@@ -131,7 +132,7 @@ fn pod<'a>(snapshot: &'a mut Snapshot, name: &str) -> &'a mut Pod {
     snapshot.kube().pods.as_mut().unwrap().iter_mut().find(|pod| pod.name == name).unwrap()
 }
 
-/// Puts another workload with this label at the head of the list.
+/// Inserts another workload with this label at the front of the list.
 fn beside(list: &mut Vec<Workload>, app: &str) {
     let mut other = list[0].clone();
     "exporter".clone_into(&mut other.name);

@@ -1,4 +1,4 @@
-//! Which Node object is whose.
+//! Matching of Node objects and machines.
 
 use crate::checks::kubernetes::tests::{said, status};
 use crate::model::Status;
@@ -17,7 +17,7 @@ fn every_node_object_is_judged() {
     let mut more = healthy();
     more.kube().nodes.as_mut().unwrap().push(kube_node(8, "w-9"));
     assert_eq!(said(&more, id), ["error node-unexpected w-9"]);
-    // By one of its addresses or by its name it is one that is known.
+    // A Node with a known name or address is known.
     let mut moved = healthy();
     moved.kube_node_mut("w-1").addresses = vec!["10.5.5.5".to_owned()];
     assert_eq!(status(&moved, id), Status::Pass);
@@ -88,7 +88,7 @@ fn whoever_answers_in_anothers_place_says_nothing_of_its_versions() {
     assert!(said.contains(&"blocked cp-2 < talos.nodes.reachable".to_owned()), "{said:?}");
 }
 
-/// Where the others run it, nobody has switched it off.
+/// If other control planes run the component, it is not disabled.
 #[test]
 fn to_leave_a_check_out_is_proposed_only_where_nobody_runs_its_component() {
     let proposed = |id: &str, pod: &str| {

@@ -43,7 +43,7 @@ fn a_stale_lease_is_looked_at_again() {
     let leases = snapshot.kube().node_leases.as_mut().unwrap();
     leases.by_name.get_mut("w-1").unwrap().moved_within = Some(Duration::from_secs(12));
     assert_eq!(status(&snapshot, id), Status::Pass);
-    // A clock that runs far ahead keeps a dead kubelet's lease fresh for ever.
+    // A clock that is far ahead would keep a dead kubelet's lease fresh forever.
     let leases = snapshot.kube().node_leases.as_mut().unwrap();
     let lease = leases.by_name.get_mut("w-1").unwrap();
     (lease.moved_within, lease.renewed) = (None, Some(now() + jiff::SignedDuration::from_hours(1)));
@@ -54,7 +54,7 @@ fn a_stale_lease_is_looked_at_again() {
     assert_eq!(said(&snapshot, id).len(), 4);
 }
 
-/// `nodeLeaseDurationSeconds` of the kubelet's configuration: it renews the lease four times in that time.
+/// `nodeLeaseDurationSeconds` of the kubelet's configuration: the kubelet renews the lease four times in that period.
 #[test]
 fn a_lease_lives_as_long_as_it_says_within_bounds() {
     let id = "k8s.nodes.ready";
@@ -106,7 +106,7 @@ fn missing_and_stale_nodes_are_found() {
     assert_eq!(status(&stale, id), Status::Pass);
     set_ready(&mut stale, "w-2", "Unknown", "");
     assert_eq!(said(&stale, id), ["fail stale-node-object w-2"]);
-    // Without discovery nobody can know.
+    // Without discovery this is unknown.
     stale.talos_mut().discovery = no(GapKind::Forbidden);
     assert_eq!(said(&stale, id), ["blocked w-2 < talos.nodes.reachable"]);
 }
@@ -119,7 +119,7 @@ fn guests_only_warn_and_leaving_nodes_are_passed_over() {
     assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["warn not-talos-not-ready w-1"]);
     snapshot.node_mut("w-1").leaving = true;
     assert_eq!(status(&snapshot, "k8s.nodes.ready"), Status::Pass);
-    // Where no node is a Talos machine, all count in full.
+    // If no node is a Talos machine, all nodes count in full.
     let mut other = snapshot.without_talos();
     for node in &mut other.nodes {
         (node.is_talos, node.leaving) = (false, false);
@@ -127,7 +127,7 @@ fn guests_only_warn_and_leaving_nodes_are_passed_over() {
     assert_eq!(said(&other, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
 }
 
-/// Each round sees it Ready.
+/// The node is Ready in each round.
 #[test]
 fn a_node_that_was_not_ready_between_two_rounds_is_told() {
     let id = "k8s.nodes.ready";
@@ -149,14 +149,14 @@ fn a_node_that_was_not_ready_between_two_rounds_is_told() {
     assert_eq!(said(&flapped, id), ["warn node-flapping w-1"]);
     assert!(judge(&flapped, id).problems().all(|(_, problem)| problem.between_rounds));
     assert_eq!(said(&next(&flapped, 5), id), [""; 0], "it stays");
-    // A round has seen it.
+    // The change was observed in a round.
     set_ready(&mut first, "w-1", "False", "");
     let mut back = next(&first, 5);
     set_ready(&mut back, "w-1", "True", "");
     assert_eq!(said(&back, id), [""; 0]);
 }
 
-/// A machine that is back before anybody looks was away all the same.
+/// A machine that is back before the next round was still away.
 #[test]
 fn a_node_that_was_rebooted_between_two_rounds_is_told() {
     let id = "k8s.nodes.ready";
@@ -202,7 +202,7 @@ fn of_two_words_on_one_condition_the_worse_counts() {
 fn machines_that_share_an_address_have_an_object_each() {
     let mut snapshot = healthy();
     let mut other = node(4, "w-2");
-    // The address of a NAT, which Talos tells of both.
+    // The address of a NAT, which Talos reports for both machines.
     other.addresses.push("203.0.113.7".to_owned());
     snapshot.nodes.push(other);
     snapshot.kube_node_mut("w-1").addresses.push("203.0.113.7".to_owned());
@@ -241,7 +241,7 @@ fn pressure_fails_and_a_silent_kubelet_says_nothing() {
         set(&mut snapshot, kind, Some("True"));
         assert_eq!(said(&snapshot, id), ["fail node-pressure w-1"], "{kind}");
         set(&mut snapshot, kind, Some("Unknown"));
-        // On a node that is ready, whoever sets up the network need not have said anything of it yet.
+        // On a ready node, the component that sets up the network need not have reported yet.
         let required = kind != "NetworkUnavailable";
         let severity = if required { "error" } else { "warn" };
         assert_eq!(said(&snapshot, id), [format!("{severity} no-answer w-1")], "{kind}");
@@ -252,7 +252,7 @@ fn pressure_fails_and_a_silent_kubelet_says_nothing() {
         set(&mut snapshot, kind, Some("False"));
         assert_eq!(status(&snapshot, id), Status::Pass, "{kind}");
     }
-    // A kubelet that is alive and not ready still tells of its resources.
+    // A live kubelet that is not ready still reports its resources.
     let mut snapshot = healthy();
     set_ready(&mut snapshot, "w-1", "False", "");
     assert_eq!(status(&snapshot, id), Status::Pass);
@@ -260,7 +260,7 @@ fn pressure_fails_and_a_silent_kubelet_says_nothing() {
     assert_eq!(said(&snapshot, id), ["error no-answer w-1"], "nobody knows whether it has a network");
     set(&mut snapshot, "DiskPressure", Some("True"));
     assert_eq!(said(&snapshot, id), ["fail node-pressure w-1"]);
-    // One that has fallen silent said it a while ago.
+    // The conditions of a silent kubelet are outdated.
     let mut snapshot = healthy();
     let leases = snapshot.kube().node_leases.as_mut().unwrap();
     leases.by_name.get_mut("w-1").unwrap().renewed = Some(ago(41));
@@ -268,7 +268,7 @@ fn pressure_fails_and_a_silent_kubelet_says_nothing() {
     let mut off = healthy();
     off.power_off("cp-2");
     assert_eq!(said(&off, id), ["blocked cp-2 < k8s.nodes.ready"]);
-    // Of guests only readiness counts.
+    // For guests, only readiness counts.
     let mut guest = healthy();
     set(&mut guest, "DiskPressure", Some("True"));
     guest.node_mut("w-1").is_talos = false;
@@ -295,13 +295,13 @@ fn a_network_takes_an_address_and_a_range_that_is_no_other_nodes() {
     assert_eq!(said(&bare, id), ["fail node-address w-1"]);
     bare.kube_node_mut("w-1").taints.push(taint("node.cloudprovider.kubernetes.io/uninitialized"));
     assert_eq!(said(&bare, id), [""; 0], "the cloud provider sets it later");
-    // A range belongs to its Node until that is deleted: flannel routes it there.
+    // A range belongs to its Node until the Node is deleted, because flannel routes the range there.
     let mut stale = healthy();
     let range = stale.kube_node_mut("cp-1").pod_cidrs.clone();
     stale.kube_node_mut("w-1").pod_cidrs = range;
     set_ready(&mut stale, "w-1", "False", "");
     assert_eq!(said(&stale, id), fail);
-    // Whatever it runs.
+    // The node's operating system does not matter.
     let mut guest = Shape { workers: 2, foreign: 1, ..Shape::default() }.world();
     let range = guest.kube_node_mut("cp-1").pod_cidrs.clone();
     let name = guest
@@ -333,7 +333,8 @@ fn without_talos_nodes_that_nobody_asked_for_are_a_warning() {
     assert_eq!(status(&named, "k8s.nodes.ready"), Status::Pass);
 }
 
-/// kwok and virtual kubelets: a Node that names no system, renews no lease, and whose pods are nowhere.
+/// Turns w-1 into a Node of kwok or a virtual kubelet, which reports no system, does not renew its lease, and whose
+/// pods run nowhere.
 fn posing(snapshot: &mut Snapshot) {
     let node = snapshot.kube_node_mut("w-1");
     node.become_virtual();
@@ -382,14 +383,14 @@ fn of_what_poses_as_a_node_only_readiness_is_judged_as_a_warning() {
             assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["warn not-talos-not-ready w-1"]);
         }
         set_ready(&mut snapshot, "w-1", "True", "");
-        // Neighbors: two pods are missing, and there is one guest; or Talos's own machine lacks one.
+        // Similar cases: two pods are missing and there is one guest, or a Talos machine lacks a pod.
         for set in snapshot.kube().daemon_sets.iter_mut().flatten() {
             set.available -= 1;
         }
         assert_eq!(said(&snapshot, "k8s.kube-proxy"), ["fail daemonset-incomplete kube-system/kube-proxy"]);
         snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-proxy-abcd1");
         assert_eq!(said(&snapshot, "k8s.kube-proxy"), ["fail daemonset-incomplete cp-2"]);
-        // Without the list, nobody knows who lacks one.
+        // Without the list of pods, it is unknown which node lacks one.
         for set in snapshot.kube().daemon_sets.iter_mut().flatten() {
             set.available += 1;
         }
@@ -408,14 +409,14 @@ fn a_talos_machine_whose_node_names_no_system_is_no_guest() {
     snapshot.kube_node_mut("w-1").os_image.clear();
     set_ready(&mut snapshot, "w-1", "False", "");
     assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
-    // One that a flag names counts in full, whatever it runs.
+    // A machine that a flag names counts in full, regardless of its system.
     posing(&mut snapshot);
     snapshot.node_mut("w-1").sources.flags = true;
     set_ready(&mut snapshot, "w-1", "False", "");
     assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
 }
 
-/// `skipNodeRegistration`, as for a machine that runs static pods alone.
+/// `skipNodeRegistration`, as used for a machine that runs only static pods.
 #[test]
 fn a_kubelet_that_registers_no_node_misses_none() {
     let mut snapshot = healthy();
@@ -428,14 +429,14 @@ fn a_kubelet_that_registers_no_node_misses_none() {
     for id in ["k8s.nodes.registered", "k8s.nodes.ready", "k8s.controlplane.versions", "k8s.staticpods.running"] {
         assert_eq!(status(&snapshot, id), Status::Pass, "{id}: {:?}", said(&snapshot, id));
     }
-    // One that is registered is judged.
+    // A Node that is registered is judged.
     let mut registered = healthy();
     registered.talos_of("w-1").skips_registration = true;
     set_ready(&mut registered, "w-1", "False", "");
     assert_eq!(said(&registered, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
 }
 
-/// `w-1` has another name by now; the fixture's machines show no ids, so this one gets some.
+/// `w-1` has been renamed. The fixture's machines have no ids, so this one gets one.
 fn renamed() -> Snapshot {
     let mut snapshot = healthy();
     snapshot.kube_node_mut("w-1").machine_id = "072f".to_owned();
@@ -449,10 +450,10 @@ fn a_machine_that_has_registered_under_another_name_is_told_as_such() {
     let mut snapshot = renamed();
     assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["fail nodename-mismatch w-one"]);
     assert_eq!(status(&snapshot, "k8s.nodes.ready"), Status::Pass, "its Node is judged as its own");
-    // Capital letters are no other name.
+    // Capital letters do not make a different name.
     snapshot.node_mut("w-one").name = "W-1".to_owned();
     assert_eq!(status(&snapshot, "k8s.nodes.registered"), Status::Pass);
-    // Who shows another id is another machine, though it is at the same address.
+    // A machine with a different id is a different machine, even at the same address.
     let mut other = renamed();
     other.kube_node_mut("w-1").machine_id = "e875".to_owned();
     let mut own = node(3, "w-1");
@@ -478,7 +479,7 @@ fn an_internal_address_is_the_machines_and_nobody_elses() {
     let contact = foreign.talos_of("w-1").contact.as_mut().unwrap();
     contact.address = "10.0.9.9".to_owned();
     assert_eq!(status(&foreign, id), Status::Pass);
-    // Nobody tells what it has, or it has told nothing itself.
+    // The machine's addresses are unknown, or the machine itself has not answered.
     let mut untold = healthy();
     set(&mut untold, "w-1", "10.0.9.9");
     untold.node_mut("w-1").own_addresses.clear();
@@ -487,17 +488,17 @@ fn an_internal_address_is_the_machines_and_nobody_elses() {
     untold.talos_of("w-1").contact = no(GapKind::NodeUnreachable);
     assert_eq!(status(&untold, id), Status::Pass, "`talos.nodes.reachable` tells it");
 
-    // One address of two Nodes: whoever has it is right.
+    // Two Nodes share an address: the machine that has it is right.
     let mut shared = healthy();
     set(&mut shared, "w-1", "10.0.0.3");
     assert_eq!(said(&shared, id), ["fail node-address w-1"]);
     shared.node_mut("w-1").own_addresses.push("10.0.0.3".to_owned());
     assert_eq!(said(&shared, id), ["fail node-address cp-3", "fail node-address w-1"]);
-    // One of two addresses is its own, and that is not the one which it shares.
+    // One of its two addresses is its own, and the other one is shared.
     let mut two = healthy();
     two.kube_node_mut("w-1").internal.push("10.0.0.3".to_owned());
     assert_eq!(status(&two, id), Status::Pass, "nobody else may have it");
-    // Guests may pose as many nodes at one address.
+    // Guests may pose as several nodes at one address.
     shared.kube_node_mut("w-1").become_virtual();
     shared.node_mut("w-1").is_talos = false;
     assert_eq!(status(&shared, id), Status::Pass);
@@ -515,7 +516,7 @@ fn two_machines_of_one_name_are_a_warning() {
     let mut snapshot = Shape { machine_ids: true, ..Shape::default() }.world();
     snapshot.node_mut("w-1").machine_id = Some("e875".to_owned());
     assert_eq!(said(&snapshot, "k8s.nodes.registered"), ["warn duplicate-name w-1"]);
-    // It was the other one that answered: of the one that has the Node nothing was seen.
+    // The other machine answered, so the one that owns the Node was not observed.
     let mut other = snapshot.clone();
     other.node_mut("w-1").own_addresses = vec!["10.0.0.9".to_owned()];
     other.talos_of("w-1").contact.as_mut().unwrap().address = "10.0.0.9".to_owned();
@@ -524,7 +525,7 @@ fn two_machines_of_one_name_are_a_warning() {
     assert_eq!(status(&snapshot, "k8s.nodes.registered"), Status::Pass, "Kubernetes does not tell");
 }
 
-/// flannel of one node takes a packet for the other's pods, if both tell one address.
+/// If two nodes report one address, flannel on one of them receives packets for the other's pods.
 #[test]
 fn flannel_of_each_node_has_an_address_of_its_own() {
     let id = "k8s.nodes.pressure";
@@ -535,10 +536,10 @@ fn flannel_of_each_node_has_an_address_of_its_own() {
     set(&mut shared, "cp-1", "192.0.2.15");
     set(&mut shared, "w-1", "192.0.2.15");
     assert_eq!(said(&shared, id), ["fail node-address cp-1", "fail node-address w-1"]);
-    // Set on purpose, it is as wrong.
+    // An address that is set on purpose is just as wrong.
     shared.kube_node_mut("w-1").overlay_is_set = true;
     assert_eq!(said(&shared, id), ["fail node-address cp-1", "fail node-address w-1"]);
-    // A Node that no longer reports may have left its address to another.
+    // A Node that no longer reports may have lost its address to another.
     let mut silent = shared.clone();
     silent.kube().node_leases.as_mut().unwrap().by_name.remove("w-1");
     assert_eq!(said(&silent, id), ["blocked w-1 < k8s.nodes.ready", "warn node-address cp-1"]);
@@ -553,7 +554,7 @@ fn flannel_of_each_node_has_an_address_of_its_own() {
     let canal = Workload { name: "canal".to_owned(), namespace: "canal".to_owned(), ..set_of_flannel };
     replaced.kube().daemon_sets.as_mut().unwrap().push(canal);
     assert_eq!(said(&replaced, id), ["fail node-address cp-1", "fail node-address w-1"]);
-    // An address that is nobody's.
+    // An address that no known machine has.
     let foreign = |change: &dyn Fn(&mut Snapshot)| {
         let mut snapshot = healthy();
         set(&mut snapshot, "w-1", "192.0.2.15");

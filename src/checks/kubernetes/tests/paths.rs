@@ -1,4 +1,4 @@
-//! What stands in the way of a fact, and what explains that it is missing.
+//! Obstacles to observing a fact, and the explanations for missing facts.
 
 use crate::checks::kubernetes::tests::{no, said, status, with};
 use crate::model::{CheckId, Outcome, Status};
@@ -18,7 +18,7 @@ fn what_talos_cannot_tell_of_a_node_is_blocked_by_the_way_to_it() {
     assert_eq!(said(&unforwarded, id), ["blocked cp-2 < talos.nodes.reachable"]);
 }
 
-/// The kubelet's service, and the name that the machine has in Kubernetes, each by itself shows that Kubernetes runs there.
+/// The kubelet's service and the machine's name in Kubernetes each show that Kubernetes runs there.
 #[test]
 fn only_a_machine_that_shows_no_sign_of_kubernetes_needs_no_node_object() {
     let id = "k8s.nodes.registered";
@@ -43,7 +43,7 @@ fn only_a_machine_that_shows_no_sign_of_kubernetes_needs_no_node_object() {
     assert_eq!(said(&without, id), [""; 0]);
     let findings = crate::checks::kubernetes::tests::judge(&without, id).findings;
     assert!(findings.iter().any(|it| matches!(&it.outcome, Outcome::Skip(why) if why.contains("no Kubernetes"))));
-    // Before Talos 1.14 every machine is one of Kubernetes.
+    // Before Talos 1.14, every machine runs Kubernetes.
     let mut old = without.clone();
     "v1.13.9".clone_into(&mut old.talos_of("w-1").contact.as_mut().unwrap().version.tag);
     assert_eq!(said(&old, id), [format!("{missing} < talos.nodes.kubelet")]);
@@ -67,7 +67,7 @@ fn etcd_explains_what_it_is_known_to_have_caused() {
     let names = ["cp-1", "cp-2", "cp-3"];
     let plain = "fail api-not-ready https://k8s.example:6443";
     assert_eq!(said(&failing(|_| {}), ENDPOINT), [plain]);
-    // A leader is seen, and nobody gave a list: that is neither a quorum nor the lack of one.
+    // A leader is known but no list was returned: neither a quorum nor its loss is proven.
     let unknown =
         failing(|snapshot| names.iter().for_each(|it| snapshot.talos_of(it).etcd_members = no(GapKind::TimedOut)));
     assert_eq!(said(&unknown, ENDPOINT), [plain]);
@@ -124,7 +124,7 @@ fn a_role_that_is_too_low_is_told_as_such() {
     assert_eq!(said(&refused, "k8s.staticpods.running"), ["error role-too-low cp-2 < k8s.controlplane.leases !"]);
 }
 
-/// Where Talos does not tell, a mirror pod is known by its name or by its label.
+/// Without Talos' report, a mirror pod is recognized by its name or its label.
 #[test]
 fn mirror_pods_have_a_name_or_a_label_or_run_what_they_are_of() {
     let id = "k8s.controlplane.scheduler";
@@ -159,13 +159,13 @@ fn lists_wait_until_the_cluster_is_known_to_be_ours() {
         snapshot.kube().nodes = no(GapKind::TimedOut);
     });
     assert_eq!(said(&down, id), ["blocked cluster < k8s.api.endpoint"]);
-    // Whoever does not answer proves nothing, also where nobody judges that it does not.
+    // A machine that does not answer proves nothing, even if no check judges that.
     let mut unjudged = lost(GapKind::NodeUnreachable);
     unjudged.asked.skipped.insert(CheckId::TalosNodesReachable);
     assert_eq!(said(&unjudged, "k8s.api.identity"), ["error no-answer cluster"]);
 }
 
-/// Kubernetes lists control planes of other names, and w-1.
+/// A snapshot in which Kubernetes lists control planes with other names, and w-1.
 fn other_control_planes(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
     with(|snapshot| {
         for (index, object) in snapshot.kube().nodes.as_mut().unwrap().iter_mut().enumerate().take(3) {

@@ -5,7 +5,7 @@ use crate::model::Status;
 use crate::snapshot::{ContainerState, GapKind, Observed, Pod, PodState, Snapshot, StaticPodStatus, UserPod};
 use crate::testing::fixture::{CONTROL_PLANES, ago, healthy, running_pod};
 
-/// State of a scheduler with a wrong flag, as Talos showed it.
+/// State of a scheduler with a wrong flag, as Talos reported it.
 pub(super) fn crashing(container: &str) -> PodState {
     PodState {
         phase: "Running".to_owned(),
@@ -51,7 +51,8 @@ fn neither_phase_nor_absence_of_conditions_is_health() {
         *status_of(&mut snapshot, "cp-3", "kube-apiserver-cp-3") = state;
         assert_eq!(said(&snapshot, "k8s.controlplane.apiserver"), ["fail component-not-ready cp-3"]);
     }
-    // The other components reach any API server (KubePrism), so what crashes beside a broken one is a root of its own.
+    // The other components reach any API server (KubePrism), so a crash on a node with a broken API server is a root
+    // problem of its own.
     *status_of(&mut snapshot, "cp-3", "kube-scheduler-cp-3") = crashing("kube-scheduler");
     assert_eq!(said(&snapshot, "k8s.controlplane.scheduler"), ["fail crash-looping cp-3"]);
 }
@@ -95,7 +96,7 @@ fn mirror<'a>(snapshot: &'a mut Snapshot, pod: &str) -> &'a mut PodState {
     &mut pods.iter_mut().find(|it| it.mirror && it.name == pod).unwrap().state
 }
 
-/// Talos goes on telling what a kubelet said a while ago, or Kubernetes does.
+/// Talos or Kubernetes may keep reporting a kubelet's earlier status.
 #[test]
 fn of_two_words_on_one_pod_the_worse_counts() {
     let id = "k8s.controlplane.scheduler";
@@ -106,19 +107,19 @@ fn of_two_words_on_one_pod_the_worse_counts() {
     assert_eq!(both(&frozen), fails);
     *status_of(&mut frozen, "cp-3", "kube-scheduler-cp-3") = crashing("kube-scheduler");
     assert_eq!(both(&frozen), fails, "both say so");
-    // What a kubelet said that Kubernetes no longer hears is the older word, and its node fails for that.
+    // Once Kubernetes no longer hears from the kubelet, its status is the older one, and the node fails for that.
     let mut silent = healthy();
     *mirror(&mut silent, "kube-scheduler-cp-3") = crashing("kube-scheduler");
     let leases = snapshot_leases(&mut silent);
     leases.by_name.get_mut("cp-3").unwrap().renewed = Some(ago(90));
     assert_eq!(both(&silent), [""; 0]);
     assert_eq!(said(&silent, "k8s.nodes.ready"), ["fail node-lease-stale cp-3"]);
-    // That it is silent has to be seen.
+    // The silence of the kubelet has to be observed.
     silent.kube().node_leases = no(GapKind::Forbidden);
     assert_eq!(both(&silent), fails);
-    // Where nobody asks Kubernetes, it has no word.
+    // If Kubernetes is not queried, it has no status.
     assert_eq!(both(&healthy().without_kubernetes()), [""; 0]);
-    // Pods of the user's own have a mirror, too.
+    // Users' static pods have mirror pods, too.
     let mut own = healthy();
     own.talos_of("cp-1").static_pods.as_mut().unwrap().push("kube-system-cache".to_owned());
     let statuses = own.talos_of("cp-1").static_pod_statuses.as_mut().unwrap();
@@ -134,7 +135,7 @@ fn snapshot_leases(snapshot: &mut Snapshot) -> &mut crate::snapshot::Leases {
     snapshot.kube().node_leases.as_mut().unwrap()
 }
 
-/// A mirror pod may stand in for the status, as long as its kubelet lives.
+/// A mirror pod can replace the status as long as its kubelet is alive.
 #[test]
 fn a_mirror_pod_alone_is_as_old_as_the_lease() {
     let id = "k8s.controlplane.scheduler";
@@ -166,7 +167,7 @@ fn the_list_of_pods_is_evidence_like_any_other() {
             let expected = format!("error {reason} cluster{see}");
             assert_eq!(said(&snapshot, id), [expected], "{id}");
         }
-        // Its image names the version without a mirror pod, and by a digest alone it does not.
+        // The image contains the version even without a mirror pod, but not if it is only a digest.
         let id = "k8s.controlplane.versions";
         assert_eq!(status(&snapshot, id), Status::Pass);
         let status = status_of(&mut snapshot, "cp-2", "kube-scheduler-cp-2");
@@ -176,7 +177,7 @@ fn the_list_of_pods_is_evidence_like_any_other() {
     let mut empty = healthy();
     empty.kube().pods = Ok(Vec::new());
     assert_eq!(roots(&empty), ["k8s.controlplane.apiserver no-answer cluster"]);
-    // Whoever is down altogether is told of once.
+    // A complete outage is reported once.
     let mut down = healthy();
     (down.kube().pods, down.kube().endpoint) = (no(GapKind::ConnectionRefused), no(GapKind::ConnectionRefused));
     assert_eq!(said(&down, "k8s.staticpods.running"), ["blocked cluster < k8s.api.endpoint"]);
@@ -237,7 +238,7 @@ fn a_pod_of_the_users_own_stands_for_no_component() {
     };
     let well = healthy().talos_of("cp-2").static_pod_statuses.as_ref().unwrap()[0].state.clone();
     assert_eq!([said(&namesake(well.clone()), id), said(&namesake(well.clone()), scheduler)], [[""; 0]; 2]);
-    // Its own trouble is not explained by the component's.
+    // Its own problem is not explained by the component's.
     let crashes = namesake(crashing("own"));
     assert_eq!(said(&crashes, id), ["fail crash-looping kube-scheduler-cp-2"]);
     assert_eq!(said(&crashes, scheduler), [""; 0]);
@@ -274,9 +275,9 @@ fn without_its_lease_nobody_knows_whether_a_component_is_missing() {
         said(&blind(lacks(&["cp-2"])), "k8s.staticpods.running"),
         ["error static-pod-missing kube-scheduler-cp-2 < k8s.controlplane.scheduler"]
     );
-    // It may run outside of the cluster.
+    // The component may run outside the cluster.
     assert_eq!(said(&blind(lacks(&CONTROL_PLANES)), id), CONTROL_PLANES.map(|node| format!("error timed-out {node}")));
-    // An API server may not.
+    // An API server cannot run outside the cluster.
     let mut without = blind(lacks(&[]));
     without.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-apiserver-cp-2");
     assert_eq!(said(&without, "k8s.controlplane.apiserver"), ["fail component-missing cp-2"]);
@@ -317,7 +318,8 @@ fn a_pod_of_the_users_own_may_end() {
     let done = of_users(ended("Succeeded", Some(0)));
     assert_eq!(status(&done, id), Status::Pass);
     assert_eq!(lines(&done, id).iter().filter(|line| *line == "job-cp-1: Succeeded").count(), 1);
-    // Neighbors: it has failed, it says both, it still waits, or it is a component, which never ends.
+    // Similar cases: the pod failed, it reports both states, it is still waiting, or it belongs to a component, which
+    // never ends.
     for state in [ended("Failed", Some(1)), ended("Succeeded", Some(1)), ended("Pending", None)] {
         assert_eq!(said(&of_users(state), id), ["fail static-pod-failed job-cp-1"]);
     }
@@ -327,7 +329,7 @@ fn a_pod_of_the_users_own_may_end() {
     assert_eq!(said(&component, id), ["fail static-pod-failed kube-scheduler-cp-1 < k8s.controlplane.scheduler"]);
 }
 
-/// Talos 1.13 has a `StaticPod` and no `StaticPodStatus` on workers, however well the pod is.
+/// Talos 1.13 has a `StaticPod` but no `StaticPodStatus` on workers, even if the pod is healthy.
 #[test]
 fn on_workers_kubernetes_tells_of_static_pods() {
     let id = "k8s.staticpods.running";
@@ -341,12 +343,12 @@ fn on_workers_kubernetes_tells_of_static_pods() {
     assert_eq!(status(&snapshot, id), Status::Pass, "{:?}", said(&snapshot, id));
     snapshot.kube().pods.as_mut().unwrap().last_mut().unwrap().state = crashing("cache");
     assert_eq!(said(&snapshot, id), ["fail crash-looping cache-w-1"]);
-    // A pod that only calls itself so is none.
+    // A pod that merely has the name is not the mirror pod.
     snapshot.kube().pods.as_mut().unwrap().last_mut().unwrap().mirror = false;
     assert_eq!(said(&snapshot, id), ["fail static-pod-missing kube-system-cache-w-1"]);
     snapshot.kube().pods = no(GapKind::TimedOut);
     assert_eq!(said(&snapshot, id), ["error timed-out w-1 < k8s.controlplane.leases"]);
-    // The list of a control plane, which nobody else has.
+    // A worker with a static pod that only control planes have.
     let mut snapshot = healthy();
     snapshot.talos_of("w-1").static_pods = Ok(vec!["kube-scheduler".to_owned()]);
     assert_eq!(said(&snapshot, id), ["fail static-pod-missing kube-scheduler-w-1"]);
@@ -355,7 +357,7 @@ fn on_workers_kubernetes_tells_of_static_pods() {
     snapshot.talos_of("w-1").static_pods = Ok(vec!["default-cache".to_owned()]);
     let shown = judge(&snapshot, id).findings.into_iter().find(|it| it.target.name == "default-cache-w-1");
     assert_eq!(shown.unwrap().outcome.status(), Status::Skip);
-    // Without a kubelet nothing moves, whatever Kubernetes still shows.
+    // Without a kubelet, Kubernetes' status is outdated.
     snapshot.service_mut("w-1", "kubelet").healthy = Some(false);
     assert!(said(&snapshot, id).iter().any(|it| it == "blocked w-1 < talos.nodes.kubelet"));
 }
@@ -380,13 +382,13 @@ fn on_workers_pods_of_the_users_own_are_looked_for_one_by_one() {
     };
     assert_eq!(said_of(Ok(Some(mirror(running_pod("cache"))))).0, Status::Pass);
     assert_eq!(said_of(Ok(Some(mirror(crashing("cache"))))).1, ["fail crash-looping web-cache-w-1"]);
-    // It is not there, or somebody else's is.
+    // The pod does not exist, or it is a different pod with the same name.
     let missing = ["fail static-pod-missing web-cache-w-1"];
     assert_eq!(said_of(Ok(None)).1, missing);
     let healthy_mirror = || mirror(running_pod("cache"));
     assert_eq!(said_of(Ok(Some(Pod { mirror: false, ..healthy_mirror() }))).1, missing);
     assert_eq!(said_of(Ok(Some(Pod { node: Some("w-2".to_owned()), ..healthy_mirror() }))).1, missing);
-    // Who may not read it cannot judge it; any other silence is one.
+    // Without permission the pod is skipped; any other missing answer is an error.
     assert_eq!(said_of(no(GapKind::Forbidden)).0, Status::Skip);
     for (kind, reason) in [(GapKind::TimedOut, "timed-out"), (GapKind::Throttled, "throttled")] {
         assert_eq!(said_of(no(kind)).1, [format!("error {reason} web-cache-w-1")]);
@@ -411,7 +413,7 @@ fn without_talos_mirror_pods_are_judged() {
     }
     snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-scheduler-cp-2");
     assert_eq!(roots(&snapshot), ["k8s.controlplane.scheduler component-missing cp-2"]);
-    // A control plane that runs elsewhere is nobody's fault.
+    // A control plane that runs elsewhere is not a fault.
     let mut hosted = healthy().only(&["w-1"]).without_talos();
     hosted.kube().servers.clear();
     for id in ["k8s.controlplane.scheduler", "k8s.staticpods.running", "k8s.api.servers"] {
@@ -421,7 +423,7 @@ fn without_talos_mirror_pods_are_judged() {
     assert_eq!(said(&hosted, "k8s.controlplane.scheduler"), ["error no-answer cluster < k8s.api.servers"]);
 }
 
-/// What a dead kubelet has said of its pods stands for a while.
+/// The last status from a dead kubelet's pods remains for a while.
 #[test]
 fn a_mirror_pod_is_as_old_as_the_lease_of_its_node() {
     let ids = OF_STATIC_PODS;
@@ -442,7 +444,7 @@ fn a_mirror_pod_is_as_old_as_the_lease_of_its_node() {
     assert!(ids.iter().all(|id| status(&snapshot, id) == Status::Blocked));
 }
 
-/// An early boot, or an empty answer, is no machine without Kubernetes.
+/// Neither an early boot nor an empty answer indicates a machine without Kubernetes.
 #[test]
 fn only_a_machine_that_tells_so_has_no_kubernetes() {
     let without = |version: &str, services: &[&str]| {

@@ -1,4 +1,4 @@
-//! `k8s.nodes.schedulable`: which nodes take new pods.
+//! `k8s.nodes.schedulable`: the nodes that accept new pods.
 
 use super::nodes::set_ready;
 use crate::checks::kubernetes::tests::{judge, roots, said, status};
@@ -39,7 +39,7 @@ fn a_cordon_older_than_the_last_boot_was_probably_left_by_an_upgrade() {
     }
 }
 
-/// A cluster of these machines, of which all nodes named are closed to new pods.
+/// Returns the status of a cluster of these machines in which the named nodes are closed to new pods.
 fn closed(shape: &Shape, names: &[&str], close: fn(&mut KubeNode)) -> Status {
     let mut snapshot = shape.world();
     for name in names {
@@ -60,9 +60,9 @@ fn some_node_has_to_take_workloads() {
     for (taint, severity) in [
         ("node.cloudprovider.kubernetes.io/uninitialized", "fail"),
         ("node.cilium.io/agent-not-ready", "fail"),
-        // Nobody has taken it away since the node is back.
+        // The taint was not removed after the node came back.
         ("node.kubernetes.io/out-of-service", "fail"),
-        // Whose pods tolerate it is not known.
+        // The pods that tolerate the taint are unknown.
         ("example.com/gpu", "warn"),
     ] {
         let mut snapshot = Shape::default().world();
@@ -72,13 +72,13 @@ fn some_node_has_to_take_workloads() {
         snapshot.kube_node_mut("w-1").taints[0].effect = "PreferNoSchedule".to_owned();
         assert_ne!(status(&snapshot, "k8s.nodes.schedulable"), Status::Fail, "{taint}");
     }
-    // Control planes that take workloads.
+    // Control planes that accept workloads.
     let open = Shape { control_planes: 1, workers: 0, schedulable: true, ..Shape::default() };
     assert_eq!(closed(&open, &["cp-1"], cordon), Status::Fail);
     assert_eq!(closed(&Shape { workers: 1, ..open }, &["w-1"], cordon), Status::Warn);
 }
 
-/// The taint outlives the failure for which somebody has set it.
+/// The taint outlives the failure for which it was set.
 #[test]
 fn a_node_that_is_back_may_still_be_out_of_service() {
     let mut snapshot = Shape { workers: 2, ..Shape::default() }.world();
@@ -88,7 +88,8 @@ fn a_node_that_is_back_may_still_be_out_of_service() {
     assert_eq!(said(&snapshot, "k8s.nodes.schedulable"), [""; 0], "as it should be");
 }
 
-/// What Kubernetes sets during a condition counts for nothing beside it, and for itself once that is over.
+/// Kubernetes' own taints do not count in addition to their condition, but count on their own once the condition is
+/// over.
 #[test]
 fn a_taint_may_outlive_its_condition() {
     let id = "k8s.nodes.schedulable";
@@ -134,7 +135,7 @@ fn a_taint_may_outlive_its_condition() {
     assert_eq!(said(&cordoned, id), ["fail nothing-schedulable cluster", "warn stale-taint w-1"]);
     cordoned.kube_node_mut("w-1").unschedulable = true;
     assert_eq!(said(&cordoned, id), ["fail nothing-schedulable cluster", "warn cordoned w-1"]);
-    // It is not one of Kubernetes' own, and closes the node until its agent says otherwise.
+    // A taint of an agent closes the node until the agent removes it.
     let mut agent = over(2, "node.cilium.io/agent-not-ready");
     assert_eq!(said(&agent, id), ["warn stale-taint w-1"]);
     set_since(&mut agent, "Ready", 29);
@@ -145,11 +146,11 @@ fn a_taint_may_outlive_its_condition() {
         said(&over(1, "ebs.csi.aws.com/agent-not-ready"), id),
         ["fail nothing-schedulable cluster", "warn stale-taint w-1"]
     );
-    // Under the same prefix, and no condition's.
+    // A taint with Kubernetes' prefix but without a condition.
     assert_eq!(said(&over(1, "node.kubernetes.io/dedicated"), id), ["warn nothing-schedulable cluster"]);
 }
 
-/// No worker has ever been there, and what has to run tolerates the taint of control planes.
+/// There has never been a worker, and required workloads tolerate the control planes' taint.
 #[test]
 fn control_planes_alone_may_keep_their_taint() {
     let cordon: fn(&mut KubeNode) = |it| it.unschedulable = true;
@@ -157,12 +158,12 @@ fn control_planes_alone_may_keep_their_taint() {
     assert_eq!(closed(&bare, &[], cordon), Status::Pass);
     assert_eq!(closed(&bare, &["cp-1", "cp-2"], cordon), Status::Warn);
     assert_eq!(closed(&bare, &["cp-1", "cp-2", "cp-3"], cordon), Status::Fail);
-    // The last worker is on its way out, as where an autoscaler needs none.
+    // The last worker is being removed, as by an autoscaler that needs none.
     let mut leaving = healthy();
     leaving.kube_node_mut("w-1").taints = vec![taint("ToBeDeletedByClusterAutoscaler")];
     leaving.node_mut("w-1").leaving = true;
     assert_eq!(said(&leaving, "k8s.nodes.schedulable"), ["warn node-leaving w-1", "warn nothing-schedulable cluster"]);
-    // A node of another system has its own pods, and is a place for others where it has no taint.
+    // A guest runs its own pods, and accepts others if it has no taint.
     let guest = Shape { foreign: 1, ..bare };
     assert_eq!(closed(&guest, &["x-1"], |it| it.taints = vec![taint("virtual-kubelet.io/provider")]), Status::Pass);
     assert_eq!(closed(&Shape { workers: 1, ..guest.clone() }, &["w-1"], cordon), Status::Warn);
@@ -172,7 +173,7 @@ fn control_planes_alone_may_keep_their_taint() {
     assert_eq!(status(&windows, "k8s.nodes.schedulable"), Status::Fail);
 }
 
-/// Whether they are ready is judged elsewhere, and so is how many need not be.
+/// Readiness is judged elsewhere, and so is the number of nodes that need not be ready.
 #[test]
 fn nodes_that_are_not_ready_are_no_place_and_no_cause() {
     let mut snapshot = Shape { workers: 2, ..Shape::default() }.world();
@@ -199,7 +200,7 @@ fn a_node_without_anything_to_give_is_no_place() {
     snapshot.kube_node_mut("w-2").out_of = vec!["cpu".to_owned(), "memory".to_owned()];
     let both = ["fail nothing-schedulable cluster", "warn nothing-allocatable w-1", "warn nothing-allocatable w-2"];
     assert_eq!(said(&snapshot, id), both);
-    // Before it has reported, it is not ready.
+    // Before its first report, the node is not ready.
     set_ready(&mut snapshot, "w-1", "False", "");
     assert_eq!(said(&snapshot, id), ["fail nothing-schedulable cluster", "warn nothing-allocatable w-2"]);
 }
@@ -217,7 +218,7 @@ fn a_removal_excuses_for_half_an_hour_of_the_servers_clock() {
     assert!(leaves(Some(0), Some(50)), "two clocks");
     assert!(!leaves(Some(0), Some(70)) && !leaves(Some(0), Some(1801)), "the mark is of the future");
     assert!(!leaves(Some(1000), None) && !leaves(None, Some(0)), "unknown");
-    // While it lasts, it is a warning, and nothing else is said.
+    // During the removal there is a single warning and nothing else.
     let mut snapshot = healthy();
     set_ready(&mut snapshot, "w-1", "False", "");
     snapshot.node_mut("w-1").leaving = true;
@@ -237,7 +238,7 @@ fn a_control_plane_that_is_marked_and_still_in_etcd_is_a_warning() {
     let node = snapshot.kube_node_mut("cp-2");
     (node.leaving_since, node.told) = (Some(ago(300)), Some(ago(0)));
     assert_eq!(roots(&snapshot), ["k8s.nodes.schedulable node-leaving cp-2"]);
-    // Whoever is no control plane and was named, is judged and nothing else.
+    // A worker that was named is judged as usual.
     let mut worker = healthy();
     let node = worker.kube_node_mut("w-1");
     (node.leaving_since, node.told) = (Some(ago(300)), Some(ago(0)));

@@ -1,4 +1,4 @@
-//! The API server of each control plane, and what explains the endpoint before them.
+//! The API server of each control plane, and explanations for the endpoint in front of them.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn a_refusal_is_the_endpoints_where_both_refuse() {
     assert_eq!(hints(&refused, ID), [], "asking again tells no more");
     refused.kube().endpoint = Ok(answered(401, &[]));
     assert_eq!(said(&refused, ID), ["error unauthorized cp-3 < k8s.api.endpoint"]);
-    // What is wrong with a server is not the endpoint's doing.
+    // The endpoint does not explain a server's own failure.
     let mut broken = server(Ok(answered(500, &["log"])));
     broken.kube().endpoint = Ok(answered(500, &["log"]));
     assert_eq!(said(&broken, ID), ["fail api-not-ready cp-3"]);
@@ -106,7 +106,7 @@ fn a_server_that_nobody_sees_needs_its_own_lease_or_its_place_in_the_service() {
     assert_eq!(observed(&hidden), "test; it has no lease");
 }
 
-/// What pods call does not end at any API server.
+/// Requests from pods do not reach any API server.
 #[test]
 fn the_service_of_the_servers_needs_an_endpoint() {
     let endpoints = |change: fn(&mut Vec<ServiceEndpoint>)| {
@@ -117,13 +117,13 @@ fn the_service_of_the_servers_needs_an_endpoint() {
     let empty = ["fail api-service-empty cluster"];
     assert_eq!(said(&endpoints(Vec::clear), ID), empty);
     assert_eq!(said(&endpoints(|it| it.iter_mut().for_each(|it| it.ready = false)), ID), empty);
-    // One server is cut off from the pods; a balancer leads to all of them.
+    // One server is not reachable for pods; a load balancer leads to all of them.
     assert_eq!(said(&endpoints(|it| it.truncate(2)), ID), ["warn api-service-incomplete cluster"]);
     assert_eq!(
         said(&endpoints(|it| it.iter_mut().for_each(|it| it.addresses = vec!["192.0.2.1".into()])), ID),
         [""; 0]
     );
-    // A share of the requests goes to a machine that is none.
+    // Some of the requests go to a machine without an API server.
     let another = |address: &'static str| {
         let mut snapshot = healthy();
         let endpoints = snapshot.kube().api_endpoints.as_mut().unwrap();
@@ -138,7 +138,7 @@ fn the_service_of_the_servers_needs_an_endpoint() {
         said(&endpoints(|it| it.iter_mut().for_each(|it| it.addresses = vec!["10.0.0.4".into()])), ID),
         ["fail api-service-stray cluster", "warn api-service-incomplete cluster"]
     );
-    // A balancer has one address.
+    // A load balancer has a single address.
     let two: fn(&mut Vec<ServiceEndpoint>) = |it| {
         it.truncate(2);
         it[0].addresses = vec!["192.0.2.1".to_owned()];
@@ -149,7 +149,7 @@ fn the_service_of_the_servers_needs_an_endpoint() {
     let mut untold = healthy();
     untold.kube().api_endpoints = no(GapKind::Forbidden);
     assert_eq!(said(&untold, ID), ["error forbidden cluster !"]);
-    // While no server is ready, that is the trouble.
+    // While no server is ready, that is the only problem.
     let mut down = endpoints(Vec::clear);
     down.kube().endpoint = no(GapKind::TimedOut);
     for name in ["cp-1", "cp-2", "cp-3"] {
@@ -228,10 +228,10 @@ fn the_endpoint_is_explained_by_what_stands_behind_it() {
     let between = "endpoint-down-servers-ready: all 3 API servers are ready, the endpoint is not: ";
     assert_eq!(with(slow(), &ready), format!("{between}test"));
     assert_eq!(with(Ok(answered(503, &[])), &ready), format!("{between}503"));
-    // It was not the balancer that said this.
+    // This answer does not come from the load balancer.
     assert_eq!(with(Ok(answered(503, &["etcd"])), &ready), "api-not-ready: 503: [-]etcd");
     assert_eq!(with(Ok(answered(500, &[])), &ready), "api-not-ready: 500");
-    // Not all are ready, so that the endpoint may only show what they say.
+    // Not all servers are ready, so the endpoint may only show their state.
     for server in [Ok(answered(503, &[])), Ok(answered(200, &["log"]))] {
         assert_eq!(with(slow(), &[good(), good(), server]), "timed-out: test");
     }
@@ -241,7 +241,7 @@ fn the_endpoint_is_explained_by_what_stands_behind_it() {
     assert_eq!(with(frozen(), &[]), "api-frozen: test", "no server was seen");
 }
 
-/// Where nothing listens, the pod of the server tells why.
+/// If nothing listens, the server's pod explains why.
 #[test]
 fn a_refused_connection_is_explained_by_the_servers_pod() {
     let refused = |change: fn(&mut Snapshot)| {
@@ -263,9 +263,9 @@ fn a_refused_connection_is_explained_by_the_servers_pod() {
         it.talos_of("cp-3").static_pods.as_mut().unwrap().retain(|id| id != "kube-apiserver");
         it.service_mut("cp-3", "etcd").healthy = Some(false);
     });
-    // And that by etcd.
+    // The pod's absence is in turn explained by etcd.
     assert_eq!(without_etcd, [format!("{plain} < k8s.staticpods.rendered")]);
-    // What nobody tells explains nothing.
+    // Facts that are missing explain nothing.
     let silent = refused(|it| {
         it.talos_of("cp-3").static_pod_statuses = no(GapKind::TimedOut);
         it.kube().pods = no(GapKind::TimedOut);
@@ -273,7 +273,7 @@ fn a_refused_connection_is_explained_by_the_servers_pod() {
     assert_eq!(silent, [plain]);
 }
 
-/// A server goes down without its etcd, and says so.
+/// A server becomes unready without its etcd, and reports that.
 #[test]
 fn a_server_that_goes_down_without_etcd_is_the_members() {
     let of = |failed: &[&str]| {

@@ -23,7 +23,7 @@ fn event(reason: &str, seconds: u64) -> PodEvent {
     }
 }
 
-/// A pod on w-1 has waited for so many seconds, and these are its events.
+/// A pod on w-1 that has been waiting for this many seconds, with these events.
 fn waiting(seconds: u64, events: &[(&str, u64)]) -> Snapshot {
     let mut snapshot = healthy();
     snapshot.kube().starting_pods = Ok(vec![StartingPod {
@@ -44,7 +44,7 @@ fn waiting(seconds: u64, events: &[(&str, u64)]) -> Snapshot {
     snapshot
 }
 
-/// API servers keep events for an hour, and of a volume there may have been only one.
+/// API servers keep events for an hour, and a volume may have caused only one.
 #[test]
 fn a_pod_that_waits_for_its_volume_longer_than_events_last_is_a_warning() {
     assert_eq!(said(&waiting(3599, &[]), STARTING), ["error pods-cannot-start w-1"]);
@@ -84,16 +84,16 @@ fn a_node_that_gives_no_sandbox_cannot_start_pods() {
 fn what_a_pod_waits_for_itself_is_not_the_nodes() {
     for reason in ["FailedMount", "FailedAttachVolume", "FailedPrepareDynamicResources", "Pulling"] {
         assert_eq!(said(&waiting(4000, &[(reason, 5)]), STARTING), FINE, "{reason}");
-        // The newest word counts.
+        // The newest event counts.
         let later = waiting(4000, &[(reason, 5), ("FailedCreatePodSandBox", 4), ("SuccessfulAttachVolume", 3)]);
         assert_eq!(said(&later, STARTING), FAILED);
         let before = waiting(4000, &[("FailedCreatePodSandBox", 50), (reason, 5)]);
         assert_eq!(said(&before, STARTING), FINE);
     }
-    // What it waits for is not its own if it has nothing of its own.
+    // A pod without volumes of its own is not the reason for the wait.
     assert_eq!(said(&bare(waiting(4000, &[("FailedMount", 5)])), STARTING), FAILED);
     assert_eq!(said(&bare(waiting(4000, &[("Pulling", 5)])), STARTING), FINE);
-    // Words of another pod are not of this one.
+    // Events of a different pod do not count.
     let mut other = bare(waiting(4000, &[("FailedMount", 5)]));
     "web-2".clone_into(&mut other.kube().pod_events.as_mut().unwrap()[0].pod);
     assert_eq!(said(&other, STARTING), FAILED);
@@ -157,7 +157,7 @@ fn what_fails_for_one_pod_alone_is_a_warning() {
     let mut blind = overtaken(waiting(4000, &[]));
     blind.kube().pod_events = no(GapKind::Forbidden);
     assert_eq!(said(&blind, STARTING), ["error forbidden cluster !", WARNED[0]]);
-    // Another one that nobody has overtaken is the node's.
+    // A second pod that was not overtaken points to the node.
     let mut both = one.clone();
     let mut second = both.kube().starting_pods.as_ref().unwrap()[0].clone();
     (second.name, second.overtaken_by) = ("web-2".to_owned(), None);
@@ -167,7 +167,7 @@ fn what_fails_for_one_pod_alone_is_a_warning() {
     assert_eq!(said(&both, STARTING), FAILED);
 }
 
-/// A reboot takes the sandbox of a pod that has run.
+/// A pod that has run loses its sandbox in a reboot.
 #[test]
 fn a_pod_that_lost_its_sandbox_is_told_by_events_since_then() {
     let lost = |events: &[(&str, u64)]| {
@@ -179,7 +179,7 @@ fn a_pod_that_lost_its_sandbox_is_told_by_events_since_then() {
         assert_eq!(said(&lost(&[("FailedCreatePodSandBox", at)]), STARTING), FAILED);
     }
     assert_eq!(said(&lost(&[("FailedCreatePodSandBox", 30), ("FailedMount", 5)]), STARTING), FINE);
-    // Of an earlier start.
+    // The event belongs to an earlier start.
     let before = lost(&[("FailedCreatePodSandBox", 661)]);
     assert_eq!(said(&before, STARTING), ["error pods-cannot-start w-1"], "a volume, maybe");
     assert_eq!(said(&bare(before), STARTING), FAILED);
@@ -240,7 +240,7 @@ fn a_pod_that_no_scheduler_looks_at_is_told() {
     assert_eq!(said(&other, STARTING), warns);
 }
 
-/// What is known of a volume: its name, the node to which it is attached, and by which driver.
+/// Builds a volume's attachment: its name, its node, and the driver that attaches it.
 fn attached(volume: &str, node: &str, driver: &str, attached: bool) -> AttachedVolume {
     let [volume, node, driver] = [volume, node, driver].map(str::to_owned);
     AttachedVolume { node, driver, volume, attached }
@@ -254,7 +254,7 @@ const FAILS: &str = "AttachVolume.Attach failed for volume \"pvc-0\" : rpc error
 const TIMED_OUT: &str =
     "Unable to attach or mount volumes: unmounted volumes=[data]: timed out waiting for the condition";
 
-/// Pods on w-1, each of its own workload or of one, that have waited for so many seconds with this event.
+/// Pods on w-1 with these owners that have been waiting for this many seconds with this event.
 fn volumes(seconds: u64, message: &str, owners: &[&str]) -> Snapshot {
     let reason = if message.starts_with("AttachVolume") { "FailedAttachVolume" } else { "FailedMount" };
     let mut snapshot = waiting(seconds, &[]);
@@ -290,7 +290,7 @@ fn pods_that_wait_for_a_driver_that_has_not_registered_are_the_nodes() {
     assert_eq!(of(NO_DRIVER, &[]), CANNOT_ATTACH);
     assert_eq!(of(NO_DRIVER, &["driver.example.com"]), FINE, "it has registered since");
     assert_eq!(of(NOT_REGISTERED, &["driver.example.com"]), CANNOT_ATTACH, "the kubelet knows");
-    // Nobody told for how long.
+    // The time of waiting is unknown.
     let mut ageless = volumes(300, NO_DRIVER, &["db", "db"]);
     ageless.kube().starting_pods.iter_mut().flatten().for_each(|pod| pod.waiting_for = None);
     assert_eq!(said(&ageless, STARTING), FINE);
@@ -361,16 +361,17 @@ fn pods_of_several_workloads_that_wait_for_volumes_are_the_nodes() {
     assert_eq!(changed(&elsewhere), FINE, "each is alone");
     let guest = |snapshot: &mut Snapshot| snapshot.node_mut("w-1").is_talos = false;
     assert_eq!(changed(&guest), FINE);
-    // An event that says more than that time has run out decides, however old; and one about a Secret is the pod's own.
+    // An event that shows more than a timeout decides, regardless of its age. An event about a Secret or ConfigMap is
+    // the pod's own fault.
     let more = |reason: &str, message: &str, at: u64| {
         let told = PodEvent { pod: "db-1".to_owned(), message: message.to_owned(), ..event(reason, at) };
         changed(&|snapshot| snapshot.kube().pod_events.as_mut().unwrap().push(told.clone()))
     };
     assert_eq!(more("FailedMount", TIMED_OUT, 1), CANNOT_ATTACH);
     assert_eq!(more("FailedMount", "MountVolume.SetUp failed for volume \"c\" : configmap \"c\" not found", 1), FINE);
-    // Its volumes have come since.
+    // The volumes have become available since.
     assert_eq!(more("FailedCreatePodSandBox", "no network", 1), ["fail pods-cannot-start w-1"]);
-    // Of an earlier pod of this name.
+    // The event belongs to an earlier pod with this name.
     let earlier = |snapshot: &mut Snapshot| {
         snapshot.kube().pod_events.as_mut().unwrap()[1].uid = "b".to_owned();
     };
@@ -388,7 +389,7 @@ fn what_is_asked_of_drivers_only_shows_whose_matter_it_is() {
     }
 }
 
-/// So many pods on w-1, of so many workloads, that wait for an image that runs elsewhere.
+/// Pods on w-1, spread over this many workloads, that wait for an image which runs elsewhere.
 fn pulling(count: usize, owners: usize, change: impl Fn(&mut PullingPod)) -> Vec<String> {
     let mut snapshot = healthy();
     let pod = |index: usize| PullingPod {
@@ -422,7 +423,7 @@ fn images_that_run_elsewhere_and_do_not_arrive_are_a_warning() {
     assert_eq!(pulling(5, 2, alternate), FINE, "on two nodes");
 }
 
-/// What the check leaves out in this snapshot.
+/// Returns the pods that the check leaves out in this snapshot.
 fn left_out(snapshot: &Snapshot) -> Vec<String> {
     judge(snapshot, STARTING).left_out
 }

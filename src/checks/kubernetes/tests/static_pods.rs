@@ -1,4 +1,4 @@
-//! Static pods: what is missing, and who says so.
+//! Static pods: missing ones, and the checks that report them.
 
 use crate::checks::kubernetes::tests::{judge, no, not_ready, pod, roots, said, status, with};
 use crate::model::{Hint, Status};

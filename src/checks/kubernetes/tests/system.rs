@@ -1,4 +1,4 @@
-//! What else runs in kube-system and beside the network plugin.
+//! Other workloads in kube-system and in the network plugin's namespace.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ fn a_rollout_is_told_from_one_that_is_stuck() {
     assert_eq!(of(|it| it.unchanged_for = None), untold);
     assert_eq!(of(|it| (it.available, it.given_up) = (2, Some("it timed out".to_owned()))), failed);
     assert_eq!(of(|it| it.available = 0), ["fail workload-unavailable kube-system/metrics-server"]);
-    // Numbers of a form that is past are no numbers.
+    // Numbers from an earlier generation do not count.
     assert_eq!(of(|it| (it.available, it.generation) = (2, 2)), warned);
     assert_eq!(of(|it| (it.available, it.observed_generation) = (0, None)), warned);
     assert_eq!(of(|it| (it.generation, it.unchanged_for) = (2, Some(Duration::from_secs(300)))), failed);
@@ -77,7 +77,7 @@ fn pods_of_a_daemon_set_on_nodes_that_are_not_ready_are_the_nodes() {
     assert_eq!(of(3, &|_| {}), ["fail workload-degraded calico-system/calico-node"]);
     assert_eq!(of(3, &not_ready), ["warn workload-degraded calico-system/calico-node < k8s.nodes.ready"]);
     assert_eq!(of(2, &not_ready), ["fail workload-degraded calico-system/calico-node"]);
-    // One that is ready runs them, whoever removes it or whatever its system is.
+    // A ready node runs the pods even if it is being removed or has another system.
     let incomplete = ["fail workload-degraded calico-system/calico-node"];
     assert_eq!(of(3, &|it| it.node_mut("w-1").leaving = true), incomplete);
     assert_eq!(of(3, &|it| it.node_mut("w-1").is_talos = false), incomplete, "a guest");
@@ -90,7 +90,7 @@ fn pods_of_a_daemon_set_on_nodes_that_are_not_ready_are_the_nodes() {
     assert_eq!(of(3, &|it| (not_ready(it), it.node_mut("w-1").is_talos = false).1), [""; 0], "a guest");
 }
 
-/// Where pods tell whose they are, it is known which are missing.
+/// If pods show their owner, the missing ones are known.
 #[test]
 fn pods_show_where_a_daemon_set_lacks_one() {
     let of = |namespace: &str, guest: &str, unwell: &str, restarts: u32| {
@@ -125,7 +125,7 @@ fn pods_show_where_a_daemon_set_lacks_one() {
         let of = |guest, unwell, restarts| of(namespace, guest, unwell, restarts);
         assert_eq!(of("w-1", "w-1", 431), [""; 0], "the guest's own");
         assert_eq!(of("w-1", "cp-2", 431), [format!("fail workload-degraded {namespace}/cilium")]);
-        // It may still come up.
+        // The pod may still become ready.
         assert_eq!(of("w-1", "cp-2", 3), [format!("warn workload-degraded {namespace}/cilium")]);
     }
 }
@@ -140,7 +140,7 @@ fn pods_of_the_network_plugin_that_restart_are_named_wherever_they_are() {
         let mut pod = kubernetes.pods.as_ref().unwrap()[0].clone();
         (pod.name, pod.mirror) = ("calico-node-x".to_owned(), false);
         pod.controller = Some(("DaemonSet".to_owned(), "calico-node".to_owned()));
-        // Of the same name, and somebody else's.
+        // A different workload with the same name.
         kubernetes.pods.as_mut().unwrap().push(pod.clone());
         "calico-system".clone_into(&mut pod.namespace);
         kubernetes.plugin_pods.push(pod);
@@ -152,7 +152,7 @@ fn pods_of_the_network_plugin_that_restart_are_named_wherever_they_are() {
     assert!(judge(&snapshot, SYSTEM).problems().all(|(_, problem)| problem.between_rounds));
 }
 
-/// A pod that crashed again and again before it was evicted stays in the list.
+/// A pod that crashed repeatedly before it was evicted stays in the list.
 #[test]
 fn a_pod_that_has_ended_says_nothing_of_its_successors() {
     let of = |phase: &str| {
@@ -231,11 +231,11 @@ fn numbers_that_do_not_follow_the_pods_are_not_believed() {
     assert_eq!(of(2, 29), [""; 0], "they follow in a moment");
     assert_eq!(of(2, 30), degraded("warn"));
     assert_eq!(of(2, 300), degraded("fail"));
-    // Two others are enough.
+    // Two other pods are enough.
     assert_eq!(of(3, 300), [""; 0]);
 }
 
-/// A machine without its agent gives no new pod a network, whether or not the DaemonSet wants one there.
+/// A machine without its agent cannot give new pods a network, whether or not the DaemonSet wants a pod there.
 #[test]
 fn a_network_plugin_wants_a_pod_on_every_talos_machine() {
     let of = |desired: i32, change: fn(&mut Snapshot)| {
@@ -258,7 +258,7 @@ fn a_network_plugin_wants_a_pod_on_every_talos_machine() {
     assert_eq!(of(0, |_| {}), failed);
     assert_eq!(of(3, |it| it.node_mut("w-1").leaving = true), [""; 0]);
     assert_eq!(of(3, |it| it.node_mut("w-1").is_talos = false), [""; 0], "a guest has its own");
-    // Pools of nodes with a plugin each.
+    // Node pools with different plugins.
     let second = |it: &mut Snapshot| {
         let mut set = it.kube().daemon_sets.as_ref().unwrap()[0].clone();
         (set.namespace, set.name, set.labels) = ("calico-system".to_owned(), "calico-node".to_owned(), [].into());
@@ -268,7 +268,7 @@ fn a_network_plugin_wants_a_pod_on_every_talos_machine() {
     assert_eq!(of(3, second), [""; 0]);
 }
 
-/// A list may be incomplete, and a `ReplicaSet` may stand for itself.
+/// A list may be incomplete, and a `ReplicaSet` may have no Deployment.
 #[test]
 fn the_pods_decide_on_a_workload_that_is_not_listed() {
     let of = |kind: &str, name: &str, change: fn(&mut Pod)| {
@@ -305,7 +305,7 @@ fn what_talos_does_not_install_is_judged_here() {
     };
     let failed = ["kube-flannel", "kube-proxy"].map(|name| format!("fail workload-unavailable kube-system/{name}"));
     assert_eq!(said(&with(disabled), SYSTEM), failed);
-    // DNS that somebody has installed himself.
+    // DNS that the user has installed.
     let mut dns = with(|snapshot| {
         for name in CONTROL_PLANES {
             let manifests = snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap();
@@ -329,7 +329,7 @@ fn every_list_is_needed() {
     ] {
         assert_eq!(said(&with(lose), SYSTEM), ["error timed-out cluster"]);
     }
-    // The right to kube-system alone: what is seen there counts, and the rest is missing.
+    // If only kube-system is accessible, its workloads are judged, and the rest is reported as missing.
     let narrow = |snapshot: &mut Snapshot| snapshot.kube().plugin_namespaces = no(GapKind::Forbidden);
     assert_eq!(said(&with(narrow), SYSTEM), ["error forbidden cluster !"]);
     let worse = with(|snapshot| {
@@ -352,7 +352,7 @@ fn the_workload_is_named_in_commands() {
     assert!(judge(&snapshot, SYSTEM).problems().next().unwrap().1.hints.contains(&look));
 }
 
-/// A DaemonSet of kube-system, `agent`, on these nodes: where it is well, and where a pod of it crashes.
+/// Creates a DaemonSet `agent` in kube-system, with working pods on some nodes and crashing pods on others.
 fn agent(snapshot: &mut Snapshot, well: &[&str], crashing: &[&str]) -> Workload {
     let mut set = snapshot.kube().daemon_sets.as_ref().unwrap()[0].clone();
     "agent".clone_into(&mut set.name);
@@ -374,7 +374,7 @@ fn agent(snapshot: &mut Snapshot, well: &[&str], crashing: &[&str]) -> Workload 
     set
 }
 
-/// What is said of `agent`, whose numbers and template `change` makes.
+/// Returns the findings about `agent`, after `change` adjusts its numbers and template.
 fn said_of_agent(well: &[&str], crashing: &[&str], change: impl FnOnce(&mut Snapshot, &mut Workload)) -> Vec<String> {
     let snapshot = with(|snapshot| {
         let mut set = agent(snapshot, well, crashing);
@@ -386,7 +386,7 @@ fn said_of_agent(well: &[&str], crashing: &[&str], change: impl FnOnce(&mut Snap
 
 const AGENT_FAILS: [&str; 1] = ["fail workload-degraded kube-system/agent"];
 
-/// It wants one worker, and has no pod at all.
+/// The DaemonSet wants one worker, and has no pod at all.
 #[test]
 fn a_machine_that_is_not_wanted_excuses_nothing() {
     let wants_worker = |change: fn(&mut Snapshot)| {
@@ -404,7 +404,7 @@ fn a_machine_that_is_not_wanted_excuses_nothing() {
     assert_eq!(wants_worker(|snapshot| snapshot.node_mut("w-1").leaving = true), [""; 0], "nobody judges it");
 }
 
-/// A new pod crashes beside the old one, while a machine that is being removed lacks its own.
+/// A new pod crashes next to the old one, while a machine that is being removed lacks its own.
 #[test]
 fn what_may_be_missing_does_not_excuse_a_rollout_that_crashes() {
     let of = |crashing: &[&str]| {
@@ -417,12 +417,12 @@ fn what_may_be_missing_does_not_excuse_a_rollout_that_crashes() {
     assert_eq!(of(&[]), ["warn workload-degraded kube-system/agent"]);
 }
 
-/// Its status says that all are available.
+/// The status reports all pods as available.
 #[test]
 fn another_pod_does_not_stand_in_for_the_one_of_a_machine() {
     let counted = |_: &mut Snapshot, set: &mut Workload| set.available = 4;
     assert_eq!(said_of_agent(&["cp-1", "cp-2", "cp-3", "cp-3"], &["w-1"], counted), AGENT_FAILS);
-    // It wants none there, and Kubernetes leaves the pod running.
+    // The DaemonSet no longer wants a pod there, but Kubernetes leaves it running.
     let unwanted = |snapshot: &mut Snapshot, set: &mut Workload| {
         snapshot.kube_node_mut("w-1").taints.push(crate::testing::fixture::taint("gpu"));
         set.spread.placement.tolerations[0].key = "node-role.kubernetes.io/control-plane".to_owned();
@@ -432,7 +432,7 @@ fn another_pod_does_not_stand_in_for_the_one_of_a_machine() {
     assert_eq!(said_of_agent(&all, &["w-1"], unwanted), ["warn workload-degraded kube-system/agent"]);
 }
 
-/// A node that is not ready has taints of Kubernetes' own, which go when it is.
+/// A node that is not ready has Kubernetes' own taints, which disappear once it is ready.
 #[test]
 fn a_network_plugin_leaves_a_machine_out_by_what_lasts() {
     let of = |change: fn(&mut Snapshot)| {
@@ -462,7 +462,7 @@ fn a_network_plugin_leaves_a_machine_out_by_what_lasts() {
     };
     assert_eq!(of(own_taint), [""; 0]);
     assert_eq!(of(|snapshot| snapshot.node_mut("w-1").out_of_scope = true), [""; 0]);
-    // As many as fit into no number of machines.
+    // Numbers that exceed any number of machines.
     let endless = |snapshot: &mut Snapshot| {
         let sets = snapshot.kube().daemon_sets.as_mut().unwrap();
         let mut other = sets.last().unwrap().clone();
@@ -473,7 +473,7 @@ fn a_network_plugin_leaves_a_machine_out_by_what_lasts() {
     assert_eq!(of(endless).len(), 2);
 }
 
-/// The replica of a Deployment crashes, which its status does not say yet.
+/// A replica of a Deployment crashes, which its status does not show yet.
 #[test]
 fn a_replica_belongs_to_its_workload_wherever_it_is_judged() {
     let of = |controller: (&str, &str), change: fn(&mut Snapshot)| {
@@ -497,7 +497,7 @@ fn a_replica_belongs_to_its_workload_wherever_it_is_judged() {
     assert_eq!(of(("DaemonSet", "lone-agent"), guest), [""; 0], "it is the guest's");
 }
 
-/// A driver is judged as any workload of the system, in whatever namespace.
+/// A driver is judged like any system workload, in any namespace.
 #[test]
 fn a_driver_of_the_kubelets_counts_in_any_namespace() {
     let of = |available: i32, crashes: bool| {
@@ -524,7 +524,7 @@ fn a_driver_of_the_kubelets_counts_in_any_namespace() {
     assert_eq!(of(0, true), ["fail workload-unavailable nfs/node"]);
 }
 
-/// Agents of many kinds call themselves critical.
+/// Agents of many kinds have a critical priority class.
 #[test]
 fn what_only_its_priority_class_names_fails_if_none_of_it_works() {
     let of = |namespace: &str, available: i32, is_critical: bool| {

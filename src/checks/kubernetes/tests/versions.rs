@@ -7,7 +7,7 @@ use crate::testing::fixture::healthy;
 
 const ID: &str = "k8s.controlplane.versions";
 
-/// A component of a control plane runs from this image, as Talos and Kubernetes tell.
+/// Sets the image of a control plane component, as reported by Talos and Kubernetes.
 fn image(snapshot: &mut Snapshot, node: &str, component: &str, image: &str) {
     let name = format!("{component}-{node}");
     for status in snapshot.talos_of(node).static_pod_statuses.iter_mut().flatten().filter(|it| it.name == name) {
@@ -42,7 +42,7 @@ fn one_version_everywhere_is_told() {
     assert_eq!((status(&single, ID), status(&single.without_talos(), ID)), (Status::Pass, Status::Pass));
 }
 
-/// What a half-finished upgrade leaves behind.
+/// An old kube-proxy remains after an incomplete upgrade.
 #[test]
 fn kube_proxy_follows_the_api_servers() {
     let with = |version: &str| {
@@ -69,7 +69,7 @@ fn kube_proxy_follows_the_api_servers() {
 
 #[test]
 fn kubelets_follow_the_api_servers() {
-    // Each: the kubelet's version, and what is said of it beside API servers of 1.35.
+    // The kubelet's version, and the finding if the API servers run 1.35.
     for (version, expected) in [
         ("v1.35.3", "warn versions-mixed cluster"),
         ("v1.34.0", "warn versions-mixed cluster"),
@@ -85,7 +85,7 @@ fn kubelets_follow_the_api_servers() {
         kubelet(&mut snapshot, "w-1", version);
         assert_eq!(said(&snapshot, ID), [expected], "{version}");
     }
-    // The newest API server counts for those that are too old, the oldest for those that are too new.
+    // A part that is too old is compared with the newest API server, one that is too new with the oldest.
     let mut snapshot = healthy();
     version(&mut snapshot, "cp-1", "kube-apiserver", "v1.36.0");
     kubelet(&mut snapshot, "w-1", "v1.36.0");
@@ -113,7 +113,7 @@ fn old_kubelets_had_a_narrower_policy() {
 #[test]
 fn components_stay_within_one_minor_version() {
     for (component, version_of_it, expected) in [
-        // No kubelet may be newer than any API server, and it is the server that differs.
+        // No kubelet may be newer than any API server, and the server is the exception here.
         ("kube-apiserver", "v1.34.1", "fail version-skew kube-apiserver-cp-2"),
         ("kube-apiserver", "v1.35.3", "warn versions-mixed cluster"),
         ("kube-apiserver", "v1.33.1", "fail version-skew kube-apiserver-cp-2"),
@@ -129,7 +129,7 @@ fn components_stay_within_one_minor_version() {
     }
 }
 
-/// Of one API server that differs from all else, and of the others, what differs is reported.
+/// The report names the exception, not the parts that it differs from.
 #[test]
 fn what_differs_is_reported_and_not_all_that_it_differs_from() {
     let mut snapshot = healthy();
@@ -138,7 +138,7 @@ fn what_differs_is_reported_and_not_all_that_it_differs_from() {
     version(&mut snapshot, "cp-3", "kube-apiserver", "v1.34.1");
     let both = ["fail version-skew kube-apiserver-cp-2", "fail version-skew kube-apiserver-cp-3"];
     assert_eq!(said(&snapshot, ID), both);
-    // All of them: whatever is newer was upgraded too early.
+    // If all API servers are older, any newer part was upgraded too early.
     version(&mut snapshot, "cp-1", "kube-apiserver", "v1.34.1");
     assert!(said(&snapshot, ID).iter().all(|it| !it.contains("apiserver")), "{:?}", said(&snapshot, ID));
     let mut early = healthy();
@@ -191,11 +191,11 @@ fn images_are_read_as_people_write_them() {
         let seen =
             judge(&snapshot, ID).findings.into_iter().find(|it| it.target.name == "kube-scheduler-cp-3").unwrap();
         assert_eq!(matches!(seen.outcome, Outcome::Pass(_)), fine, "{as_written}");
-        // What was demanded has to be seen.
+        // A version that is demanded has to be observed.
         snapshot.asked.expect_kubernetes = Some("1.35.4".to_owned());
         assert_eq!(status(&snapshot, ID), if fine { Status::Pass } else { Status::Error }, "{as_written}");
     }
-    // The runtime tells a digest, the mirror pod the tag.
+    // The runtime reports a digest, and the mirror pod the tag.
     let mut snapshot = healthy();
     for status in snapshot.talos_of("cp-1").static_pod_statuses.iter_mut().flatten() {
         "sha256:abc".clone_into(&mut status.state.containers[0].image);
@@ -203,7 +203,7 @@ fn images_are_read_as_people_write_them() {
     assert_eq!(status(&snapshot, ID), Status::Pass);
 }
 
-/// Pinned by digests, it stays so for ever, and that is no trouble.
+/// Images that are pinned by digest stay that way, which is not a problem.
 #[test]
 fn what_images_do_not_tell_is_left_out_and_the_rest_is_compared() {
     let mut snapshot = healthy();
@@ -216,13 +216,13 @@ fn what_images_do_not_tell_is_left_out_and_the_rest_is_compared() {
     assert_eq!(why.outcome, Outcome::Skip(expected.to_owned()));
     kubelet(&mut snapshot, "w-1", "v1.34.0");
     assert_eq!(said(&snapshot, ID), ["warn versions-mixed cluster"]);
-    // API servers are at least as new as the newest of the others.
+    // API servers are at least as new as the newest of the other parts.
     kubelet(&mut snapshot, "w-1", "v1.31.0");
     assert_eq!(said(&snapshot, ID), ["fail version-skew w-1"]);
     kubelet(&mut snapshot, "w-1", "v1.35.4");
     version(&mut snapshot, "cp-2", "kube-scheduler", "v1.33.0");
     assert_eq!(said(&snapshot, ID), ["fail version-skew kube-scheduler-cp-2"]);
-    // One that tells is enough to compare with.
+    // One API server with a known version is enough for the comparison.
     let mut one = healthy();
     image(&mut one, "cp-1", "kube-apiserver", "kube-apiserver@sha256:abc");
     assert_eq!(status(&one, ID), Status::Pass);
@@ -257,7 +257,7 @@ fn without_api_servers_of_its_own_the_endpoint_tells_its_version() {
     }
     elsewhere.kube().pods.as_mut().unwrap().retain(|pod| !pod.mirror);
     assert_eq!(status(&elsewhere, ID), Status::Pass);
-    // Whoever runs it upgrades it on their own.
+    // The provider upgrades the control plane independently.
     elsewhere.kube().version = Ok("v1.36.2-eks-3cfe0ce".to_owned());
     assert_eq!(said(&elsewhere, ID), [""; 0]);
     elsewhere.kube().version = Ok("v1.34.9".to_owned());
@@ -272,7 +272,7 @@ fn without_api_servers_of_its_own_the_endpoint_tells_its_version() {
     assert_eq!(status(&elsewhere, ID), Status::Pass);
     elsewhere.asked.expect_kubernetes = Some("1.36".to_owned());
     assert_eq!(status(&elsewhere, ID), Status::Fail);
-    // API servers that do not run tell no version, and nothing is compared with nothing.
+    // API servers that are not running have no version, so there is nothing to compare with.
     let mut down = healthy();
     for node in ["cp-1", "cp-2", "cp-3"] {
         let pods = down.talos_of(node).static_pod_statuses.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Where components of the control plane run, as Kubernetes alone shows it.
+//! Places of control plane components, as Kubernetes alone shows them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn without_talos_a_component_that_is_nowhere_is_missed_unless_it_works_elsewhere
     let id = "k8s.controlplane.scheduler";
     let mut snapshot = healthy().without_talos();
     snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-scheduler"));
-    // Its lease is held by one of the control planes: an instance that has just gone.
+    // The lease is held by one of the control planes: an instance that has just ended.
     let all = ["cp-1", "cp-2", "cp-3"].map(|node| format!("fail component-missing {node}"));
     assert_eq!(said(&snapshot, id), all);
     let hint = "if it is disabled on every control plane: `--skip k8s.controlplane.scheduler`";
@@ -36,23 +36,23 @@ fn without_talos_a_component_that_is_nowhere_is_missed_unless_it_works_elsewhere
     for id in others {
         assert!(status(&snapshot, id) >= Status::Blocked, "{id}");
     }
-    // Whoever leaves the check out says that nobody has to run it.
+    // A user who skips the check confirms that the component need not run.
     snapshot.asked.skipped.insert(id.into());
     for id in &others[1..] {
         assert_eq!((said(&snapshot, id), status(&snapshot, id)), (vec![], Status::Pass), "{id}");
     }
-    // But not that the lease of one that has led is nobody's matter,
+    // Skipping does not excuse the lapsed lease of a component that has led.
     assert_eq!(said(&snapshot, others[0]), ["fail not-leading kube-system/kube-scheduler"]);
     snapshot.kube().system_leases.as_mut().unwrap().by_name.remove("kube-scheduler");
     assert_eq!((said(&snapshot, others[0]), status(&snapshot, others[0])), (vec![], Status::Pass));
-    // nor that one that is there may be broken.
+    // Skipping does not excuse a broken instance either.
     let mut one = healthy().without_talos();
     one.asked.skipped.insert(id.into());
     one.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-scheduler-cp-1"));
     held(&mut one, "cp-1_1", 41);
     assert_eq!(said(&one, "k8s.controlplane.leases"), ["fail not-leading kube-system/kube-scheduler"]);
     assert_eq!(status(&one, "k8s.staticpods.running"), Status::Fail);
-    // Static pods are asked for where an API server is one.
+    // Static pods are required wherever one of the API servers is a static pod.
     let mut servers = healthy().without_talos();
     servers.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-apiserver-cp-2");
     assert_eq!(said(&servers, "k8s.controlplane.apiserver"), ["fail component-missing cp-2"]);
@@ -74,26 +74,26 @@ fn without_talos_a_component_that_leads_elsewhere_may_be_switched_off_here() {
         (vec![], vec!["k8s.controlplane.scheduler component-missing cp-2".to_owned()])
     );
     let is_missed = |change: &dyn Fn(&mut Snapshot)| status(&missing(change), id) >= Status::Blocked;
-    // Nobody leads.
+    // No instance is leading.
     assert!(is_missed(&|snapshot| {
         let leases = snapshot.kube().system_leases.as_mut().unwrap();
         leases.by_name.get_mut("kube-scheduler").unwrap().renewed = Some(ago(41));
     }));
     assert!(is_missed(&|snapshot| snapshot.kube().system_leases = no(GapKind::Forbidden)));
-    // None of the others is well.
+    // None of the other instances is healthy.
     assert!(is_missed(&|snapshot| {
         let pods = snapshot.kube().pods.iter_mut().flatten();
         pods.filter(|pod| pod.name.starts_with("kube-scheduler"))
             .for_each(|pod| pod.state = crashing("kube-scheduler"));
     }));
-    // Its node is not well, or shows nothing else that it runs.
+    // The node is not healthy, or nothing else shows that it is a control plane.
     assert!(is_missed(&|snapshot| {
         snapshot.kube().node_leases.as_mut().unwrap().by_name.get_mut("cp-2").unwrap().renewed = Some(ago(41));
     }));
     assert!(is_missed(&|snapshot| {
         snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-apiserver-cp-2");
     }));
-    // With Talos there is no doubt, and every control plane has an API server.
+    // Talos makes the state known, and every control plane has an API server.
     let mut known = healthy();
     known.talos_of("cp-2").static_pod_statuses.as_mut().unwrap().retain(|pod| pod.name != "kube-scheduler-cp-2");
     assert_eq!(said(&known, id), ["fail component-missing cp-2"]);
@@ -102,7 +102,7 @@ fn without_talos_a_component_that_leads_elsewhere_may_be_switched_off_here() {
     assert_eq!(said(&server, "k8s.controlplane.apiserver"), ["fail component-missing cp-2"]);
 }
 
-/// Nodes that lost their labels do not count as control planes, and yet one runs here.
+/// Nodes that lost their labels do not count as control planes, although one runs here.
 #[test]
 fn a_control_plane_that_lost_its_labels_does_not_run_elsewhere() {
     let mut snapshot = healthy().without_talos();
@@ -114,14 +114,14 @@ fn a_control_plane_that_lost_its_labels_does_not_run_elsewhere() {
         assert_eq!(said(&snapshot, id)[0], "error no-answer cluster < k8s.api.servers", "{id}");
     }
     snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.mirror);
-    // What others host shows in its leases.
+    // A hosted component is visible through its lease.
     assert_eq!(ids.map(|id| status(&snapshot, id)), [Status::Skip, Status::Pass, Status::Pass]);
     let leases = snapshot.kube().system_leases.as_mut().unwrap();
     leases.by_name.get_mut("kube-scheduler").unwrap().renewed = Some(ago(41));
     assert_eq!(said(&snapshot, ids[1]), ["fail not-leading kube-system/kube-scheduler"]);
 }
 
-/// Processes of their nodes, or hosted elsewhere: without static pods none is demanded.
+/// Components that are processes of their nodes or hosted elsewhere: without static pods, none are required.
 #[test]
 fn without_talos_and_static_pods_leases_and_servers_tell_of_the_control_plane() {
     let ids = OF_STATIC_PODS;
@@ -132,11 +132,11 @@ fn without_talos_and_static_pods_leases_and_servers_tell_of_the_control_plane() 
     }
     let leases = "k8s.controlplane.leases";
     assert_eq!(status(&snapshot, leases), Status::Pass);
-    // Where the list of pods is not read, nobody knows that there are none.
+    // If the list of pods was not read, their absence is unknown.
     let mut unread = snapshot.clone();
     unread.kube().pods = no(GapKind::TimedOut);
     assert!(ids.iter().all(|id| status(&unread, id) >= Status::Blocked));
-    // Nor from an empty list, where workloads want pods.
+    // An empty list does not prove their absence either, if workloads want pods.
     unread.kube().pods = Ok(Vec::new());
     assert!(ids.iter().all(|id| status(&unread, id) >= Status::Blocked));
     let lease = |snapshot: &mut Snapshot, seconds| {
@@ -180,7 +180,7 @@ fn without_talos_static_pods_are_judged_on_every_node() {
     let mut lacking = snapshot.clone();
     lacking.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-proxy-w-2");
     assert_eq!(said(&lacking, running), ["warn static-pod-missing kube-proxy-w-2"]);
-    // Where no control plane is a Node, too.
+    // Workers' mirror pods are also judged if no control plane is a Node.
     for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| pod.name == "kube-proxy-w-1") {
         pod.state = crashing("kube-proxy");
     }

@@ -51,7 +51,7 @@ fn certificates_last_to_the_second() {
         snapshot.asked.deadline = Some(now() + deadline);
         assert_eq!(status("talos.credentials", &snapshot), expected);
     }
-    // Of a certificate that nobody accepts, nothing can be expected.
+    // If every peer rejects the certificate, no answers can be expected.
     let silent = |mut snapshot: Snapshot| {
         for node in &mut snapshot.nodes {
             node.talos = TalosNode::unasked(&Gap::not_asked()).into();
@@ -66,7 +66,7 @@ fn certificates_last_to_the_second() {
 #[test]
 fn an_endpoint_that_does_not_forward_blocks_the_node_behind_it() {
     let mut snapshot = with(|snapshot| snapshot.talos_of("w-1").contact = gap(GapKind::NoForwarding));
-    // The endpoints look well, so nothing but the answer itself tells.
+    // The endpoints appear healthy, so only the answer itself shows the problem.
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), ["w-1: error endpoint-is-worker"]);
     assert_eq!(wrong("talos.time", &snapshot), ["w-1: blocked talos.nodes.reachable"]);
     snapshot.talos_mut().endpoints.iter_mut().for_each(|endpoint| endpoint.role = Ok(Some(Role::Worker)));
@@ -95,11 +95,11 @@ fn a_node_is_foreign_only_if_its_own_object_says_so() {
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), [""; 0]);
     snapshot.kube_node_mut("w-9").become_virtual();
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), [""; 0]);
-    // A machine that does not tell is judged as if it were Talos.
+    // A machine whose Node does not report its system is judged as a Talos machine.
     "boot".clone_into(&mut snapshot.kube_node_mut("w-9").boot_id);
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), ["w-9: fail node-unreachable, see talos.nodes.expected"]);
     snapshot.kube_node_mut("w-9").become_virtual();
-    // Whoever else names it knows better.
+    // Any other source that names the machine takes precedence.
     snapshot.node_mut("w-9").sources.etcd = true;
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), ["w-9: fail node-unreachable"]);
 }
@@ -129,7 +129,7 @@ fn whoever_is_known_by_name_or_address_is_no_stale_member() {
     assert!(!is_stale(&member("other", "10.0.0.9")));
 }
 
-/// A control plane that left etcd and Kubernetes a moment ago, and that discovery goes on listing.
+/// A control plane that has just left etcd and Kubernetes, and that discovery still lists.
 fn removed_control_plane() -> Snapshot {
     let mut snapshot = ghost(Sources { discovery: true, ..Sources::default() });
     let node = snapshot.node_mut("w-9");
@@ -160,7 +160,7 @@ fn a_control_plane_is_not_gone_as_long_as_anything_speaks_against_it() {
         move |snapshot: &mut Snapshot| snapshot.talos_of("cp-9").contact = Err(Gap::new(kind, text))
     };
     assert!(is_gone(&contact(GapKind::TimedOut, "")));
-    // It, or something in its place, is there.
+    // The machine, or a different one in its place, is still there.
     assert!(!is_gone(&contact(GapKind::Maintenance, "")));
     assert!(!is_gone(&contact(GapKind::NodeUnreachable, "tls: failed to verify certificate: x509: expired")));
     assert!(!is_gone(&|snapshot| {
@@ -169,19 +169,19 @@ fn a_control_plane_is_not_gone_as_long_as_anything_speaks_against_it() {
     assert!(!is_gone(&|snapshot| {
         snapshot.kube().servers.insert("cp-9".into(), Ok(readyz("https://10.0.0.9:6443")));
     }));
-    // The way to it was lost.
+    // The connection was lost.
     for kind in [GapKind::ConnectionRefused, GapKind::Broken, GapKind::Forbidden, GapKind::Throttled] {
         assert!(!is_gone(&contact(kind, "")), "{kind:?}");
     }
     assert!(!is_gone(&|snapshot| {
         snapshot.memory.answered.insert("cp-9".into());
     }));
-    // Not all who would know were heard.
+    // Not every relevant source was read.
     assert!(!is_gone(&|snapshot| snapshot.talos_of("cp-2").etcd_members = gap(GapKind::TimedOut)));
     assert!(!is_gone(&|snapshot| snapshot.talos_of("cp-2").etcd_members = Ok(Vec::new())));
     assert!(!is_gone(&|snapshot| snapshot.power_off("cp-2")));
     assert!(!is_gone(&|snapshot| snapshot.kube().nodes = gap(GapKind::TimedOut)));
-    // One of them still knows it.
+    // At least one source still lists the machine.
     assert!(!is_gone(&|snapshot| snapshot.kube().nodes.as_mut().unwrap().push(kube_node(8, "cp-9"))));
     assert!(!is_gone(&|snapshot| {
         let members = snapshot.talos_of("cp-2").etcd_members.as_mut().unwrap();
@@ -199,7 +199,7 @@ fn a_stale_member_is_not_one_that_is_expected() {
         (snapshot.asked.expect_control_planes, snapshot.asked.expect_workers) = (control_planes, workers);
         assert_eq!(is_stale(&snapshot), stale, "{control_planes:?} {workers:?}");
     }
-    // Who leaves is no longer counted.
+    // A machine that is being removed no longer counts.
     snapshot.asked.expect_workers = Some(1);
     let mut leaving = node(7, "w-8");
     leaving.leaving = true;

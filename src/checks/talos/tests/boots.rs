@@ -1,4 +1,4 @@
-//! What holds up machines, and who says so.
+//! Obstacles to booting, and the checks that report them.
 
 use crate::snapshot::{Snapshot, UnmetCondition};
 use crate::testing::fixture::healthy;

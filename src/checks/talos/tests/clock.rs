@@ -24,21 +24,21 @@ fn kernel(snapshot: &mut Snapshot, milliseconds: i64, synced: bool) {
     snapshot.talos_of("w-1").adjtime = Ok(Some(Adjtime { offset, synced }));
 }
 
-/// No word from the kernel, and a lease that was renewed so many seconds before the server's `Date`; that it moves was seen over
-/// 40 seconds.
+/// Removes the kernel's estimate and sets a lease that was renewed this many seconds before the server's `Date`. If `moved`, two samples 40
+/// seconds apart show the renewal.
 fn lease(snapshot: &mut Snapshot, age: i64, moved: bool) {
     snapshot.talos_of("w-1").adjtime = Ok(None);
     written(snapshot, age, moved.then_some(40));
 }
 
-/// A lease that was renewed so many seconds before the server's `Date`, and at most so many before it was read.
+/// Sets a lease that was renewed this many seconds before the server's `Date`, and at most `moved_within` seconds before it was read.
 fn written(snapshot: &mut Snapshot, age: i64, moved_within: Option<u64>) {
     let lease = snapshot.kube().node_leases.as_mut().unwrap().by_name.get_mut("w-1").unwrap();
     lease.renewed = Some(now() - SignedDuration::from_secs(age));
     lease.moved_within = moved_within.map(Duration::from_secs);
 }
 
-/// Why `w-1` is left out, if it is.
+/// Returns why `w-1` is skipped, if it is.
 fn skipped(snapshot: &Snapshot) -> Option<String> {
     let mut findings = judge(ID, snapshot).findings.into_iter().filter(|finding| finding.target.name == "w-1");
     findings.find_map(|finding| match finding.outcome {
@@ -79,7 +79,7 @@ fn the_kernel_tells_how_far_it_is_off() {
     assert_eq!(observed(ID, &with(|snapshot| kernel(snapshot, -2500, true))), ["2.5s behind (kernel estimate)"]);
 }
 
-/// `synced` is also what Talos says when it has given up waiting.
+/// Talos also reports `synced` once it has given up waiting.
 #[test]
 fn a_clock_that_nobody_corrects_is_not_vouched_for_by_its_own_offset() {
     assert_eq!(wrong(ID, &with(|snapshot| kernel(snapshot, 0, false))), ["w-1: warn time-not-synced"]);
@@ -96,13 +96,13 @@ fn a_lease_tells_where_the_kernel_does_not() {
         (0, false, None),
         (10, false, None),
         (30, true, None),
-        // `Date` has whole seconds: it may be as late as a second more.
+        // `Date` has whole seconds, so the time may be up to a second later.
         (-1, false, None),
         (-2, false, None),
         (-3, false, Some("w-1: warn clock-skew")),
         (-31, false, Some("w-1: warn clock-skew")),
         (-32, false, Some("w-1: fail clock-skew")),
-        // Old, or behind: only a lease that is renewed cannot be old.
+        // Either the lease is old or the clock is behind: only a renewed lease cannot be old.
         (41, true, None),
         (42, true, Some("w-1: warn clock-skew")),
         (71, true, Some("w-1: fail clock-skew")),
@@ -131,7 +131,7 @@ fn a_lease_of_a_later_page_is_not_ahead_of_the_first() {
     assert_eq!(wrong(ID, &untold), Vec::<String>::new());
 }
 
-/// Talos steps the clock as soon as it is 0.4 s off: by its own account it is right, whatever its time server says.
+/// Talos steps the clock as soon as it is off by 0.4 s, so its own estimate is always good, even if the time server is wrong.
 #[test]
 fn a_kernel_that_follows_a_wrong_time_server_does_not_vouch_for_the_clock() {
     for (age, moved_within, expected) in [
@@ -140,10 +140,10 @@ fn a_kernel_that_follows_a_wrong_time_server_does_not_vouch_for_the_clock() {
         (60, Some(12), Some("w-1: fail clock-skew")),
         (25, Some(12), Some("w-1: warn clock-skew")),
         (13, Some(12), None),
-        // Between rounds that are two minutes apart it may have been renewed at any time.
+        // If rounds are two minutes apart, the lease may have been renewed at any time in between.
         (60, Some(120), None),
         (3600, Some(120), Some("w-1: fail clock-skew")),
-        // A kubelet that is dead.
+        // The kubelet is dead.
         (3600, None, None),
     ] {
         let snapshot = with(|snapshot| written(snapshot, age, moved_within));
@@ -175,11 +175,11 @@ fn a_lease_that_looks_old_is_looked_at_again() {
     assert_eq!(again(|snapshot| written(snapshot, 30, None)), None);
     assert_eq!(again(|snapshot| written(snapshot, 31, None)), pause);
     assert_eq!(again(|snapshot| lease(snapshot, 31, false)), pause);
-    // Over a long pause everything moves.
+    // Over a long pause, every lease is renewed.
     assert_eq!(again(|snapshot| written(snapshot, 50, Some(60))), pause);
     assert_eq!(again(|snapshot| written(snapshot, 40, Some(40))), None);
     assert_eq!(again(|snapshot| written(snapshot, 60, Some(12))), None, "that shows it");
-    // A second look would show the same.
+    // A second sample would not change the result.
     let silent = |snapshot: &mut Snapshot| {
         written(snapshot, 3600, None);
         let object = snapshot.kube().nodes.as_mut().unwrap().iter_mut().find(|object| object.name == "w-1").unwrap();
@@ -207,14 +207,14 @@ fn what_nothing_tells_is_left_out_and_does_not_pass() {
         |snapshot| snapshot.kube().node_leases = gap(GapKind::Forbidden),
         |snapshot| snapshot.kube().node_leases.as_mut().unwrap().by_name.clear(),
         |snapshot| snapshot.kube().node_leases.as_mut().unwrap().date = None,
-        // The list of nodes shows that the leases are this cluster's.
+        // The list of nodes shows that the leases belong to this cluster.
         |snapshot| snapshot.kube().nodes = gap(GapKind::TimedOut),
     ];
     for lose in lost {
         let mut snapshot = with(|snapshot| lease(snapshot, 3, false));
         lose(&mut snapshot);
         assert_eq!(skipped(&snapshot).as_deref(), Some(nothing));
-        // No answer is something else than the answer that there is none.
+        // A missing answer is different from the answer that there is no estimate.
         snapshot.talos_of("w-1").adjtime = gap(GapKind::TimedOut);
         assert_eq!(wrong(ID, &snapshot), ["w-1: error timed-out"]);
     }
@@ -272,7 +272,7 @@ fn what_is_not_told_for_good_is_no_error() {
     }
 }
 
-/// A lease that moves was renewed 40 seconds ago at most; a second more is nothing that anybody notices.
+/// A lease that moves was renewed at most 40 seconds ago; one more second is not noticeable.
 #[test]
 fn a_clock_that_is_a_second_behind_is_no_finding() {
     let why = skipped(&with(|snapshot| lease(snapshot, 41, true)));
@@ -287,7 +287,7 @@ fn a_lease_of_thirty_seconds_is_not_old() {
     assert!(again(31).is_some());
 }
 
-/// Then one of the two clocks that it is compared with is wrong, and not its own.
+/// If the kernel considers the clock correct, its time server or the API server's clock may be wrong instead.
 #[test]
 fn a_clock_that_its_kernel_vouches_for_may_be_right() {
     let hinted = |milliseconds| {

@@ -78,7 +78,7 @@ fn only_a_machine_without_kubernetes_may_have_no_name() {
     assert_eq!(wrong("talos.nodes.reachable", &unnamed), [""; 0], "nobody else names it either");
 }
 
-/// No endpoint answers, each with the same cause, and so no node was asked.
+/// A snapshot in which no endpoint answers, all for the same reason, so that no node was queried.
 fn cut_off(kind: GapKind) -> Snapshot {
     with(|snapshot| {
         snapshot.talos_mut().endpoints.truncate(1);
@@ -99,7 +99,7 @@ fn without_an_endpoint_nothing_is_known() {
         (GapKind::Broken, "fail no-answer"),
         (GapKind::ConnectTimedOut, "fail timed-out"),
         (GapKind::NameNotFound, "fail name-not-found"),
-        // Whose a foreign certificate is, Kubernetes cannot tell.
+        // Kubernetes does not show which cluster a foreign certificate belongs to.
         (GapKind::UnknownCa, "error unknown-ca"),
         (GapKind::NameNotInCertificate, "error name-not-in-certificate"),
         (GapKind::Maintenance, "fail maintenance-mode"),
@@ -177,7 +177,7 @@ fn nodes_show_how_they_are_lost() {
         (GapKind::Forbidden, "error role-too-low, for ever"),
         (GapKind::Malformed, "error unreadable-answer"),
         (GapKind::NotAsked, "error no-answer"),
-        // The endpoint itself was lost.
+        // The connection to the endpoint itself was lost.
         (GapKind::Broken, "error no-answer"),
         (GapKind::ConnectionRefused, "error connection-refused"),
         (GapKind::NoRoute, "error no-route"),
@@ -188,7 +188,7 @@ fn nodes_show_how_they_are_lost() {
         let snapshot = with(|snapshot| snapshot.talos_of("w-1").contact = gap(kind));
         assert_eq!(wrong("talos.nodes.reachable", &snapshot), [format!("w-1: {expected}")]);
     }
-    // Only where it was asked directly is it known that it takes connections.
+    // Only a direct query shows that the node accepts connections.
     let frozen = with(|snapshot| {
         snapshot.talos_of("cp-1").contact = gap(GapKind::TimedOut);
         snapshot.talos_mut().endpoints[0].version = gap(GapKind::TimedOut);
@@ -247,7 +247,7 @@ fn a_lost_node_explains_its_dead_endpoint() {
     // A check that was skipped explains nothing.
     snapshot.asked.skipped.insert(CheckId::TalosNodesReachable);
     assert_eq!(wrong("talos.endpoints", &snapshot), ["10.0.0.3:50000: warn no-route"]);
-    // Through the others the node answers, so that only the way from here is closed.
+    // The node answers through the other endpoints, so only the path from this runner is closed.
     let only_here = with(|snapshot| snapshot.talos_mut().endpoints[2].version = gap(GapKind::NoRoute));
     assert_eq!(wrong("talos.endpoints", &only_here), ["10.0.0.3:50000: warn no-route"]);
 }
@@ -314,7 +314,7 @@ fn flags_are_the_population() {
     assert_eq!(wrong("talos.nodes.expected", &more), ["w-9: warn node-unexpected"]);
     assert_eq!(wrong("talos.nodes.expected", &asked(&["w-1", "w-2"])), ["w-2: fail node-missing"]);
     assert_eq!(wrong("talos.nodes.expected", &asked(&["w-1", "cp-1"])), ["cp-1: fail node-missing"]);
-    // Where machines of one role are named, those of the other are still those of the cluster.
+    // Flags for one role do not change the population of the other role.
     let mut control_planes = asked(&[]);
     assert_eq!(status("talos.nodes.expected", &control_planes), Status::Pass);
     control_planes.service_mut("w-1", "kubelet").healthy = Some(false);
@@ -341,7 +341,7 @@ fn a_single_source_is_a_warning_unless_numbers_are_stated() {
     assert_eq!(status("talos.nodes.expected", &snapshot), Status::Pass);
 }
 
-/// A machine that only these sources name and that does not answer.
+/// Adds a machine that only these sources name and that does not answer.
 fn ghost(snapshot: &mut Snapshot, sources: Sources) {
     let mut node = crate::testing::fixture::node(3, "w-1");
     node.name = "w-9".to_owned();
@@ -422,7 +422,7 @@ fn another_clusters_list_proves_nothing_about_a_silent_member() {
         object.name = format!("other-{index}");
         object.addresses = vec![format!("10.9.0.{index}")];
     }
-    // As with `--level talos`, where nobody judges whose kubeconfig it is.
+    // The check is also skipped with `--level talos`.
     for skipped in [false, true] {
         if skipped {
             snapshot.asked.skipped.insert(CheckId::K8sApiIdentity);
@@ -436,7 +436,7 @@ fn an_answer_without_a_name_is_nobodys() {
     let mut snapshot = healthy();
     snapshot.talos_of("cp-2").nodename = gap(GapKind::TimedOut);
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), ["cp-2: error timed-out"]);
-    // Nobody knows a name to compare with.
+    // There is no known name to compare with.
     let node = snapshot.node_mut("cp-2");
     node.name = node.address.clone();
     assert_eq!(wrong("talos.nodes.reachable", &snapshot), [""; 0]);

@@ -1,4 +1,4 @@
-//! Nothing passes for lack of evidence, and the order of nodes means nothing.
+//! Laws: missing evidence never passes, and the order of nodes does not matter.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ const MEMORY: Break = |talos, kind| talos.memory = gap(kind);
 const VOLUMES: Break = |talos, kind| talos.volumes = gap(kind);
 const CONTACT: Break = |talos, kind| talos.contact = gap(kind);
 
-/// Each check with the facts it cannot do without on each node.
+/// Each check with the facts that it requires on each node.
 const NEEDED: [(&str, &[Break]); 18] = [
     ("talos.nodes.reachable", &[CONTACT]),
     ("talos.versions", &[CONTACT]),
@@ -136,7 +136,7 @@ fn without_talos_its_checks_are_skipped() {
     }
 }
 
-/// Everything that verdicts say, without order.
+/// All findings, without order.
 fn verdicts(snapshot: &Snapshot) -> BTreeSet<String> {
     let by_check = by_check(snapshot);
     let of = |id: &'static str| {

@@ -23,7 +23,7 @@ fn run(snapshot: &mut Snapshot, node: &str, tag: &str, mode: &str) {
     (contact.version.tag, contact.version.mode) = (tag.to_owned(), mode.to_owned());
 }
 
-/// `w-1` runs this version, the others v1.13.0.
+/// A cluster in which `w-1` runs this version and the others v1.13.0.
 fn mixed(tag: &str) -> Snapshot {
     with(|snapshot| run(snapshot, "w-1", tag, "metal"))
 }
@@ -73,13 +73,13 @@ fn a_named_machine_is_compared_with_the_others() {
     }
     let mut far = named("v1.11.9");
     assert_eq!(observed(id, &far), ["v1.11.9 on w-1; v1.13.0 on cp-1, cp-2, cp-3"]);
-    // What is no Talos, or no longer there, is not compared with.
+    // Nodes that do not run Talos, or that no longer work, are not compared.
     far.kube_node_mut("cp-1").os_image = "Ubuntu 24.04".to_owned();
     for name in ["cp-2", "cp-3"] {
         far.power_off(name);
     }
     assert_eq!(wrong(id, &far), [""; 0]);
-    // The others differ among themselves, and the named one from none of them by too much.
+    // The others differ from each other, but the named machine does not differ too much from any of them.
     let mut between = named("v1.13.0");
     between.kube_node_mut("cp-1").os_image = "Talos (v1.12.0)".to_owned();
     between.kube_node_mut("cp-2").os_image = "Talos (v1.14.0)".to_owned();
@@ -166,7 +166,7 @@ fn what_is_the_hosts_is_not_judged() {
         assert_eq!((status(id, &snapshot), wrong(id, &snapshot)), (Status::Pass, Vec::new()), "{id}");
         assert_eq!(skips(id, &snapshot), ["container mode: memory and disks are the host's"]);
     }
-    // Its volumes are its own.
+    // The volumes belong to the machine, not to the host.
     "failed".clone_into(&mut snapshot.talos_of("w-1").volumes.as_mut().unwrap()[0].phase);
     assert_eq!(wrong("talos.nodes.disk", &snapshot), ["w-1: fail volume-failed"]);
 }
@@ -225,11 +225,11 @@ fn each_partition_with_data_is_judged_by_its_own_space() {
         assert_eq!(of(&[(path, "/dev/sdb1", 1 << 40)]), [""; 0], "{path}");
     }
     assert_eq!(of(&[("/var/log", "/dev/sdb1", 0)]), ["w-1: warn disk-full"]);
-    // A folder of a partition that was judged, or one that is listed twice.
+    // Directories of a partition that was judged, and a mount that is listed twice.
     let both = [("/var/lib/etcd", "/dev/sdb1", 0), ("/var/lib/kubelet", "/dev/sdb1", 0)];
     assert_eq!(of(&both), ["w-1: fail disk-full"]);
     assert_eq!(of(&[("/var/lib/etcd", "", 0), ("/var/lib/etcd", "/dev/sdb1", 0)]), ["w-1: fail disk-full"]);
-    // Nothing tells that these are one.
+    // Nothing shows that these are the same device.
     let untold = [("/var/lib/etcd", "", 0), ("/var/lib/kubelet", "", 0)];
     assert_eq!(of(&untold), ["w-1: fail disk-full", "w-1: fail disk-full"]);
 }
@@ -331,7 +331,7 @@ fn a_peer_of_kubespan_that_is_down_is_a_warning() {
             snapshot.talos_of("cp-1").kube_span_peers = Ok(states.iter().map(peer).collect());
         })
     };
-    // While Talos tries its endpoints in turn, one that has not been heard of is as good as down.
+    // While Talos tries a peer's endpoints in turn, a peer without a recent handshake is effectively down.
     let mut silent = peers(&[("cp-2", "unknown"), ("cp-3", "unknown"), ("w-1", "unknown")]);
     let now = silent.taken;
     let heard = [Some("0001-01-01T00:00:00Z".parse().unwrap()), Some(now - SignedDuration::from_secs(120)), None];
@@ -344,14 +344,14 @@ fn a_peer_of_kubespan_that_is_down_is_a_warning() {
     assert_eq!(wrong(id, &down), ["cp-1: warn kubespan-peer-down"]);
     assert_eq!(observed(id, &down), ["down: cp-3, w-1"]);
     assert_eq!(wrong(id, &peers(&[("cp-2", "asleep"), ("cp-3", "down")])), ["cp-1: error unreadable-answer"]);
-    // Who does not answer at all is told as such.
+    // A machine that does not answer at all is reported as such.
     let mut off = peers(&[("w-1", "down")]);
     off.power_off("w-1");
     assert_eq!(
         wrong(id, &off),
         ["cp-1: warn kubespan-peer-down, see talos.nodes.reachable", "w-1: blocked talos.nodes.reachable"]
     );
-    // Workers are not asked.
+    // Workers are not queried.
     let worker = with(|snapshot| snapshot.talos_of("w-1").kube_span_peers = gap(GapKind::TimedOut));
     assert_eq!(status(id, &worker), Status::Pass);
 }

@@ -1,4 +1,4 @@
-//! The judges of Talos over the healthy fixture with one thing broken.
+//! The judges of Talos against the healthy fixture with one thing broken.
 
 mod access;
 mod boots;

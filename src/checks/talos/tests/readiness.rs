@@ -13,7 +13,7 @@ fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
     snapshot
 }
 
-/// `w-1` in a stage, `ready` as real machines say it there.
+/// `w-1` in a stage, with the `ready` value that real machines report there.
 fn in_stage(stage: &str) -> Snapshot {
     with(|snapshot| stage.clone_into(&mut snapshot.machine_status_mut("w-1").stage))
 }
@@ -66,7 +66,7 @@ fn ready_nodes_are_listed() {
     assert_eq!(lines("talos.nodes.ready", &healthy())[0], "Node cp-1 (10.0.0.1): ready");
 }
 
-/// A condition of Talos repeats what another check finds on the same machine, if that check does find something.
+/// A condition of Talos repeats the finding of another check on the same machine, if there is one.
 #[test]
 fn below_the_full_level_nodes_need_not_be_ready() {
     let condition = |name: &str| UnmetCondition { name: name.to_owned(), reason: "not yet".to_owned() };
@@ -120,7 +120,7 @@ fn unmet_conditions_follow_from_what_they_are_about() {
     assert_eq!(wrong("talos.nodes.ready", &silent), ["w-1: fail condition-unmet"]);
 }
 
-/// State, health, and whether a service that nothing requires is then fine.
+/// State, health, and whether a service that is not required is fine in that state.
 const OTHER_SERVICES: [(&str, Option<bool>, bool); 9] = [
     ("Running", Some(true), true),
     ("Running", None, true),
@@ -304,7 +304,7 @@ fn the_second_reboot_of_a_run_is_a_warning() {
         assert_eq!(wrong(id, &round), expected, "{seconds}");
         memory = memory.after(&round, Duration::from_secs(seconds));
     }
-    // Who does not tell has not been booted anew.
+    // A machine that does not report has not been rebooted.
     let mut silent = with(|snapshot| snapshot.talos_of("w-1").services = gap(GapKind::TimedOut));
     silent.memory = memory;
     assert_eq!(status(id, &silent), Status::Pass);

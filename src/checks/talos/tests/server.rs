@@ -38,7 +38,7 @@ fn its_failure_is_one() {
         assert_eq!(wrong(SERVER, &snapshot), ["kubelet to be healthy: fail server-check-failed"]);
         assert_eq!(observed(SERVER, &snapshot), ["1 error occurred: * 10.0.0.2: service is not healthy: kubelet"]);
     }
-    // The last word on it counts.
+    // The latest message about a condition counts.
     let healed = [&WRONG[..], &["waiting for kubelet to be healthy: OK"]].concat();
     assert_eq!(status(SERVER, &messages(&healed, Ok(()))), Status::Pass);
 }
@@ -96,7 +96,7 @@ fn a_role_that_may_not_ask_is_a_skip() {
     let mut snapshot = messages(&WRONG[..2], refused());
     assert_eq!(status(SERVER, &snapshot), Status::Skip, "and what it found before is no pass");
     assert!(judge(SERVER, &snapshot).findings.len() == 1);
-    // An administrator who is refused is something else.
+    // A refused administrator is a different case.
     let credentials = snapshot.talos_mut().credentials.as_mut().unwrap();
     credentials.certificate = Some(certificate(&["os:admin"]));
     assert_eq!(wrong(SERVER, &snapshot), ["10.0.0.1:50000: error role-too-low, for ever"]);

@@ -1,4 +1,4 @@
-//! The ways to endpoints and nodes, and what is said of those that are closed.
+//! Access to endpoints and nodes, and the findings if it is closed.
 
 use crate::checks::talos::tests::access::ghost;
 use crate::model::Hint;
@@ -12,7 +12,7 @@ fn with(change: impl FnOnce(&mut Snapshot)) -> Snapshot {
     snapshot
 }
 
-/// The endpoint on `cp-3` is dead in this way.
+/// A snapshot in which the endpoint on `cp-3` fails in this way.
 fn dead(kind: GapKind) -> Snapshot {
     with(|snapshot| snapshot.talos_mut().endpoints[2].version = gap(kind))
 }
@@ -69,7 +69,7 @@ fn a_lost_node_explains_the_endpoint_at_one_of_its_addresses_and_no_other() {
     ] {
         assert_eq!(wrong("talos.endpoints", &off(address, own, others)), [format!("{address}:50000: {by}")]);
     }
-    // Of this node it is not known that it is lost.
+    // This node is not known to be lost.
     let mut refused = off("10.0.0.3", "10.0.0.3", &["10.0.0.3"]);
     refused.talos_of("cp-2").contact = gap(GapKind::Forbidden);
     refused.talos_mut().endpoints[1].version = gap(GapKind::NoRoute);

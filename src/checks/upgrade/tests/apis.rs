@@ -63,3 +63,33 @@ fn a_server_that_was_not_seen_is_no_pass() {
     assert_eq!(status(APIS, &none), Status::Error);
     assert_eq!(wrong(APIS, &before(None, Some("1.99.0"))), ["cluster: error target-unknown, for ever"]);
 }
+
+/// A cluster behind Omni, which receives the credentials and forwards requests to one of the servers.
+#[test]
+fn where_no_server_can_be_queried_directly_the_endpoint_answers_for_one() {
+    let mut snapshot = before(None, Some("1.36.0"));
+    let kubernetes = snapshot.kube();
+    let endpoint = kubernetes.credentials.as_ref().unwrap().server.clone();
+    let requested = kubernetes.requested_apis["cp-1"].clone();
+    for (name, server) in &mut kubernetes.servers {
+        *server = gap(GapKind::Untrusted);
+        kubernetes.requested_apis.insert(name.clone(), gap(GapKind::Untrusted));
+    }
+    assert_eq!(status(APIS, &snapshot), Status::Error, "the endpoint was not asked");
+    snapshot.kube().requested_apis.insert(endpoint.clone(), requested);
+    assert_eq!(wrong(APIS, &snapshot), ["cluster: warn requests-partly-seen, for ever"]);
+    snapshot.kube().requested_apis.insert(endpoint, gap(GapKind::Forbidden));
+    assert_eq!(wrong(APIS, &snapshot), ["cluster: error forbidden, for ever"]);
+    // A server of which nothing is known is not covered by the others.
+    let requested = snapshot.kube().requested_apis["cp-1"].clone();
+    assert!(requested.is_err());
+    snapshot
+        .kube()
+        .system_leases
+        .as_mut()
+        .unwrap()
+        .by_name
+        .retain(|_, lease| lease.hostname.as_deref() != Some("cp-2"));
+    snapshot.kube().api_endpoints.as_mut().unwrap().clear();
+    assert_eq!(status(APIS, &snapshot), Status::Blocked);
+}

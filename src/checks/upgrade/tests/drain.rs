@@ -1,4 +1,4 @@
-//! Who would not leave the machine.
+//! Pods that would not leave the machine.
 
 use super::*;
 use crate::checks::find;
@@ -9,7 +9,7 @@ use crate::testing::fixture::{bound_pod, budget};
 
 const DRAIN: &str = "upgrade.drain";
 
-/// About to take down w-1, on which a pod of `web` runs as on each of the others.
+/// A cluster in which w-1, like each of the others, runs a pod of `web` and is about to be drained.
 fn world() -> Snapshot {
     let mut snapshot = before(None, None);
     snapshot.asked.upgrade.drain = Some("w-1".to_owned());
@@ -42,7 +42,7 @@ fn passes(snapshot: &Snapshot) {
 #[test]
 fn a_budget_that_allows_one_is_enough() {
     passes(&world());
-    assert_eq!(lines(DRAIN, &world()), ["w-1 may be drained now"]);
+    assert_eq!(lines(DRAIN, &world()), ["w-1 can be drained now"]);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn a_budget_that_allows_none_holds_the_machine() {
             "PodDisruptionBudget default/web allows 0 disruptions (2 of 3 required pods are healthy); it selects pod web-w-1"
         ]
     );
-    // Of all machines, if all are to be upgraded.
+    // If all machines are to be upgraded, each of them is judged.
     let mut all = snapshot;
     all.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
     assert_eq!(wrong(DRAIN, &all).len(), NODES.len());
@@ -85,7 +85,7 @@ fn a_pod_that_is_not_ready_goes_by_the_policy_of_its_budget() {
     passes(&unready(|budget| budget.always_allows_unready = true));
     passes(&unready(|budget| (budget.current_healthy, budget.desired_healthy) = (3, 3)));
     assert_eq!(wrong(DRAIN, &unready(|it| (it.current_healthy, it.desired_healthy) = (0, 0))), BLOCKED);
-    // A ready one has to ask, whatever the policy says of others.
+    // Budgets apply to a ready pod, regardless of their policy for unready ones.
     assert_eq!(wrong(DRAIN, &closed(|_, budget| budget.always_allows_unready = true)), BLOCKED);
 }
 
@@ -155,7 +155,7 @@ fn what_a_drain_breaks_is_a_warning() {
     pods.iter_mut().filter(|pod| pod.name == "web-cp-3").for_each(|pod| pod.ready = false);
     assert_eq!(wrong(DRAIN, &alone), ["w-1: warn last-replica, for ever"]);
     assert_eq!(observed(DRAIN, &alone), ["pod default/web-w-1 has no ready replica on another machine"]);
-    // It is no replica that serves, or it goes anyway.
+    // The pod is not a serving replica, or is being deleted already.
     for change in [|pod: &mut BoundPod| pod.ready = false, |pod: &mut BoundPod| pod.deleting = true] {
         let mut gone = alone.clone();
         gone.kube().bound_pods.iter_mut().flatten().filter(|pod| pod.name == "web-w-1").for_each(change);
@@ -163,7 +163,7 @@ fn what_a_drain_breaks_is_a_warning() {
     }
 }
 
-/// The drain waits for it, and gives up.
+/// The drain waits for the pod until it times out.
 #[test]
 fn a_pod_that_should_be_gone_holds_the_machine() {
     let deleted = |seconds: Option<u64>| {
@@ -187,7 +187,7 @@ fn a_pod_that_should_be_gone_holds_the_machine() {
     passes(&with(|pod, _| pod.grace = std::time::Duration::from_secs(300)));
 }
 
-/// A finished pod is deleted like any other, and something keeps it.
+/// A finished pod is deleted like any other, and something prevents that.
 #[test]
 fn a_finished_pod_that_should_be_gone_holds_the_machine() {
     for phase in ["Succeeded", "Failed"] {
@@ -199,7 +199,7 @@ fn a_finished_pod_that_should_be_gone_holds_the_machine() {
     }
 }
 
-/// Longhorn and `CloudNativePG` open theirs once the node is cordoned.
+/// Longhorn and `CloudNativePG` open their budgets once the node is cordoned.
 #[test]
 fn a_budget_of_an_operator_may_open_with_the_cordon() {
     let cordons = |kind: &str| {
@@ -231,7 +231,7 @@ fn a_webhook_for_evictions_whose_pods_do_not_serve_blocks() {
     }
 }
 
-/// Whether all that is behind it leaves, nobody knows then.
+/// Without the endpoints it is unknown whether every backend of the webhook is evicted.
 #[test]
 fn a_webhook_for_pods_whose_endpoints_are_not_told_is_unknown() {
     let mut snapshot = world();
@@ -260,7 +260,7 @@ fn a_virtual_machine_is_moved_by_kubevirt() {
     assert!(!hints(DRAIN, &machine()).contains(&Hint::remedy("{kubectl} cordon {}", ["w-1"])));
 }
 
-/// The API server asks it of every eviction.
+/// The API server calls the webhook for every eviction.
 #[test]
 fn a_webhook_for_evictions_without_a_backend_blocks() {
     let dead = |change: fn(&mut crate::snapshot::Webhook)| {
@@ -288,7 +288,7 @@ fn a_webhook_for_evictions_without_a_backend_blocks() {
     passes(&dead(elsewhere));
 }
 
-/// Once its pods are gone, it is asked whether they may come back.
+/// Once the webhook's pods are gone, the API server calls it before creating them again.
 #[test]
 fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
     let hooked = |change: fn(&mut crate::snapshot::Webhook, &mut crate::snapshot::ServiceEndpoint)| {
@@ -329,7 +329,7 @@ fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
             values: vec!["default".to_owned()],
         }];
     }));
-    // Its own namespace may have that label.
+    // The webhook's own namespace may have that label.
     passes(&hooked(|hook, _| {
         hook.namespaces = vec![Requirement {
             key: "admission.gatekeeper.sh/ignore".to_owned(),
@@ -343,7 +343,7 @@ fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
     }));
 }
 
-/// The budget allows one, and after that one never another.
+/// The budget allows one disruption, and never another one after that.
 #[test]
 fn a_budget_of_pods_that_do_not_come_back_is_used_up() {
     let with_two = |change: &dyn Fn(&mut BoundPod)| {

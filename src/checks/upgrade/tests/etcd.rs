@@ -1,4 +1,4 @@
-//! Which etcd follows which, and what it does not start with.
+//! Upgrades of etcd, and arguments with which it does not start.
 
 use super::*;
 use crate::snapshot::EtcdSpec;
@@ -6,7 +6,7 @@ use crate::testing::fixture::CONTROL_PLANES;
 
 const ETCD: &str = "upgrade.etcd";
 
-/// All control planes run this Talos with this etcd, and the image is that of etcd.
+/// A cluster whose control planes run this Talos with this version of etcd.
 fn runs_etcd(talos: &str, etcd: &str, target: &str) -> Snapshot {
     let mut snapshot = before(Some(target), None);
     runs(&mut snapshot, &NODES, talos);
@@ -27,7 +27,7 @@ fn spec<'a>(snapshot: &'a mut Snapshot, name: &str) -> &'a mut EtcdSpec {
     snapshot.talos_of(name).etcd_spec.as_mut().unwrap().as_mut().unwrap()
 }
 
-/// Said of each control plane.
+/// Repeats a finding for each control plane.
 fn of_each(what: &str) -> Vec<String> {
     CONTROL_PLANES.iter().map(|name| format!("{name}: {what}")).collect()
 }
@@ -35,11 +35,11 @@ fn of_each(what: &str) -> Vec<String> {
 #[test]
 fn etcd_goes_to_the_next_minor_version_from_a_patch_that_is_new_enough() {
     for (talos, etcd, target, line) in [
-        ("v1.13.1", "3.6.11", "1.14.1", "etcd can go along with Talos v1.14.1: 3.6.11 to 3.7.1"),
-        ("v1.12.12", "3.6.14", "1.14.7", "etcd can go along with Talos v1.14.7: 3.6.14 to 3.7.4"),
-        ("v1.13.0", "3.6.9", "1.13.9", "etcd can go along with Talos v1.13.9: 3.6.9 to 3.6.12"),
-        ("v1.13.4", "3.6.12", "1.13.9", "etcd can go along with Talos v1.13.9: 3.6.12 stays"),
-        ("v1.14.1", "3.7.1", "1.14.1", "etcd can go along with Talos v1.14.1: 3.7.1 stays"),
+        ("v1.13.1", "3.6.11", "1.14.1", "etcd is ready for Talos v1.14.1: 3.6.11 to 3.7.1"),
+        ("v1.12.12", "3.6.14", "1.14.7", "etcd is ready for Talos v1.14.7: 3.6.14 to 3.7.4"),
+        ("v1.13.0", "3.6.9", "1.13.9", "etcd is ready for Talos v1.13.9: 3.6.9 to 3.6.12"),
+        ("v1.13.4", "3.6.12", "1.13.9", "etcd is ready for Talos v1.13.9: 3.6.12 stays"),
+        ("v1.14.1", "3.7.1", "1.14.1", "etcd is ready for Talos v1.14.1: 3.7.1 stays"),
     ] {
         let snapshot = runs_etcd(talos, etcd, target);
         assert_eq!(lines(ETCD, &snapshot), [line], "{:#?}", judge(ETCD, &snapshot));
@@ -72,20 +72,20 @@ fn no_minor_version_is_skipped() {
     assert_eq!(wrong(ETCD, &two)[0], "cp-1: fail etcd-downgrade, for ever");
 }
 
-/// The oldest member decides, also while the others have gone ahead.
+/// The oldest member decides, even after the others have been upgraded.
 #[test]
 fn one_member_below_keeps_all_from_going() {
     let mut snapshot = runs_etcd("v1.13.4", "3.6.12", "1.14.1");
     snapshot.etcd_status_mut("cp-2").version = "3.6.10".to_owned();
     assert_eq!(wrong(ETCD, &snapshot), ["cp-2: fail etcd-too-old, for ever"]);
-    // Halfway through.
+    // The upgrade is half complete.
     let mut mixed = runs_etcd("v1.13.4", "3.6.12", "1.14.1");
     runs(&mut mixed, &["cp-1"], "v1.14.1");
     etcd_is(&mut mixed, "cp-1", "3.7.1");
     mixed.etcd_status_mut("cp-1").storage_version = "3.6.0".to_owned();
     assert_eq!(
         lines(ETCD, &mixed),
-        ["etcd can go along with Talos v1.14.1: 3.6.12 to 3.7.1, 3.7.1 stays"],
+        ["etcd is ready for Talos v1.14.1: 3.6.12 to 3.7.1, 3.7.1 stays"],
         "{:#?}",
         judge(ETCD, &mixed)
     );
@@ -106,11 +106,11 @@ fn an_image_that_is_set_stays() {
         etcd_is(&mut snapshot, "cp-3", etcd);
         snapshot
     };
-    // 3.6 starts below Talos 1.14, too, and the other members go ahead.
+    // Talos before 1.14 also starts 3.6, and the other members are upgraded first.
     let pinned = with("3.6.16", "v1.13.4", "1.14.1");
     assert_eq!(
         lines(ETCD, &pinned),
-        ["etcd can go along with Talos v1.14.1: 3.6.12 to 3.7.1, 3.6.16 stays"],
+        ["etcd is ready for Talos v1.14.1: 3.6.12 to 3.7.1, 3.6.16 stays"],
         "{:#?}",
         judge(ETCD, &pinned)
     );
@@ -131,7 +131,7 @@ fn an_image_that_is_set_stays() {
     assert_eq!(wrong(ETCD, &newer), ["cp-3: error target-unknown, for ever"], "once, whatever else is unknown for it");
 }
 
-/// The machine configuration names it, and etcd has not been restarted since.
+/// The machine configuration sets the image, and etcd has not been restarted since.
 #[test]
 fn an_image_that_is_older_than_what_runs_is_a_downgrade() {
     let with = |running: &str, image: &str, target: &str| {
@@ -143,14 +143,14 @@ fn an_image_that_is_older_than_what_runs_is_a_downgrade() {
     let back = with("3.7.1", "3.6.16", "1.14.7");
     assert_eq!(wrong(ETCD, &back), ["cp-2: fail etcd-downgrade, for ever"]);
     assert!(observed(ETCD, &back)[0].starts_with("etcd 3.7.1 to 3.6.16, and the storage version is 3.7.0 on cp-1"));
-    // The others would go to 3.7 beside a member that is too old for it.
+    // The others would be upgraded to 3.7 while this member is too old for it.
     let patch = with("3.6.12", "3.6.9", "1.14.1");
     assert_eq!(wrong(ETCD, &patch), ["cp-2: fail etcd-too-old, for ever"]);
     assert_eq!(observed(ETCD, &patch), ["the image of etcd is 3.6.9"]);
     assert_eq!(wrong(ETCD, &with("3.6.12", "3.6.9", "1.13.9")), [""; 0], "within a minor version etcd goes back");
 }
 
-/// The image can be set to what Talos would take anyway, which nobody can see.
+/// The image can be set to Talos' default, which cannot be distinguished from the default itself.
 #[test]
 fn an_image_that_equals_the_default_is_said_to_follow() {
     let told = |snapshot: &Snapshot| judge(ETCD, snapshot).left_out.clone();
@@ -181,7 +181,7 @@ fn etcd_does_not_start_with_what_it_has_removed_or_talos_denies() {
         ("v1.13.4", "3.6.12", "1.14.1", "tls-min-version", "denied by Talos 1.14"),
         ("v1.13.4", "3.6.12", "1.14.1", "watch-progress-notify-interval", "denied by Talos 1.14"),
         ("v1.13.4", "3.6.12", "1.14.1", "listen-client-http-urls", "denied by Talos 1.14"),
-        // Set to 3.6, which still knows the flag; and Talos denies no more than it did.
+        // The image is set to 3.6, which still has the flag, and Talos denies no additional arguments.
         ("v1.13.4", "3.6.12", "1.13.9", "experimental-initial-corrupt-check", "denied by Talos 1.13"),
     ] {
         let snapshot = with(talos, etcd, target, &[argument, "quota-backend-bytes"]);
@@ -190,7 +190,7 @@ fn etcd_does_not_start_with_what_it_has_removed_or_talos_denies() {
         let expected = format!("etcd has --{argument} ({why})");
         assert!(observed(ETCD, &snapshot).contains(&expected), "{:?}", observed(ETCD, &snapshot));
     }
-    // 3.6 has it, and the 3.5 to go back to does not.
+    // 3.6 has the flag, but the 3.5 of the downgrade does not.
     let back = with("v1.11.2", "3.6.4", "1.10.9", &["max-learners"]);
     assert!(observed(ETCD, &back).contains(&"etcd has --max-learners (new in etcd 3.6)".to_owned()));
     for (target, etcd, argument) in [
@@ -230,12 +230,12 @@ fn etcd_goes_back_only_while_its_data_is_of_the_older_version() {
     for name in CONTROL_PLANES {
         enabled.etcd_status_mut(name).storage_version = "3.6.0".to_owned();
     }
-    assert_eq!(lines(ETCD, &enabled), ["etcd can go along with Talos v1.13.9: 3.7.1 to 3.6.12"]);
+    assert_eq!(lines(ETCD, &enabled), ["etcd is ready for Talos v1.13.9: 3.7.1 to 3.6.12"]);
     enabled.etcd_status_mut("cp-3").storage_version = "3.7.0".to_owned();
     assert_eq!(wrong(ETCD, &enabled), of_each("fail etcd-downgrade, for ever"), "not yet on every member");
     enabled.etcd_status_mut("cp-3").storage_version.clear();
     assert_eq!(wrong(ETCD, &enabled), of_each("error no-answer, for ever"), "it is not known");
-    // Not all members have gone to 3.7: the cluster is of 3.6 still.
+    // Not all members run 3.7, so the cluster version is still 3.6.
     let mut mixed = back();
     runs(&mut mixed, &["cp-2"], "v1.13.4");
     etcd_is(&mut mixed, "cp-2", "3.6.12");
@@ -243,7 +243,7 @@ fn etcd_goes_back_only_while_its_data_is_of_the_older_version() {
         mixed.etcd_status_mut(name).storage_version = "3.6.0".to_owned();
     }
     assert_eq!(wrong(ETCD, &mixed), [""; 0]);
-    // The image stays, and so does etcd.
+    // The image stays the same, and so does etcd.
     let mut set = runs_etcd("v1.14.1", "3.6.16", "1.13.9");
     assert_eq!(wrong(ETCD, &set), [""; 0]);
     set.asked.upgrade.talos = Some("1.14.0".to_owned());
@@ -262,7 +262,7 @@ fn a_release_whose_etcd_is_not_known_never_passes() {
     }
     let from = runs_etcd("v1.13.4-dirty", "3.6.12", "1.14.1");
     assert_eq!(wrong(ETCD, &from), of_each("error target-unknown, for ever"));
-    // Those that run it already keep their image.
+    // Machines that already run this release keep their image.
     let mut there = runs_etcd("v1.14.99", "3.7.1", "1.14.99");
     assert_eq!(wrong(ETCD, &there), [""; 0]);
     runs(&mut there, &["w-1"], "v1.13.0");

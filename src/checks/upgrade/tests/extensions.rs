@@ -1,4 +1,4 @@
-//! What the new image has to bring.
+//! Extensions that the new image must contain.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const EXTENSIONS: &str = "upgrade.extensions";
 const NONE: &str = "376567988ad370138ad8b2698212367b8edcb69b5fd68c80be1f2ec7d603b4ba";
 const PLAIN: &str = "ghcr.io/siderolabs/installer:v1.14.1";
 
-/// Machines run schematic `a…`, and have what it has.
+/// A cluster whose machines run schematic `a…` with its extensions.
 fn with(image: &str) -> Snapshot {
     let mut snapshot = before(Some("1.14.1"), None);
     snapshot.asked.upgrade.image = Some(image.to_owned());
@@ -48,11 +48,11 @@ fn an_image_without_extensions_loses_them() {
         assert_eq!(wrong(EXTENSIONS, &snapshot), all);
         assert_eq!(observed(EXTENSIONS, &snapshot)[0], "iscsi-tools would be lost: the image has none");
     }
-    // Kernel arguments or an overlay.
+    // A schematic with kernel arguments or an overlay.
     let mut other = with(PLAIN);
     runs(&mut other, "w-1", &id('a'), &[]);
     assert_eq!(observed(EXTENSIONS, &other)[3], "the customization of schematic aaaaaaaaaaaa would be lost");
-    // No Image Factory made it.
+    // The image was not made by an Image Factory.
     runs(&mut other, "w-1", "", &["mine"]);
     assert_eq!(observed(EXTENSIONS, &other)[3], "mine would be lost: the image has none");
 }
@@ -67,7 +67,7 @@ fn what_an_image_has_that_nobody_runs_is_not_known() {
         assert_eq!(wrong(EXTENSIONS, &snapshot), NODES.map(|node| format!("{node}: error image-unknown, for ever")));
         let expected = format!("it runs schematic aaaaaaaaaaaa with iscsi-tools; {why}");
         assert_eq!(observed(EXTENSIONS, &snapshot)[0], expected);
-        // Who has nothing loses nothing.
+        // A machine without extensions has nothing to lose.
         for node in NODES {
             runs(&mut snapshot, node, if node == "w-1" { "" } else { NONE }, &[]);
         }
@@ -86,7 +86,7 @@ fn a_machine_that_runs_the_image_shows_what_it_has() {
     runs(&mut snapshot, "w-1", &id('a'), &["iscsi-tools", "nvidia"]);
     assert_eq!(wrong(EXTENSIONS, &snapshot), ["w-1: fail extensions-lost, for ever"]);
     assert_eq!(observed(EXTENSIONS, &snapshot), ["nvidia would be lost: schematic bbbbbbbbbbbb lacks them"]);
-    // Not if another machine has answered in its place.
+    // The machine itself did not answer.
     snapshot.talos_of("cp-1").contact = gap(GapKind::TimedOut);
     assert_eq!(wrong(EXTENSIONS, &snapshot)[1], "cp-2: error image-unknown, for ever");
 }

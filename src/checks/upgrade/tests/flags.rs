@@ -1,4 +1,4 @@
-//! Flags and gates that the new Kubernetes no longer knows.
+//! Flags and gates that the new Kubernetes no longer has.
 
 use super::*;
 use crate::snapshot::Flags;
@@ -70,7 +70,7 @@ fn a_kubelet_has_flags_and_gates_of_its_own() {
     assert_eq!(wrong(FLAGS, &options(true)), [""; 0]);
     let gate = with(&|it| it.gates.push(("AppArmor".to_owned(), true)));
     assert_eq!(wrong(FLAGS, &gate), ["w-1: fail removed-flag, for ever"]);
-    // Whoever shows none has not shown them.
+    // Flags that are not reported are unknown.
     let mut silent = before(None, Some("1.36.0"));
     silent.talos_of("w-1").kubelet_flags = gap(GapKind::TimedOut);
     assert_eq!(wrong(FLAGS, &silent), ["w-1: error timed-out"]);
@@ -120,7 +120,7 @@ fn what_is_gone_is_named_with_its_version() {
     }
 }
 
-/// The component runs with it, so it is another one than the tables know: nothing is judged, and nothing is hidden.
+/// The component runs with this flag, so it is not the one that the tables describe: the flag is named but not judged.
 #[test]
 fn what_no_version_has_is_not_judged_and_named() {
     let said = |snapshot: &Snapshot| judge(FLAGS, snapshot).left_out.clone();
@@ -141,7 +141,7 @@ fn what_no_version_has_is_not_judged_and_named() {
         ),
         "{left_out}"
     );
-    // It comes with 1.37, and one that has it already is not the 1.35 that we know.
+    // The gate is new in 1.37, so a component that already has it is not the 1.35 of the tables.
     let early = with("kube-apiserver", |it| it.gates.push(("CSIDriverInformer".to_owned(), true)));
     assert_eq!(wrong(FLAGS, &early), [""; 0]);
 }
@@ -158,7 +158,7 @@ fn kube_proxy_is_started_by_its_daemon_set() {
     let gone = proxy(&|it| it.gates.push(("JobPodReplacementPolicy".to_owned(), true)));
     assert_eq!(wrong(FLAGS, &gone), ["kube-system/kube-proxy: fail removed-flag, for ever"]);
     assert_eq!(observed(FLAGS, &gone), ["kube-proxy has feature gate JobPodReplacementPolicy (removed in 1.37)"]);
-    // Another network plugin replaces it.
+    // A network plugin replaces kube-proxy.
     let mut without = before(None, Some("1.37.0"));
     without.kube().daemon_sets.as_mut().unwrap().retain(|set| set.name != "kube-proxy");
     assert_eq!(wrong(FLAGS, &without), [""; 0]);
@@ -179,7 +179,7 @@ fn what_was_not_read_is_no_pass() {
     for target in ["1.29.0", "1.38.0", "1.39.0"] {
         assert_eq!(wrong(FLAGS, &before(None, Some(target))), ["cluster: error target-unknown, for ever"], "{target}");
     }
-    // Switched off on this machine.
+    // The scheduler is disabled on this machine.
     let mut without = before(None, Some("1.36.0"));
     let talos = without.talos_of("cp-2");
     talos.static_pods.as_mut().unwrap().retain(|id| !id.starts_with("kube-scheduler"));

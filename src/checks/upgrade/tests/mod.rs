@@ -1,4 +1,4 @@
-//! What may be upgraded, and what not.
+//! Upgrades that are possible, and upgrades that are not.
 
 mod apis;
 mod drain;
@@ -16,7 +16,7 @@ use crate::snapshot::{GapKind, Snapshot, Upgrade};
 use crate::testing::fixture::{NODES, gap, healthy};
 use crate::testing::judged::{hints, judge, lines, observed, status, wrong};
 
-/// The healthy cluster, about to be upgraded: Talos 1.13.0 and Kubernetes 1.35.4 run.
+/// The healthy cluster before an upgrade, running Talos 1.13.0 and Kubernetes 1.35.4.
 fn before(talos: Option<&str>, kubernetes: Option<&str>) -> Snapshot {
     let mut snapshot = healthy();
     snapshot.asked.upgrade =

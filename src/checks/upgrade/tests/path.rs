@@ -1,4 +1,4 @@
-//! Which versions follow which.
+//! Upgrade paths between versions.
 
 use super::*;
 

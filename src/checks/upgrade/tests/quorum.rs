@@ -1,4 +1,4 @@
-//! Whether the cluster goes on without the machine.
+//! Whether the cluster keeps working without the machine.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ const QUORUM: &str = "upgrade.quorum";
 
 #[test]
 fn the_cluster_goes_on_without_any_one_machine() {
-    let line = "etcd, the API and DNS keep working: every machine may go down";
+    let line = "etcd, the API and DNS keep working: every machine can go down";
     assert_eq!(lines(QUORUM, &before(Some("1.14.1"), None)), [line]);
-    // `talosctl upgrade-k8s` takes none of them down.
+    // `talosctl upgrade-k8s` does not take any machine down.
     assert_eq!(status(QUORUM, &before(None, Some("1.36.0"))), Status::Skip);
 }
 
@@ -43,7 +43,7 @@ fn a_learner_is_no_voter_that_would_be_missed() {
     assert!(!wrong(QUORUM, &snapshot).iter().any(|it| it.starts_with("cp-3")), "{:?}", wrong(QUORUM, &snapshot));
 }
 
-/// A lease shows that a server lives, and not that anybody reaches it.
+/// A lease shows that a server is alive, but not that it can be reached.
 #[test]
 fn the_only_server_that_was_seen_is_not_taken_down() {
     let seen = |names: &[&str]| {
@@ -70,7 +70,7 @@ fn a_second_member_is_not_taken_down() {
         ["cp-1: fail quorum-at-risk, see etcd.tolerance", "cp-3: fail quorum-at-risk, see etcd.tolerance"]
     );
     assert_eq!(observed(QUORUM, &snapshot), ["1 would be left", "1 would be left"]);
-    // It may be up.
+    // The member may be up.
     let mut untold = before(Some("1.14.1"), None);
     untold.talos_of("cp-2").etcd_status = gap(GapKind::Broken);
     assert_eq!(wrong(QUORUM, &untold), ["cp-1: blocked etcd.tolerance", "cp-3: blocked etcd.tolerance"]);
@@ -107,16 +107,16 @@ fn the_last_api_server_and_the_last_dns_endpoint_stay() {
     );
     snapshot.kube().dns_endpoints.as_mut().unwrap()[0].node = None;
     assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers", "w-1: error no-answer"]);
-    // A resolver outside of the cluster, where Talos installs none.
+    // A resolver outside the cluster, with Talos' DNS disabled.
     let first = &mut snapshot.kube().dns_endpoints.as_mut().unwrap()[0];
     (first.pod, first.addresses) = (None, vec!["192.0.2.53".to_owned()]);
     assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers"]);
-    // That is the trouble of `k8s.dns`.
+    // `k8s.dns` reports this problem.
     snapshot.kube().dns_endpoints.as_mut().unwrap().clear();
     assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-api-server, see k8s.api.servers"]);
 }
 
-/// The endpoint is called ready after its pod has not been for long.
+/// The endpoint is still reported as ready although its pod has been unready for a long time.
 #[test]
 fn a_dns_endpoint_works_as_its_pod_does() {
     let mut snapshot = before(Some("1.14.1"), None);

@@ -1,4 +1,4 @@
-//! Where the pods of the machine would go.
+//! Machines to which the pods could move.
 
 use super::*;
 use crate::snapshot::{BoundPod, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
@@ -9,7 +9,7 @@ const NO_ROOM: [&str; 1] = ["w-1: fail pods-do-not-fit"];
 const LITTLE: [&str; 1] = ["w-1: warn little-room"];
 const PINNED: [&str; 1] = ["w-1: warn pinned-pod, for ever"];
 
-/// w-1 is to go, and on each machine is a pod of 100m CPU and 64 MiB of 4 CPU and 8 GiB.
+/// w-1 is to be drained. Each machine has a pod with 100m CPU and 64 MiB, out of 4 CPU and 8 GiB.
 fn world() -> Snapshot {
     let mut snapshot = before(None, None);
     snapshot.asked.upgrade.drain = Some("w-1".to_owned());
@@ -53,7 +53,7 @@ fn the_pods_of_a_machine_fit_on_the_others() {
 
 #[test]
 fn a_pod_that_is_larger_than_what_any_has_left_does_not() {
-    // 100m for the pod of kube-proxy and the API server, each, and for the other pod of the workload.
+    // 100m CPU each for kube-proxy, the API server and the other pod of the workload.
     let fits = with(|it| requests(it, &[("cpu", 3700), ("pods", 1)]));
     assert_eq!(status(ROOM, &fits), Status::Pass, "{:?}", wrong(ROOM, &fits));
     let does_not = with(|it| requests(it, &[("cpu", 3701), ("pods", 1)]));
@@ -63,7 +63,7 @@ fn a_pod_that_is_larger_than_what_any_has_left_does_not() {
         ["pod default/web-w-1 requests 3.7 CPU, more than any of the 3 machines that take it has left"]
     );
     assert_eq!(wrong(ROOM, &with(|it| requests(it, &[("memory", 9 << 30)]))), NO_ROOM);
-    // No other machine has any, and none ever will.
+    // No other machine has the device, and none ever will.
     let device = |amount: u64| {
         with(|it| {
             requests(it, &[("nvidia.com/gpu", 2)]);
@@ -164,7 +164,7 @@ fn only_nodes_that_take_the_pod_count() {
     }
 }
 
-/// A volume of a zone, or of storage that some machines alone have.
+/// A volume in a zone, or on storage that only some machines have.
 #[test]
 fn a_pod_goes_where_its_volumes_are() {
     let zoned = |zones: &[&str], cpu: u64| {

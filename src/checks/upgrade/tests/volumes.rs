@@ -4,7 +4,7 @@ use super::*;
 
 const VOLUMES: &str = "upgrade.volumes";
 
-/// cp-1 has a volume, and is drained; w-1 is to go.
+/// cp-1 has a volume and is drained; w-1 is next.
 fn drained() -> Snapshot {
     let mut snapshot = before(None, None);
     snapshot.asked.upgrade.drain = Some("w-1".to_owned());

@@ -1,11 +1,11 @@
-//! Stage 8 of a cluster of which Kubernetes alone is asked.
+//! Stage 8 for a cluster that is queried only through Kubernetes.
 
 use super::*;
 use crate::model::Role;
 use crate::snapshot::{Flags, Observed, RequestedApi, RequestedApis};
 use crate::testing::fixture::ago;
 
-/// Static pods, as kubeadm has them.
+/// A cluster with static pods, as set up by kubeadm.
 fn cluster(upgrade: Upgrade) -> Snapshot {
     let mut snapshot = healthy().without_talos();
     snapshot.asked.upgrade = upgrade;
@@ -25,7 +25,7 @@ fn drain(node: &str) -> Upgrade {
     Upgrade { drain: Some(node.to_owned()), ..Upgrade::default() }
 }
 
-/// Others run the control plane, behind a balancer.
+/// A cluster with a hosted control plane behind a load balancer.
 fn hosted(upgrade: Upgrade) -> Snapshot {
     let mut snapshot = cluster(upgrade);
     for node in &mut snapshot.nodes {
@@ -35,7 +35,8 @@ fn hosted(upgrade: Upgrade) -> Snapshot {
     kubernetes.pods.as_mut().unwrap().retain(|pod| !pod.mirror);
     kubernetes.servers.clear();
     let requested = kubernetes.requested_apis.pop_first().unwrap().1;
-    kubernetes.requested_apis = [("https://k8s.example:6443".to_owned(), requested)].into();
+    let endpoint = kubernetes.credentials.as_ref().unwrap().server.clone();
+    kubernetes.requested_apis = [(endpoint, requested)].into();
     snapshot
 }
 
@@ -53,15 +54,15 @@ fn machines_can_be_drained_if_kubernetes_says_so() {
     for id in ["upgrade.drain", "upgrade.room", "upgrade.volumes", "upgrade.quorum"] {
         assert_eq!((wrong(id, &snapshot), status(id, &snapshot)), (vec![], Status::Pass), "{id}");
     }
-    assert_eq!(lines("upgrade.quorum", &snapshot), ["no last API server and no last endpoint of DNS is on w-1"]);
+    assert_eq!(lines("upgrade.quorum", &snapshot), ["neither the last API server nor the last DNS endpoint is on w-1"]);
     assert_eq!(left_out("upgrade.quorum", &snapshot), [""; 0]);
-    // Whatever `--etcd-endpoints` lead to may be on the machine.
+    // The etcd behind `--etcd-endpoints` may have a member on the machine.
     assert!(left_out("upgrade.quorum", &cluster(drain("cp-1")))[0].starts_with("whether etcd"));
     let mut held = cluster(drain("w-1"));
     let budget = &mut held.kube().disruption_budgets.as_mut().unwrap()[0];
     (budget.disruptions_allowed, budget.current_healthy, budget.desired_healthy) = (0, 2, 3);
     assert_eq!(status("upgrade.drain", &held), Status::Fail);
-    // The last API server that works, and no machine that there is.
+    // The last API server that works, and a machine that does not exist.
     let mut last = cluster(drain("cp-1"));
     for name in ["cp-2", "cp-3"] {
         last.kube().servers.insert(name.to_owned(), gap(GapKind::ConnectionRefused));
@@ -93,7 +94,7 @@ fn behind_a_balancer_one_api_server_tells_which_apis_were_requested() {
     let mut snapshot = hosted(to_kubernetes());
     assert_eq!(wrong(id, &snapshot), ["cluster: warn requests-partly-seen, for ever"]);
     assert_eq!(observed(id, &snapshot), ["1 of 3 API servers has answered, behind the endpoint"]);
-    // Identities of servers that have ended do not count.
+    // Leases of servers that have ended do not count.
     let leases = &mut snapshot.kube().system_leases.as_mut().unwrap().by_name;
     leases.retain(|name, _| !name.starts_with("apiserver-") || name.ends_with('1'));
     let servers = leases.iter().filter(|(name, _)| name.starts_with("apiserver-")).count();
@@ -115,7 +116,7 @@ fn behind_a_balancer_one_api_server_tells_which_apis_were_requested() {
     }
     snapshot.kube().requested_apis.clear();
     assert_eq!(status(id, &snapshot), Status::Error);
-    // Where a control plane is seen, each is asked.
+    // If the control planes are known, each of them is queried.
     let mut one = cluster(to_kubernetes());
     one.kube().requested_apis.remove("cp-2");
     assert_eq!(status(id, &one), Status::Error);
@@ -125,7 +126,7 @@ fn behind_a_balancer_one_api_server_tells_which_apis_were_requested() {
 fn command_lines_are_those_that_kubernetes_lists() {
     let id = "upgrade.flags";
     let snapshot = cluster(to_kubernetes());
-    assert_eq!(lines(id, &snapshot), ["no flag of the control plane is one that Kubernetes 1.36 refuses"]);
+    assert_eq!(lines(id, &snapshot), ["no flag of the control plane is refused by Kubernetes 1.36"]);
     assert!(left_out(id, &snapshot)[0].starts_with("the flags of the kubelets"));
     let with = |change: &dyn Fn(&mut Option<Flags>)| {
         let mut snapshot = cluster(to_kubernetes());
@@ -135,9 +136,9 @@ fn command_lines_are_those_that_kubernetes_lists() {
     };
     let gone = with(&|flags| flags.as_mut().unwrap().gates.push(("AppArmor".to_owned(), true)));
     assert_eq!(wrong(id, &gone), ["cp-2: fail removed-flag, for ever"]);
-    // A script starts it.
+    // A script starts the component.
     let unseen = with(&|flags| *flags = None);
-    assert_eq!(lines(id, &unseen), ["no flag that was seen of the control plane is one that Kubernetes 1.36 refuses"]);
+    assert_eq!(lines(id, &unseen), ["no visible flag of the control plane is refused by Kubernetes 1.36"]);
     assert!(left_out(id, &unseen)[0].contains("kube-apiserver-cp-2"));
     let mut none = cluster(to_kubernetes());
     none.kube().pods.iter_mut().flatten().for_each(|pod| pod.flags = None);
@@ -173,7 +174,7 @@ fn images_without_versions_are_no_obstacle_if_the_api_server_tells_its_own() {
     assert_eq!(status(id, &snapshot), Status::Error);
 }
 
-/// One image with a tag does not speak for the others.
+/// A tag in one image does not show the versions of the others.
 #[test]
 fn the_endpoint_tells_its_version_if_any_image_does_not() {
     let id = "upgrade.kubernetes.path";

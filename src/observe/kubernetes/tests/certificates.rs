@@ -1,4 +1,4 @@
-//! Whom the client trusts, and by what it is known itself.
+//! Certificates: those that the client trusts, and those that it presents.
 
 use super::*;
 
@@ -31,7 +31,7 @@ async fn without_a_ca_no_machine_is_trusted() {
     assert_eq!(seen.endpoint.map(|readyz| readyz.status), Ok(200));
 }
 
-/// A public authority vouches for no server of a kubeconfig that names a CA.
+/// A public authority does not vouch for a server if the kubeconfig names a CA.
 #[tokio::test]
 async fn with_a_ca_the_roots_of_the_system_do_not_count() {
     let (pki, public) = (Pki::new(), Pki::new());
@@ -75,7 +75,7 @@ async fn tls_server_name_is_for_the_endpoint_alone() {
     assert_eq!(direct.unwrap_err().kind, GapKind::NameNotInCertificate);
 }
 
-/// On each way that a probe takes: under the name that was dialed, and under another.
+/// Tests both ways of verification: under the dialed name, and under another.
 #[tokio::test]
 async fn the_certificate_of_the_server_is_seen() {
     let pki = Pki::new();
@@ -101,7 +101,7 @@ async fn a_demanded_client_certificate_that_is_missing_is_told() {
     assert_eq!(both(pki.config(&server.url()), CALL).await, GapKind::ClientCertificateRefused);
 }
 
-/// As Go does: what balancers show that have made their own certificate, of which `openssl req -x509` makes a CA.
+/// Go trusts such certificates too: balancers present self-made certificates, which `openssl req -x509` marks as CAs.
 #[tokio::test]
 async fn what_is_trusted_itself_needs_nobody_to_vouch_for_it() {
     let pki = Pki::new();

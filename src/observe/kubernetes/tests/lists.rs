@@ -1,4 +1,4 @@
-//! What comes back in place of a list: refusals, redirects, answers without end, pages that repeat.
+//! Answers other than the expected list: refusals, redirects, endless answers, repeated pages.
 
 use super::*;
 
@@ -131,7 +131,7 @@ async fn a_list_without_end_is_too_large() {
     assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::TooLarge);
 }
 
-/// What takes three bytes each, and a hundred once it is read.
+/// Elements of three bytes on the wire that take a hundred in memory.
 #[tokio::test]
 async fn lists_of_crumbs_are_not_read() {
     let pki = Pki::new();
@@ -164,7 +164,7 @@ async fn lists_of_crumbs_are_not_read() {
     assert_eq!(nodes(pki.config(&server.url()), CALL).await.unwrap_err().kind, GapKind::TooLarge);
 }
 
-/// As large as a page of large nodes is, with all that nobody reads.
+/// The list is as large as a page of large nodes, including all the fields that are ignored.
 #[tokio::test]
 async fn what_nobody_reads_of_an_object_may_be_much() {
     let pki = Pki::new();

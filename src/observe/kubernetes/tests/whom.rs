@@ -1,4 +1,4 @@
-//! Which servers receive a token: a compromised worker is none of them, whatever it claims and whatever certificate it presents.
+//! The servers that receive a token. A compromised worker is never among them, whatever it claims and whatever certificate it presents.
 
 use std::sync::atomic::AtomicU16;
 
@@ -9,7 +9,7 @@ use super::super::testing::serve_at;
 use super::*;
 use crate::testing::fixture::readyz;
 
-/// Where discovery reports a control plane.
+/// The address at which discovery reports a control plane.
 const CLAIMED: &str = "127.0.0.2";
 const TOKEN: &str = "0123456789abcdef-s3cret";
 
@@ -18,18 +18,18 @@ fn kubelet(params: &mut CertificateParams) {
     params.distinguished_name.push(DnType::CommonName, "system:node:worker-1");
 }
 
-/// A server at the claimed address, with a certificate of the cluster's CA for its address and for the API server's name.
+/// Starts a server at the claimed address, with a certificate of the cluster's CA for its address and for the API server's name.
 async fn claimed(pki: &Pki, change: impl FnOnce(&mut CertificateParams)) -> Server {
     let leaf = pki.issue(&[CLAIMED, SERVICE], change);
     serve_at(CLAIMED, pki.tls(&leaf, Clients::Optional, &[]), |_| http("200 OK", "", READY)).await
 }
 
-/// The kubeconfig's server, which lists these addresses as endpoints of default/kubernetes.
+/// Starts the kubeconfig's server, which lists these addresses as endpoints of default/kubernetes.
 async fn endpoint(pki: &Pki, addresses: &'static [&'static str]) -> Server {
     endpoint_at(pki, addresses, Arc::new(AtomicU16::new(1))).await
 }
 
-/// With the port of the API servers, which is known later.
+/// Starts the same server with the port of the API servers, which becomes known later.
 async fn endpoint_at(pki: &Pki, addresses: &'static [&'static str], port: Arc<AtomicU16>) -> Server {
     good(pki, move |head| {
         if !head.contains("/namespaces/default/endpointslices") {
@@ -53,7 +53,7 @@ async fn with_token(pki: &Pki, endpoint: &Server) -> KubeClient {
     client(config, CALL).await
 }
 
-/// A signer for kubelets signs whatever names an approver lets pass.
+/// A signer for kubelets signs any name that an approver accepts.
 #[tokio::test]
 async fn a_kubelet_gets_no_credentials() {
     let pki = Pki::new();
@@ -76,7 +76,7 @@ async fn a_kubelet_gets_no_credentials() {
         assert!(worker.connections() > 0);
         assert_eq!(worker.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
     }
-    // And behind the address that the kubeconfig names, where a virtual IP may move to anyone on the network.
+    // The attack also fails behind the address in the kubeconfig, which may be a virtual IP that anyone on the network can take over.
     let taken = serve(pki.tls(&pki.issue(&["127.0.0.1", SERVICE], kubelet), Clients::Optional, &[]), |_| {
         http("200 OK", "", READY)
     })
@@ -85,7 +85,7 @@ async fn a_kubelet_gets_no_credentials() {
     assert_eq!(taken.heads(), Vec::<String>::new());
 }
 
-/// On each way that a probe takes. A certificate without the API server's name is the one that kubelets have by default.
+/// Tests all routes of a probe. A certificate without the API server's name is the one that kubelets have by default.
 #[tokio::test]
 async fn the_names_of_the_certificate_count_on_every_way() {
     let pki = Pki::new();
@@ -103,8 +103,8 @@ async fn the_names_of_the_certificate_count_on_every_way() {
     assert_eq!(server.heads(), Vec::<String>::new(), "no byte of HTTP was sent");
 }
 
-/// k3s gives kubelets certificates without an organization, whose name is the node's: one called `kubernetes.default.svc` would pass
-/// by its names alone.
+/// k3s issues kubelet certificates without an organization and with the node's name: a node called `kubernetes.default.svc` would pass by
+/// its names alone.
 #[tokio::test]
 async fn an_address_that_is_only_claimed_gets_no_credentials() {
     let pki = Pki::new();
@@ -123,7 +123,7 @@ async fn an_address_that_is_only_claimed_gets_no_credentials() {
     }
 }
 
-/// Without etcd's quorum nothing can be listed, so no list vouches for any server. The kubeconfig's own server can still be asked.
+/// Without etcd's quorum nothing can be listed, so no list vouches for any server. The kubeconfig's own server can still be queried.
 #[tokio::test]
 async fn the_server_that_the_user_named_needs_nobody_else() {
     let pki = Pki::new();
@@ -136,7 +136,7 @@ async fn the_server_that_the_user_named_needs_nobody_else() {
     assert_eq!(gap.kind, GapKind::Untrusted, "{}", gap.text);
 }
 
-/// What is at the claimed address is seen all the same.
+/// The outcome at the claimed address is still reported.
 #[tokio::test]
 async fn a_claimed_address_without_a_server_is_told_as_before() {
     let pki = Pki::new();
@@ -164,7 +164,7 @@ async fn an_api_server_that_lists_itself_is_asked_with_the_credentials() {
     let port = Arc::new(AtomicU16::new(1));
     let endpoint = endpoint_at(&pki, &["127.0.0.1", CLAIMED], Arc::clone(&port)).await;
     let server = claimed(&pki, |_| {}).await;
-    // At another port of the machine, anybody may listen.
+    // On another port of the machine, any process may be listening.
     let elsewhere = with_token(&pki, &endpoint).await.server(CLAIMED, server.port).await;
     assert_eq!((elsewhere.unwrap_err().kind, server.heads().len()), (GapKind::Untrusted, 0));
     port.store(server.port, Ordering::Relaxed);
@@ -180,7 +180,7 @@ async fn an_api_server_that_lists_itself_is_asked_with_the_credentials() {
         (2, 2),
         "the list is read once in a round, and no handshake is made twice"
     );
-    // What one round has shown does not count in the next.
+    // The results of one round do not count in the next.
     client.begin_round(true);
     client.server(CLAIMED, server.port).await.unwrap();
     assert_eq!(endpoint.heads().iter().filter(|head| head.contains("endpointslices")).count(), 3);
@@ -201,7 +201,7 @@ async fn a_member_of_etcd_is_asked_with_the_credentials_for_a_round() {
     assert_eq!(client.server(CLAIMED, server.port).await.unwrap_err().kind, GapKind::Untrusted);
 }
 
-/// However the header comes about.
+/// Tests every source of the header.
 #[tokio::test]
 async fn no_kind_of_secret_goes_to_a_claimed_address() {
     let pki = Pki::new();
@@ -221,7 +221,7 @@ async fn no_kind_of_secret_goes_to_a_claimed_address() {
     }
 }
 
-/// A server learns nothing from a client certificate that it could use elsewhere.
+/// A client certificate reveals nothing that the server could use elsewhere.
 #[tokio::test]
 async fn a_client_certificate_is_presented_everywhere_and_nothing_is_waited_for() {
     let pki = Pki::new();
@@ -233,7 +233,8 @@ async fn a_client_certificate_is_presented_everywhere_and_nothing_is_waited_for(
     assert_eq!(endpoint.connections(), 0);
 }
 
-/// kubeadm does not know the second network of a machine. The certificate proves that it is an API server, and no more than that.
+/// kubeadm does not include a machine's second network in the certificate. The certificate still proves that the server is an API server,
+/// and no more than that.
 #[tokio::test]
 async fn a_listed_server_may_lack_the_address_in_its_certificate() {
     let pki = Pki::new();
@@ -257,14 +258,14 @@ async fn a_listed_server_may_lack_the_address_in_its_certificate() {
         let readyz = by_name(client, &server).await.unwrap();
         assert_eq!((readyz.status, readyz.unnamed.map(|it| it.kind)), (200, Some(GapKind::NameNotInCertificate)));
     }
-    // Whoever must not be asked without a token has told nothing; with a certificate, it has.
+    // A server that must not receive the token has answered nothing useful; with a certificate, its answer counts.
     let closed = serve(&[SERVICE, "cp-2"], "401 Unauthorized").await;
     assert_eq!(by_name(&token, &closed).await.unwrap_err().kind, GapKind::Untrusted);
     assert_eq!(by_name(&certificate, &closed).await.unwrap().status, 401);
     for server in [&server, &closed] {
         assert!(server.heads().iter().all(|head| !head.to_ascii_lowercase().contains("authorization")));
     }
-    // Another machine's API server, a machine's other servers, and one that nobody lists.
+    // Another machine's API server, another server of the machine, and one that no list contains.
     for names in [&[SERVICE, "cp-1"][..], &[SERVICE], &["cp-2"]] {
         let other = serve(names, "200 OK").await;
         assert_eq!(by_name(&token, &other).await.unwrap_err().kind, GapKind::NameNotInCertificate, "{names:?}");
@@ -281,7 +282,7 @@ async fn a_listed_server_may_lack_the_address_in_its_certificate() {
     assert_eq!(server.heads().len(), heads);
 }
 
-/// Of several addresses of one machine, the one that may be asked comes first.
+/// If a machine has several addresses, the one that may receive the credentials comes first.
 #[tokio::test]
 async fn addresses_that_may_be_asked_come_first() {
     let pki = Pki::new();

@@ -63,7 +63,7 @@ impl Authority {
         self.sign(&params)
     }
 
-    /// For `127.0.0.1` unless told otherwise.
+    /// Issues a server certificate for `name`.
     pub(super) fn server(&self, name: &str, edit: impl FnOnce(&mut CertificateParams)) -> Identity {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -78,7 +78,7 @@ impl Authority {
     }
 }
 
-/// `clients`: the CA whose client certificates are demanded; `None`: none is asked for, as in maintenance mode.
+/// Returns TLS settings. `clients` is the CA whose client certificates are required; `None` if none is required, as in maintenance mode.
 pub(super) fn tls(leaf: &Identity, clients: Option<&Authority>, alpn: bool) -> Arc<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =
@@ -99,7 +99,7 @@ pub(super) fn tls(leaf: &Identity, clients: Option<&Authority>, alpn: bool) -> A
     Arc::new(config)
 }
 
-/// What the machine at an address does.
+/// The behavior of the machine at an address.
 #[derive(Clone, Default)]
 pub(super) enum Machine {
     /// Answers, under this name.
@@ -111,11 +111,11 @@ pub(super) enum Machine {
     Refuses(tonic::Code, &'static str),
     /// Lists without an end.
     Endless,
-    /// A list with one resource of 5 MiB.
+    /// Lists one resource of 5 MiB.
     Big,
-    /// Every specification is this.
+    /// Uses this text, repeated this many times, as every specification.
     Says(&'static str, usize),
-    /// Every answer in one message has that many empty parts.
+    /// Puts this many empty parts into every single-message answer.
     Crumbles(usize),
 }
 
@@ -177,7 +177,7 @@ impl Fake {
     }
 }
 
-/// A server that answers every call with a message that is none.
+/// Starts a server that answers every call with an invalid message.
 pub(super) async fn garbage(tls: Arc<ServerConfig>) -> EndpointAddress {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = address(listener.local_addr().unwrap());
@@ -198,7 +198,7 @@ pub(super) async fn garbage(tls: Arc<ServerConfig>) -> EndpointAddress {
     at
 }
 
-/// A server that answers every call with this head, and nothing after it.
+/// Starts a server that answers every call with this head, and nothing after it.
 pub(super) async fn answering(
     tls: Arc<ServerConfig>,
     head: impl Fn() -> http::response::Builder + Clone + Send + Sync + 'static,

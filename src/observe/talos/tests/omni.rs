@@ -1,4 +1,4 @@
-//! What is signed is for Omni alone, and Omni is no machine.
+//! Signed calls go only to Omni, and Omni does not count as a machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,14 +45,14 @@ async fn every_call_to_omni_is_signed_and_none_says_who_has_answered() {
 async fn who_has_not_proved_to_be_omni_is_sent_no_signature() {
     let (authority, other) = (Authority::new(), Authority::new());
     let fake = Fake::new(&[("", Machine::Maintenance)]);
-    // Another authority's, and one for another name.
+    // A certificate from another authority, and one for another name.
     for leaf in [other.server("127.0.0.1", |_| {}), authority.server("omni.example", |_| {})] {
         let at = fake.clone().serve(tls(&leaf, None, true)).await;
         let gap = version_gap(&through_omni(&authority, at)).await;
         assert!(matches!(gap.kind, GapKind::UnknownCa | GapKind::NameNotInCertificate), "{gap:?}");
     }
     assert_eq!(*fake.seen.lock().unwrap(), [""; 0], "nothing was asked");
-    // The probe that verifies nobody asks a machine, and signs nothing.
+    // The unverified probe queries a machine and signs nothing.
     let at = front(&other, &fake).await;
     let unknown = Gap::new(GapKind::UnknownCa, "unknown");
     let unverified = crate::observe::dial::tls::accepting_any().unwrap();

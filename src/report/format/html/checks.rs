@@ -1,4 +1,4 @@
-//! Every check, to be unfolded: what is not well first, the rest by stage.
+//! Every check, folded: those with problems first, the rest by stage.
 
 use std::collections::BTreeSet;
 
@@ -16,14 +16,14 @@ use crate::report::view::wording::{plural_kind, said_of, skip_reason};
 use crate::report::{CheckReport, Report, Selection};
 use crate::text::duration::human;
 
-/// Rows of one check: what is healthy or repeated is cut, and problems stand further up in full.
+/// Maximum number of rows of one check: healthy and repeated results are cut, and problems appear in full further up.
 const ROWS: usize = 60;
 
 pub(super) fn stage_anchor(stage: Stage) -> String {
     format!("stage-{}", stage.name())
 }
 
-/// What is not well comes first; the rest follows by stage, to be unfolded.
+/// Renders the checks: those with problems first, then the rest by stage, folded.
 pub(super) fn checks(index: &Index<'_>, origins: &[Origin<'_>]) -> Markup {
     let report = index.report;
     let is_bad = |check: &&CheckReport| {
@@ -34,7 +34,7 @@ pub(super) fn checks(index: &Index<'_>, origins: &[Origin<'_>]) -> Markup {
     html! {
         @if !bad.is_empty() {
             section aria-labelledby="not-well" {
-                h3 id="not-well" { "Not well" }
+                h3 id="not-well" { "Not passed" }
                 @for check in &bad { (self::check(check, index, origins)) }
             }
         }
@@ -44,7 +44,7 @@ pub(super) fn checks(index: &Index<'_>, origins: &[Origin<'_>]) -> Markup {
             @if !of_stage.is_empty() {
                 details .stage {
                     summary { h3 { (stage.name()) } " " span .note { (counted(|status| of_stage.iter().filter(|check| check.shown_status() == status).count())) } }
-                    // The target of links is inside, so that following one unfolds it.
+                    // The target of links is inside the element, so that following one unfolds it.
                     div id=(stage_anchor(stage)) {
                         @if !above.is_empty() {
                             p .note { "Above: " (check_links(above.iter().map(|check| check.check.id))) }
@@ -65,7 +65,7 @@ fn check<'a>(check: &'a CheckReport, index: &Index<'a>, origins: &[Origin<'a>]) 
     html! {
         details .check data-status=(status.name()) {
             summary { (badge(status)) " " code { (id) } " " span .note { (check.check.summary) } }
-            // The target of links is inside, so that following one unfolds it.
+            // The target of links is inside the element, so that following one unfolds it.
             dl .fields id=(check_anchor(id)) {
                 @if let Some(why) = why(check) { (field("why", &html! { (Foreign(&why)) })) }
                 @if let Some(since) = check.since {
@@ -93,12 +93,12 @@ fn check<'a>(check: &'a CheckReport, index: &Index<'a>, origins: &[Origin<'a>]) 
     }
 }
 
-/// The checks that may stand in its way.
+/// Renders the checks that can block this one.
 fn before(name: &str, ids: &[CheckId], report: &Report) -> Markup {
     let ids = html! {
         @for (n, id) in ids.iter().enumerate() {
             @if n > 0 { ", " }
-            // A selection may have left it out of the report.
+            // The selection may have left the check out of the report.
             @if report.checks.iter().any(|other| other.check.id == *id) { (check_link(*id)) }
             @else { code { (id) } }
         }
@@ -106,7 +106,7 @@ fn before(name: &str, ids: &[CheckId], report: &Report) -> Markup {
     if ids.0.is_empty() { ids } else { field(name, &ids) }
 }
 
-/// What its findings do not say.
+/// Returns what the findings do not show.
 fn why(check: &CheckReport) -> Option<String> {
     match check.selection {
         _ if check.is_unjudged() => Some("no complete round has checked it".to_owned()),
@@ -115,7 +115,7 @@ fn why(check: &CheckReport) -> Option<String> {
     }
 }
 
-/// The same said of several targets.
+/// One result that several targets have in common.
 struct Said<'a> {
     status: Status,
     kind: Kind,
@@ -135,13 +135,13 @@ impl Said<'_> {
     }
 }
 
-/// Worst first; the same of many is said once.
+/// Renders the findings, the worst first. A result that many targets have appears once.
 fn findings(check: &CheckReport) -> Markup {
     let mut rows: Vec<Said<'_>> = Vec::new();
     for finding in &check.findings {
         let Finding { target, outcome } = finding;
         let text = said(target, outcome);
-        // From the end: what is alike usually comes together.
+        // Searched from the end, because equal results usually follow one another.
         match rows.iter_mut().rev().take(ROWS).find(|row| row.is_same(finding, &text)) {
             Some(row) => row.targets.push(target),
             None => rows.push(Said {
@@ -182,7 +182,7 @@ fn findings(check: &CheckReport) -> Markup {
     }
 }
 
-/// Names of those that are healthy, as far as they are few.
+/// Renders the targets of a row: their names, or their number if there are many.
 fn of(row: &Said<'_>) -> Markup {
     match row.targets.as_slice() {
         [one] => html! { (Named(one)) },

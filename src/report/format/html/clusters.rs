@@ -1,4 +1,4 @@
-//! Several clusters on one page: each in a line, then a card for each that is not healthy.
+//! Several clusters on one page: a line for each, then a card for each that is not healthy.
 
 use maud::{Markup, html};
 
@@ -33,12 +33,12 @@ pub(super) fn page(overview: &Overview<'_>) -> Markup {
     framed(&format!("{word} (cluster-health)"), &header, sections, env!("CARGO_PKG_VERSION"))
 }
 
-/// Clusters that each have a card at once; more are there to be unfolded.
+/// Number of clusters whose cards are shown at once; more can be unfolded.
 const CARDS: usize = 20;
-/// Causes of a cluster that are seen at once.
+/// Number of causes of a cluster that are shown at once.
 const CAUSES: usize = 3;
 
-/// The worst first.
+/// Renders the cards, the worst cluster first.
 fn cards(rows: &[&Row<'_>]) -> Markup {
     let (shown, folded) = rows.split_at(rows.len().min(CARDS));
     html! {
@@ -49,7 +49,7 @@ fn cards(rows: &[&Row<'_>]) -> Markup {
     }
 }
 
-/// Of what is folded, the first that is said of it is seen.
+/// Renders the cards. A folded card shows its first problem.
 fn some_cards(rows: &[&Row<'_>], full: usize) -> Markup {
     let style = TextStyle::default();
     html! {
@@ -96,7 +96,7 @@ fn body(row: &Row<'_>, causes: &[Cause], style: &TextStyle) -> Markup {
     }
 }
 
-/// What the text report says of it.
+/// Renders a cause as in the text report.
 fn cause(cause: &Cause, style: &TextStyle) -> Markup {
     html! {
         details {

@@ -1,9 +1,9 @@
 //! The HTML report: one file with everything in it, for artifacts of CI jobs and tickets.
 //!
-//! It asks the network for nothing, and may not: its Content-Security-Policy allows the style sheet and the script that are in
-//! it, by their digests, and nothing else. The script adds buttons that copy commands, and a box that filters; all the rest works
-//! without it, and without the style sheet, where a viewer drops that too. What others have written is shown through [`Foreign`]
-//! alone. Links lead to the documentation, and follow a click alone.
+//! The page makes no network request, and cannot: its Content-Security-Policy allows the embedded style sheet and script, by their digests,
+//! and nothing else. The script adds buttons that copy commands, and a box that filters; everything else works without it, and without the
+//! style sheet if a viewer drops that too. Text that others have written is shown only through [`Foreign`]. Links lead to the
+//! documentation, and are followed only on a click.
 
 mod checks;
 mod clusters;
@@ -43,7 +43,7 @@ pub(crate) fn write(report: &Report, mut out: impl io::Write) -> io::Result<()> 
     out.flush()
 }
 
-/// The same of several clusters.
+/// Writes the document of several clusters.
 pub(crate) fn write_merged(overview: &Overview<'_>, _: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
     writeln!(out, "{}", clusters::page(overview).into_string())?;
     out.flush()
@@ -66,10 +66,10 @@ fn page(report: &Report) -> Markup {
     framed(&title(report), &header, sections, &report.tool.version)
 }
 
-/// One part of a page: where links lead to it, what it is called, and what it shows.
+/// One section of a page: its anchor, its title, and its content.
 type Section = (&'static str, &'static str, Option<Markup>);
 
-/// The page around what it shows: the same for one cluster and for several.
+/// Renders the page around its content, for one cluster or for several.
 fn framed(title: &str, header: &Markup, sections: impl IntoIterator<Item = Section>, version: &str) -> Markup {
     let style = style_sheet();
     let policy = format!(
@@ -115,18 +115,18 @@ fn framed(title: &str, header: &Markup, sections: impl IntoIterator<Item = Secti
     }
 }
 
-/// The file, and the marks of each status, which have one place for all formats.
+/// Returns the style sheet, with the marks of each status, which are defined in one place for all formats.
 fn style_sheet() -> String {
     let mut style = STYLE.to_owned();
     for status in words::DONE.map(|(status, _)| Some(status)).into_iter().chain([None]) {
         let (class, mark) = (status_word(status), mark(status, false));
-        // Nothing is said for the mark where that can be told: the word beside it is.
+        // Browsers that support alternative text get none for the mark, because the word next to it is read.
         let _ = writeln!(style, ".{class}::before {{ content: \"{mark}\"; content: \"{mark}\" / \"\"; }}");
     }
     style
 }
 
-/// As a source of a Content-Security-Policy.
+/// Returns the digest as a source of a Content-Security-Policy.
 fn digest(text: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
     format!("sha256-{}", STANDARD.encode(digest))
@@ -140,7 +140,7 @@ fn title(report: &Report) -> String {
     }
 }
 
-/// What people look for first: the result, of which cluster, when, and by what.
+/// Renders what readers look for first: the result, the cluster, the time, and the version.
 fn verdict(report: &Report) -> Markup {
     let line = words::short(report, &TextStyle::default());
     let word = words::word(report);
@@ -158,7 +158,7 @@ fn verdict(report: &Report) -> Markup {
     }
 }
 
-/// How many checks ended in each way. The script makes filters of them.
+/// Renders the number of checks by outcome. The script turns the numbers into filters.
 fn counts(report: &Report) -> Markup {
     let counts = words::DONE.map(|(status, word)| (status, word, report.count(status)));
     html! {
@@ -170,7 +170,7 @@ fn counts(report: &Report) -> Markup {
     }
 }
 
-/// Where and when this was seen.
+/// Renders where and when this was observed.
 fn facts(report: &Report) -> Markup {
     let Sources { context: _, endpoints, kubeconfig, kube_context, server, talosconfig, talos_versions, .. } =
         &report.sources;
@@ -210,12 +210,12 @@ fn facts(report: &Report) -> Markup {
     }
 }
 
-/// `2026-11-21 03:00:00 UTC`: a report is read elsewhere than it was made.
+/// Returns `2026-11-21 03:00:00 UTC`: a report is not read in the place where it was made.
 fn shown_time(at: jiff::Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// What the verdict does not say, and what makes it weaker.
+/// Renders what the verdict leaves out, and what weakens it.
 fn remarks(report: &Report) -> Option<Markup> {
     let remarks = words::remarks(report);
     (!remarks.is_empty()).then(|| {

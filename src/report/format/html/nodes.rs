@@ -1,4 +1,4 @@
-//! Every node at every stage, or every cluster.
+//! The grid: every node at every stage, or every cluster.
 
 use maud::{Markup, html};
 
@@ -7,20 +7,20 @@ use super::parts::{Foreign, check_anchor, meaning, status_word};
 use crate::model::{Role, Stage, Target};
 use crate::report::view::grid::{self, Band, Grid, LEGEND};
 
-/// The nodes of one cluster. What stands in the table leads to the checks further down.
+/// Renders the nodes of one cluster. The table links to the checks further down.
 pub(super) fn of_nodes(grid: &Grid) -> Markup {
     table("node", grid, |stage| html! { a href={ "#" (stage_anchor(stage)) } { (stage.column()) } })
 }
 
-/// The clusters of a fleet.
+/// Renders the clusters of a fleet.
 pub(super) fn of_clusters(grid: &Grid) -> Markup {
     table("cluster", grid, |stage| html! { (stage.column()) })
 }
 
-/// `what`: of which each has a row.
+/// Renders the table. `what`: the kind of its rows.
 fn table(what: &str, grid: &Grid, head: impl Fn(Stage) -> Markup) -> Markup {
     html! {
-        // Wider than a phone where it must be; a keyboard can scroll it, too.
+        // The table can be wider than a phone; a keyboard can scroll it, too.
         div .scroll role="region" aria-label={ "Each " (what) " by stage" } tabindex="0" {
             table .grid {
                 thead {
@@ -60,7 +60,7 @@ fn row(what: &str, band: &Band<'_>) -> Markup {
             @for (cell, found) in band.cells().iter().zip(band.found()) {
                 td .(status_word(*cell)) {
                     @match found {
-                        // Leads to what was found there.
+                        // The cell links to the check that found its status.
                         Some(id) => a href={ "#" (check_anchor(*id)) } { span .spoken { (meaning(*cell)) ": " (id) } },
                         None => span .spoken { (meaning(*cell)) },
                     }

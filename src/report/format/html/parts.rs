@@ -1,4 +1,4 @@
-//! What several sections are made of.
+//! Parts that several sections have in common.
 
 use maud::{Markup, Render, html};
 
@@ -7,7 +7,7 @@ use crate::report::view::grid::LEGEND;
 use crate::report::view::hints::{self, HintKind, Rendered};
 use crate::text::sanitize::clean;
 
-/// What others have written: disarmed, escaped, and without influence on the direction of the text around it.
+/// Text that others have written: cleaned, escaped, and without influence on the direction of the text around it.
 pub(super) struct Foreign<'a>(pub(super) &'a str);
 
 impl Render for Foreign<'_> {
@@ -25,10 +25,10 @@ impl Render for Named<'_> {
     }
 }
 
-/// Names that are shown at once; more are there to be unfolded.
+/// Number of names that are shown at once; more can be unfolded.
 const NAMES: usize = 40;
 
-/// Names after one another, all of them.
+/// Renders all names, one after another.
 pub(super) fn names(targets: &[&Target]) -> Markup {
     let (shown, folded) = targets.split_at(targets.len().min(NAMES));
     let listed = |some: &[&Target]| {
@@ -42,12 +42,12 @@ pub(super) fn names(targets: &[&Target]) -> Markup {
     }
 }
 
-/// The class of a status; also the name that JSON has for it.
+/// Returns the class of a status, which is also its name in JSON.
 pub(super) fn status_word(status: Option<Status>) -> &'static str {
     status.map_or("none", Status::name)
 }
 
-/// What the legend says of a cell.
+/// Returns the meaning of a cell according to the legend.
 pub(super) fn meaning(status: Option<Status>) -> &'static str {
     let status = match status {
         Some(Status::Skip) => None,
@@ -57,12 +57,12 @@ pub(super) fn meaning(status: Option<Status>) -> &'static str {
     LEGEND.iter().find(|(known, _)| *known == status).map_or("", |(_, meaning)| meaning)
 }
 
-/// A status as a word, which the style sheet gives a mark and a color.
+/// Renders a status as a word; the style sheet adds a mark and a color.
 pub(super) fn badge(status: Status) -> Markup {
     html! { b .badge.(status.name()) { (status.name()) } }
 }
 
-/// A check, by its id, leading to all that is known of it.
+/// Renders the ID of a check as a link to its details.
 pub(super) fn check_link(id: CheckId) -> Markup {
     html! { a href={ "#" (check_anchor(id)) } { code { (id) } } }
 }
@@ -71,12 +71,12 @@ pub(super) fn check_links(ids: impl IntoIterator<Item = CheckId>) -> Markup {
     html! { @for (n, id) in ids.into_iter().enumerate() { @if n > 0 { ", " } (check_link(id)) } }
 }
 
-/// The first card of a cause.
+/// Returns the anchor of a cause's first card.
 pub(super) fn cause_anchor(id: &str) -> String {
     format!("cause-{id}")
 }
 
-/// The first card of what a check found that no cause explains.
+/// Returns the anchor of the first card for problems of a check that no cause explains.
 pub(super) fn problem_anchor(id: CheckId) -> String {
     format!("problem-{id}")
 }
@@ -85,12 +85,12 @@ pub(super) fn check_anchor(id: CheckId) -> String {
     format!("check-{id}")
 }
 
-/// `name`, and what belongs to it, in a list of definitions.
+/// Renders `name` and its content, in a list of definitions.
 pub(super) fn field(name: &str, content: &Markup) -> Markup {
     html! { div { dt { (name) } dd { (content) } } }
 }
 
-/// The hints of each kind: sentences, then commands, as they are pasted.
+/// Renders the hints of each kind: sentences, then commands as they are pasted.
 pub(super) fn hints(all: &[Rendered]) -> Markup {
     html! {
         @for kind in HintKind::ALL {
@@ -107,7 +107,7 @@ pub(super) fn hints(all: &[Rendered]) -> Markup {
     }
 }
 
-/// A hint: a command, or a sentence.
+/// Renders a hint: a command, or a sentence.
 pub(super) fn step(hint: &Rendered) -> Markup {
     match (&hint.command, &hint.text) {
         (Some(command), note) => self::command(command, note.as_deref()),
@@ -116,7 +116,7 @@ pub(super) fn step(hint: &Rendered) -> Markup {
     }
 }
 
-/// A command, and what is to be known before it is used.
+/// Renders a command, with a note to read before it is used.
 pub(super) fn command(command: &str, note: Option<&str>) -> Markup {
     html! {
         div .command { code { (command) } }
@@ -124,28 +124,28 @@ pub(super) fn command(command: &str, note: Option<&str>) -> Markup {
     }
 }
 
-/// Where more is said of a reason, a check or a cause: at a prompt, and on the web.
+/// Renders the pointers to more about a reason, a check or a cause: at a prompt, and on the web.
 pub(super) fn more(topic: &str, page: Page) -> Markup {
     let command = command(&format!("cluster-health explain {topic}"), None);
     field("more", &html! { (command) p .note { (web(&page.to_string(), &format!("{topic} on the web"))) } })
 }
 
-/// The document that a remedy comes from.
+/// Renders the document that a remedy comes from.
 pub(super) fn source(source: Source) -> Markup {
     field("source", &html! { (web(source.address, &source.title.replace('`', ""))) })
 }
 
-/// A reason by its code, leading to its page.
+/// Renders the code of a reason as a link to its page.
 pub(super) fn reason_link(reason: Reason) -> Markup {
     html! { a href=(Page::Reason(reason)) rel="noreferrer" { code { (reason.code()) } } }
 }
 
-/// Away from this page, without a word of where it is.
+/// Renders a link away from this page that does not reveal the page's location.
 fn web(address: &str, text: &str) -> Markup {
     html! { a href=(address) rel="noreferrer" { (text) } }
 }
 
-/// The head of a table.
+/// Renders the head of a table.
 pub(super) fn head(columns: &[&str]) -> Markup {
     html! { thead { tr { @for column in columns { th scope="col" { (column) } } } } }
 }

@@ -1,4 +1,4 @@
-//! What a browser shows of these pages is tested by `make html`.
+//! Tests of the text of these pages; `make html` tests how a browser shows them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,13 +17,13 @@ fn shown(report: &Report) -> String {
     page(report).into_string()
 }
 
-/// Without what is a file of its own.
+/// Returns the body without the script, which is a file of its own.
 fn body(report: &Report) -> String {
     let html = shown(report).replace(SCRIPT, "").replace(env!("CARGO_PKG_VERSION"), "VERSION");
     html[html.find("<body>").unwrap()..].replace("><", ">\n<")
 }
 
-/// Late, flapping, and at last broken in one place.
+/// Returns the report of a run that was late, flapped, and in the end was broken in one place.
 pub(super) fn late() -> Report {
     let mut report = fixture::diagnosed();
     let down = || "cp-3 (10.0.0.3): unavailable: connection refused".to_owned();
@@ -55,7 +55,7 @@ pub(super) fn late() -> Report {
     report
 }
 
-/// What would do something if it were taken for more than text.
+/// Injections that would have an effect if they were taken for more than text.
 const INJECTIONS: [&str; 9] = [
     "<script>window.ran = 1</script>",
     "<img src=x onerror=\"window.ran = 1\">",
@@ -68,7 +68,7 @@ const INJECTIONS: [&str; 9] = [
     "\u{202e}<b>\u{1b}[31m]]>{{7*7}}${window.ran=1}",
 ];
 
-/// A report in which everything that others write is this.
+/// Returns a report in which everything that others write is this text.
 fn hostile(text: &str) -> Report {
     let mut report = late();
     let text = || text.to_owned();
@@ -128,12 +128,12 @@ fn hostile(text: &str) -> Report {
     report
 }
 
-/// Everything between `<` and `>`, but the values of attributes that quote others.
+/// Returns everything between `<` and `>`.
 fn tags(html: &str) -> Vec<&str> {
     html.split('<').skip(1).map(|rest| &rest[..rest.find('>').unwrap()]).collect()
 }
 
-/// Where links may lead.
+/// Sites that links may lead to.
 const DOCUMENTS: [&str; 4] =
     [crate::model::SITE, "https://docs.siderolabs.com/", "https://etcd.io/docs/", "https://kubernetes.io/"];
 
@@ -158,7 +158,7 @@ fn without_a_round_the_reason_is_all_there_is() {
 #[test]
 fn what_others_write_is_text_and_nothing_else() {
     for injection in INJECTIONS {
-        // A command with something in it that is not fit for a terminal is left out.
+        // A command that contains something unfit for a terminal is left out.
         let harmless = if shell_quote(injection).is_some() { "cp-3" } else { "cp-3\n" };
         let html = shown(&hostile(injection));
         assert_eq!(tags(&html), tags(&shown(&hostile(harmless))), "{injection}");
@@ -181,7 +181,8 @@ fn the_policy_allows_the_style_sheet_and_the_script_alone() {
     );
     assert_eq!(digest(""), "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
     assert!(html.find("Content-Security-Policy").unwrap() < html.find("<style>").unwrap(), "it binds what follows it");
-    // What the policy would refuse, and what would ask somebody for something. Links lead to documents, and do not say from where.
+    // No tag has anything that the policy would refuse, or that would send a request. Links lead to documents, and do not reveal where they
+    // come from.
     for tag in tags(&html.replace(SCRIPT, "").replace(STYLE, "")) {
         for attribute in [" style=", " on", " src=", " action=", " xlink:"] {
             assert!(!tag.contains(attribute), "{tag}");
@@ -207,7 +208,7 @@ fn a_thousand_nodes_are_less_than_two_mebibytes() {
     assert!(names.iter().all(|name| problems.contains(name)), "every node with a problem is named");
 }
 
-/// The ids of all elements.
+/// Returns the IDs of all elements.
 fn anchors(html: &str) -> Vec<&str> {
     tags(html).iter().filter_map(|tag| tag.split_once(" id=\"")?.1.split('"').next()).collect()
 }
@@ -230,7 +231,7 @@ fn every_link_within_the_page_leads_somewhere() {
     }
 }
 
-/// With what was expected, what was observed, the reason, and where the steps are.
+/// The first check is one that failed, with its expectation, its observation, the reason, and a link to the steps.
 #[test]
 fn what_failed_is_the_first_check() {
     let html = body(&late());
@@ -243,7 +244,7 @@ fn what_failed_is_the_first_check() {
     }
 }
 
-/// The causes are what the page opens with, whatever else there is to say.
+/// The page opens with the causes, whatever else it contains.
 #[test]
 fn the_first_section_has_the_causes() {
     for (name, report) in fixture::all().into_iter().filter(|(_, report)| report.result == RunResult::Unhealthy) {
@@ -253,7 +254,7 @@ fn the_first_section_has_the_causes() {
     }
 }
 
-/// A fleet: each cluster by its name, and what is wrong with it.
+/// Returns a fleet: each cluster by its name, with its problems.
 fn fleet(names: &[&str]) -> Merged {
     let reports = || fixture::all().into_iter().map(|(_, report)| report).cycle();
     let members = names.iter().zip(reports()).map(|(name, mut report)| {
@@ -280,7 +281,7 @@ fn a_fleet_has_a_card_for_each_cluster_that_is_not_healthy() {
     }
 }
 
-/// Each cell of the grid that says anything leads to the check that found it.
+/// Each cell of the grid that has a status links to the check that found it.
 #[test]
 fn cells_lead_to_what_was_found() {
     let html = body(&fixture::unhealthy());
@@ -296,10 +297,10 @@ fn a_line_of_time_without_a_change_is_not_drawn() {
     let timeline = &html[html.find("id=\"timeline\"").unwrap()..];
     let timeline = &timeline[..timeline.find("</section>").unwrap()];
     assert_eq!(timeline.matches("<svg").count(), 5, "all checks, and the four that changed: {timeline}");
-    assert!(timeline.contains(" failed or not known from the first round on."), "{timeline}");
+    assert!(timeline.contains(" failed or unknown from the first round on."), "{timeline}");
 }
 
-/// For `make html`: pages for a browser, in the folder that `HTML_PAGES` names.
+/// Writes pages for a browser, for `make html`, to the folder that `HTML_PAGES` names.
 #[test]
 #[ignore = "writes files, for `make html`"]
 fn pages_for_a_browser() {
@@ -309,7 +310,7 @@ fn pages_for_a_browser() {
     pages.extend(INJECTIONS.iter().enumerate().map(|(n, text)| (format!("hostile-{n}"), hostile(text))));
     let mut healthy = fixture::large(1000, 0);
     healthy.result = RunResult::Healthy;
-    // As the checks judge them, and as the causes are found.
+    // In these reports, checks are really judged, and causes are really found.
     let judged = |nodes, failures| Report { started_at: late().started_at, ..Size { nodes, failures }.report() };
     pages.extend([("four".to_owned(), judged(4, 1)), ("thousand".to_owned(), judged(1000, 500))]);
     pages.extend([("large-healthy".to_owned(), healthy), ("large".to_owned(), fixture::large(1000, 300))]);

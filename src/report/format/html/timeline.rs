@@ -1,4 +1,4 @@
-//! What changed from round to round, on a common line of time.
+//! Changes from round to round, on a common line of time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,23 +13,23 @@ use crate::report::history::{Happened, Omitted};
 use crate::report::view::wording::count;
 use crate::text::duration::human;
 
-/// Width of a line, in units of its drawing. What is shorter than one is shown as its worst.
+/// Width of a line, in units of its drawing. Anything shorter than one unit is shown as its worst status.
 const WIDTH: u32 = 400;
 /// Height of a line, in the same units.
 const HEIGHT: u32 = 12;
-/// Changes that are listed, the last ones.
+/// Number of changes that are listed, the last ones.
 const LISTED: usize = 200;
-/// Changes of a line that are told in words, for those who cannot see it.
+/// Number of a line's changes that are put in words, for those who cannot see it.
 const TOLD: usize = 4;
 
-/// From then on, until the next.
+/// A status, from this time until the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Since {
     at: Duration,
     status: Status,
 }
 
-/// `None` for a run of one round: it has no before and after.
+/// Renders the timeline, or returns `None` for a run of one round, which has no before and after.
 pub(super) fn timeline(report: &Report) -> Option<Markup> {
     if !report.is_judged() || report.rounds < 2 {
         return None;
@@ -38,7 +38,7 @@ pub(super) fn timeline(report: &Report) -> Option<Markup> {
     if lines.is_empty() {
         return None;
     }
-    // What stayed as it was has no line: it would only hide those on which something happened.
+    // A check that did not change has no line: it would only hide the lines of those that did.
     let of_checks: Vec<_> = report.checks.iter().filter_map(|check| lines.get_key_value(&check.check.id)).collect();
     let (moved, still): (Vec<_>, Vec<_>) = of_checks.into_iter().partition(|(_, line)| line.len() > 1);
     let (well, bad): (Vec<_>, Vec<_>) =
@@ -55,7 +55,7 @@ pub(super) fn timeline(report: &Report) -> Option<Markup> {
                 }
             }
         }
-        @if !bad.is_empty() { p .note { (count(bad.len(), "check")) " failed or not known from the first round on." } }
+        @if !bad.is_empty() { p .note { (count(bad.len(), "check")) " failed or unknown from the first round on." } }
         @if !well.is_empty() {
             p .note { (count(well.len(), "check")) " passed or did not apply from the first round on." }
         }
@@ -63,13 +63,13 @@ pub(super) fn timeline(report: &Report) -> Option<Markup> {
     })
 }
 
-/// The status of each check over time.
+/// Returns the status of each check over time.
 fn lines(report: &Report) -> BTreeMap<CheckId, Vec<Since>> {
     let mut lines: BTreeMap<CheckId, Vec<Since>> = BTreeMap::new();
     for entry in report.history.entries() {
         if let Happened::Check { check, now, .. } = &entry.happened {
             let line = lines.entry(check.id).or_default();
-            // What was left out is shown as the worst of it.
+            // Omitted changes are shown as the worst of them.
             let omitted = entry.omitted.and_then(|it| Some(Since { at: it.since, status: it.worst? }));
             for since in omitted.into_iter().chain([Since { at: entry.at, status: *now }]) {
                 if line.last().is_none_or(|last| last.status != since.status) {
@@ -81,7 +81,7 @@ fn lines(report: &Report) -> BTreeMap<CheckId, Vec<Since>> {
     lines
 }
 
-/// The worst of all checks over time.
+/// Returns the worst status of all checks over time.
 fn together(lines: &BTreeMap<CheckId, Vec<Since>>) -> Vec<Since> {
     let mut changes: BTreeMap<Duration, Vec<(CheckId, Status)>> = BTreeMap::new();
     for (id, line) in lines {
@@ -102,7 +102,7 @@ fn together(lines: &BTreeMap<CheckId, Vec<Since>>) -> Vec<Since> {
     together
 }
 
-/// A line: how high it is says the status as well as its color does.
+/// Renders a line. Its height shows the status as well as its color does.
 fn bar(line: &[Since], took: Duration) -> Markup {
     html! {
         svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(in_words(line)) {
@@ -111,7 +111,7 @@ fn bar(line: &[Since], took: Duration) -> Markup {
     }
 }
 
-/// One path for each status: a thousand changes are no thousand elements.
+/// Returns one path for each status: a thousand changes are not a thousand elements.
 fn paths(line: &[Since], took: Duration) -> BTreeMap<Status, String> {
     let mut paths: BTreeMap<Status, String> = BTreeMap::new();
     for (from, to, status) in spans(line, took) {
@@ -128,8 +128,8 @@ fn paths(line: &[Since], took: Duration) -> BTreeMap<Status, String> {
     paths
 }
 
-/// Where each status begins and ends, in units of the drawing; neither overlapping nor empty. What comes and goes within one
-/// unit is shown as its worst, and after it what is true then.
+/// Returns the beginning and end of each status, in units of the drawing; spans neither overlap nor are empty. Changes within one unit are
+/// shown as their worst status, and after it as the last one.
 fn spans(line: &[Since], took: Duration) -> Vec<(u32, u32, Status)> {
     let mut columns: BTreeMap<u32, Status> = BTreeMap::new();
     for since in line {
@@ -162,7 +162,7 @@ fn in_words(line: &[Since]) -> String {
     words.join(", ")
 }
 
-/// The same as a table, with what made it so.
+/// Renders the changes as a table, with their reasons.
 fn changes(report: &Report) -> Markup {
     let changes: Vec<_> = report
         .history
@@ -209,7 +209,7 @@ fn changes(report: &Report) -> Markup {
     }
 }
 
-/// What has happened too often to be listed each time.
+/// Renders the number of changes that were too frequent to be listed.
 fn not_listed(omitted: Option<Omitted>) -> Markup {
     html! {
         @if let Some(Omitted { times, since, .. }) = omitted {

@@ -1,4 +1,4 @@
-//! What is wrong, and what to do: a card for each cause, and what logs say.
+//! Problems and next steps: a card for each cause, and the logs.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,13 +20,13 @@ use crate::report::{CheckReport, Report, TextStyle};
 use crate::text::sanitize::{brief, clean, log_lines};
 use crate::text::{excerpt, joined, some};
 
-/// Observations of a cause that are seen at once.
+/// Number of observations of a cause that are shown at once.
 const SEEN: usize = 2;
 
-/// One card for each cause, the one to begin with first; what is far down the list is folded.
+/// Renders one card for each cause, the one to begin with first; those far down the list are folded.
 pub(super) fn causes(index: &Index<'_>, origins: &[Origin<'_>]) -> Option<Markup> {
     let report = index.report;
-    // Where nothing was judged, the verdict says so already.
+    // If nothing was judged, the verdict already shows that.
     let some_judged = report.checks.iter().any(|check| check.status.is_some());
     let unjudged: Vec<_> = report.checks.iter().filter(|check| some_judged && check.is_unjudged()).collect();
     let silent: Vec<_> =
@@ -47,7 +47,7 @@ pub(super) fn causes(index: &Index<'_>, origins: &[Origin<'_>]) -> Option<Markup
             } @else {
                 details .card.{ (edge) "-edge" } {
                     summary { (title(&cause)) }
-                    // The target of links is inside, so that following one unfolds it.
+                    // The target of links is inside the element, so that following one unfolds it.
                     div id=[anchor] { (body(&cause, origin, index)) }
                 }
             }
@@ -68,7 +68,7 @@ fn title(cause: &Cause) -> Markup {
     html! { h3 { (badge(cause.severity.status())) " " (Foreign(&cause.headline)) } }
 }
 
-/// What it means, how it was seen and where to begin; all the rest is folded.
+/// Renders the impact, the evidence and the first step; everything else is folded.
 fn body<'a>(cause: &Cause, origin: &Origin<'a>, index: &Index<'a>) -> Markup {
     let seen = seen(origin);
     let first = first_step(&cause.hints);
@@ -101,7 +101,7 @@ fn body<'a>(cause: &Cause, origin: &Origin<'a>, index: &Index<'a>) -> Markup {
     }
 }
 
-/// Each observation once, and whom it was made of.
+/// Returns each observation once, with its targets.
 fn seen<'a>(origin: &Origin<'a>) -> Vec<(&'a str, Vec<&'a Target>)> {
     match origin {
         Origin::Recognized(those) => {
@@ -109,14 +109,14 @@ fn seen<'a>(origin: &Origin<'a>) -> Vec<(&'a str, Vec<&'a Target>)> {
             repeated(facts.map(|seen| (&seen.target, seen.observed.as_str())))
         }
         Origin::Found(block) => {
-            // Of one, the headline says it.
+            // A single observation is in the headline.
             let seen = repeated(block.problems.iter().map(|(target, it)| (*target, it.observed.as_str())));
             if seen.len() > 1 { seen } else { Vec::new() }
         }
     }
 }
 
-/// What there is to unfold: `4 steps, 14 problems, in the way of 3 checks`.
+/// Returns a summary of the folded part: `4 steps, 14 problems, blocks 3 checks`.
 fn contents(cause: &Cause, origin: &Origin<'_>, index: &Index<'_>) -> String {
     let problems = match origin {
         Origin::Recognized(those) => those.iter().map(|it| it.explains.len()).sum(),
@@ -127,7 +127,7 @@ fn contents(cause: &Cause, origin: &Origin<'_>, index: &Index<'_>) -> String {
     };
     let of_kinds = HintKind::COMMANDS.into_iter().flat_map(|kind| selected(kind, &cause.hints).0);
     let steps = of_kinds.filter(|hint| hint.command.is_some()).count();
-    let parts = [(steps, "", "step"), (problems, "", "problem"), (cause.blocked.len(), "in the way of ", "check")];
+    let parts = [(steps, "", "step"), (problems, "", "problem"), (cause.blocked.len(), "blocks ", "check")];
     let parts = parts.into_iter().filter(|(n, ..)| *n > 0).map(|(n, how, what)| format!("{how}{}", count(n, what)));
     format!("all of it: {}", joined(parts))
 }
@@ -193,7 +193,7 @@ fn problem_table(problems: &[(&CheckReport, &Target, &Problem)]) -> Markup {
     }
 }
 
-/// What each check observed, each once, and whom it was made of.
+/// Returns the observations of each check, each once, with their targets.
 fn repeated_of<'a>(
     problems: &[(&'a CheckReport, &'a Target, &'a Problem)],
 ) -> Vec<(&'a CheckReport, Vec<&'a Target>, &'a str)> {
@@ -211,7 +211,7 @@ fn repeated_of<'a>(
     by_check.into_iter().flat_map(each).collect()
 }
 
-/// Who, what should be, what is. What is the same for all is said once; nobody is left out.
+/// Renders targets, expectation and observation. A value that is the same for all appears once, and every target is listed.
 fn observations(block: &Block<'_>) -> Markup {
     let (first, problem) = block.problems[0];
     let label = wording::label(first.kind, block.problems.len() > 1);
@@ -262,7 +262,7 @@ fn consequences<'a>(block: &Block<'a>, report: &Index<'a>) -> Markup {
     }
 }
 
-/// Each observation once, and whom it was made of.
+/// Returns each observation once, with its targets.
 fn repeated<'a>(all: impl IntoIterator<Item = (&'a Target, &'a str)>) -> Vec<(&'a str, Vec<&'a Target>)> {
     let mut repeated: Vec<(&str, Vec<&Target>)> = Vec::new();
     let mut known = HashMap::new();
@@ -276,7 +276,7 @@ fn repeated<'a>(all: impl IntoIterator<Item = (&'a Target, &'a str)>) -> Vec<(&'
     repeated
 }
 
-/// With `--evidence logs`.
+/// Renders the logs of `--evidence logs`.
 pub(super) fn logs(report: &Report) -> Option<Markup> {
     if report.logs.is_empty() {
         return None;

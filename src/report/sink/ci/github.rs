@@ -18,22 +18,22 @@ use crate::report::view::verdict;
 use crate::report::view::wording::{count, field};
 use crate::text::sanitize::{brief, clean};
 
-/// Annotations of one level, beside the one that sums up: a step shows ten of a level, and other programs of it have some, too.
+/// Annotations of one level, apart from the one that sums up: a step shows ten of each level, and other programs of the step add some, too.
 const ANNOTATIONS: usize = 8;
-/// Longest message of an annotation, in characters: the runner cuts at 4096.
+/// Maximum length of an annotation's message, in characters: the runner cuts at 4096.
 const MESSAGE: usize = 4000;
-/// Longest file with the summary of a step, in bytes: a longer one is refused as a whole.
+/// Maximum size of the file with a step's summary, in bytes: a larger one is rejected as a whole.
 const SUMMARY: u64 = 1024 * 1024;
 
-/// Something to point at.
+/// A statement to annotate.
 struct Remark {
     severity: Severity,
-    /// A check or a diagnosis.
+    /// ID of a check or a cause, or the name of the program.
     id: &'static str,
     lines: Vec<String>,
 }
 
-/// One command a line: what is wrong, the most important first, and last the verdict if it is not a good one.
+/// Writes one command per line: the problems, the most important first, and last the verdict if it is not a good one.
 pub(super) fn annotate(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let style = TextStyle::default();
     let (errors, warnings): (Vec<_>, Vec<_>) =
@@ -59,13 +59,13 @@ pub(super) fn annotate(report: &Report, out: &mut impl Write) -> io::Result<()> 
     out.flush()
 }
 
-/// `3 more: etcd.service, k8s.dns, k8s.nodes.ready`
+/// Returns `3 more: etcd.service, k8s.dns, k8s.nodes.ready`.
 fn others(remarks: &[Remark]) -> String {
     let ids: Vec<_> = remarks.iter().skip(ANNOTATIONS).map(|remark| remark.id).collect();
     format!("{} more: {}", ids.len(), ids.join(", "))
 }
 
-/// The causes that were recognized, then what they do not explain.
+/// Returns the causes that were recognized, then the problems that they do not explain.
 fn remarks(report: &Report) -> Vec<Remark> {
     let style = TextStyle::default();
     let mut remarks = Vec::new();
@@ -73,7 +73,7 @@ fn remarks(report: &Report) -> Vec<Remark> {
         let lines = [cause.headline.clone()].into_iter().chain(cause.lines(STEPS, &style)).collect();
         remarks.push(Remark { severity: cause.severity, id: cause.id, lines });
     }
-    // A run that ended before anybody was asked has nothing but its error.
+    // A run that ended before any request has nothing but its error.
     if let Some(hint) = report.hint.as_deref().filter(|_| remarks.is_empty() && report.exit != Exit::Healthy) {
         let error = report.error.as_deref().unwrap_or(report.exit.meaning());
         let lines = vec![clean(error), field("hint", &clean(hint))];
@@ -101,7 +101,7 @@ fn command(level: &str, title: &str, lines: &[String], out: &mut impl Write) -> 
     writeln!(out, "::{level} title={}::{}", property(title), data(&message))
 }
 
-/// As the runner takes it apart again.
+/// Escapes text the way the runner unescapes it.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
@@ -110,15 +110,15 @@ fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// The summary of the step, which other programs of the step may have begun. Opened at the start: what appears under its name later is not
-/// written to.
+/// The summary of the step, which other programs of the step may have begun. Opened at the start: a file that appears under its name later
+/// is not written to.
 pub(crate) struct Summary {
     shown: PathBuf,
     file: io::Result<File>,
 }
 
 impl Summary {
-    /// `None`: what is there is read, which is known for sure of an open file only.
+    /// Opens the summary. `None`: the file is an input, which is known for sure only of an open file.
     pub(crate) fn open(path: &Path, is_read: IsRead) -> Option<Self> {
         let file = open(path);
         let found = file.as_ref().ok().and_then(|file| file.metadata().ok());
@@ -135,7 +135,7 @@ impl Summary {
 fn open(path: &Path) -> io::Result<File> {
     let is_other = || Err(io::Error::other("not a regular file"));
     match fs::metadata(path) {
-        // Opening a pipe that nobody reads would never end.
+        // Opening a pipe that is never read would never end.
         Ok(found) if !found.is_file() => return is_other(),
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -148,11 +148,11 @@ fn append(report: &Report, mut file: File) -> io::Result<()> {
     let written = file.metadata()?.len();
     let fits = |document: &[u8]| document.len() as u64 <= SUMMARY.saturating_sub(written);
     let mut document = b"\n".to_vec();
-    // A page may be public, where logs were asked for in files that their owner alone may read.
+    // The page may be public, while logs were requested for files that only their owner can read.
     let report = &Report { logs: Vec::new(), ..report.clone() };
     document.extend(MARKDOWN.render(report, &TextStyle::default())?);
     if !fits(&document) {
-        // The heading has the verdict.
+        // The heading contains the verdict.
         document.truncate(document.iter().skip(1).position(|byte| *byte == b'\n').map_or(0, |end| end + 2));
         document.extend(format!("\n({}; the log has them)\n", count(report.checks.len(), "check")).bytes());
     }
@@ -210,7 +210,7 @@ mod tests {
         assert!(longest.unwrap() <= 4096, "{longest:?}");
     }
 
-    /// Whatever others write, there are as many commands, of the same levels and titles, as for harmless words.
+    /// Whatever text others write, the commands have the same number, levels and titles as for harmless words.
     #[test]
     fn no_injection_changes_the_commands() {
         let form = |text: &str| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What a CI system is told beside the report, in its own words and on stderr: GitHub annotations and the summary of the step,
+//! Output for CI systems in addition to the report, in their own formats and on stderr: GitHub annotations and the summary of the step,
 //! GitLab sections. Every other system gets plain lines and nothing else.
 
 mod github;
@@ -16,10 +16,10 @@ use crate::report::view::style::TextStyle;
 use crate::report::view::{self, verdict};
 use crate::text::lines::Lines;
 
-/// What `--ci` says.
+/// Values of `--ci`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CiChoice {
-    /// The one in which the program runs
+    /// Detect the CI system
     #[default]
     Auto,
     Github,
@@ -27,7 +27,7 @@ pub(crate) enum CiChoice {
     None,
 }
 
-/// Whose words are spoken.
+/// The CI system whose formats are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ci {
     Github,
@@ -36,7 +36,7 @@ pub(crate) enum Ci {
 }
 
 impl Ci {
-    /// What `--ci` says, else the variable by which each of the two announces itself.
+    /// Returns the system that `--ci` names, or else the one that announces itself by its variable.
     pub(crate) fn decide(choice: CiChoice, env: impl Fn(&str) -> Option<String>) -> Self {
         let announced = |name: &str| env(name).as_deref() == Some("true");
         match choice {
@@ -48,9 +48,8 @@ impl Ci {
         }
     }
 
-    /// Tells of the end of a run, after its report has been written. `in_log` says that the log has it as text; `summary` is the
-    /// file that GitHub names for it.
-    /// A closed `out` is no error: the verdict is the exit code.
+    /// Reports the end of a run, after its report has been written. `in_log`: the log has the report as text; `summary`: the file that
+    /// GitHub names for it. A closed `out` is not an error: the verdict is the exit code.
     pub(crate) fn conclude(
         self,
         report: &Report,
@@ -64,7 +63,7 @@ impl Ci {
                 summary.map_or(Ok(()), |summary| summary.append(report))
             }
             Self::Gitlab => {
-                // The section is folded away: what is wrong has to stand outside of it.
+                // The section is folded, so problems have to be printed outside of it.
                 if !in_log && report.exit != Exit::Healthy {
                     let _ = plainly(report, &mut Lines::new(&mut out));
                 }
@@ -75,7 +74,7 @@ impl Ci {
     }
 }
 
-/// The end of the text report.
+/// Writes the end of the text report.
 fn plainly(report: &Report, out: &mut impl Write) -> io::Result<()> {
     let style = TextStyle::default();
     let mut lines = vec![verdict::line(report, &style)];

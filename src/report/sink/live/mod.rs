@@ -1,8 +1,8 @@
-//! Progress on stderr while the run goes on.
+//! Progress on stderr during the run.
 //!
-//! Outside a terminal only whole lines are appended, and only when something changes or a heartbeat is due. On a terminal
-//! one region below the lines, drawn by indicatif, shows what is pending and for how long; it is cleared at the end, also when a panic unwinds.
-//! Nothing here can fail: a closed stderr changes no verdict.
+//! Outside a terminal, only whole lines are appended, and only when something changes or a heartbeat is due. On a terminal, one region
+//! below the lines, drawn by indicatif, shows what is pending and for how long; it is cleared at the end, also when a panic unwinds.
+//! Nothing here can fail: a closed stderr does not change the verdict.
 
 mod region;
 #[cfg(test)]
@@ -28,61 +28,61 @@ use crate::text::duration::human;
 use crate::text::sanitize::{ascii, brief};
 use crate::text::{excerpt, joined};
 
-/// How progress is shown.
+/// Appearance of the progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LiveStyle {
     pub(crate) color: bool,
     pub(crate) ascii: bool,
-    /// Only errors.
+    /// Whether only errors are shown.
     pub(crate) quiet: bool,
-    /// Every check by name, blocked ones too, and every round.
+    /// Whether every check is shown by name, including blocked ones, and every round.
     pub(crate) verbose: bool,
-    /// After each round, why each check came to its verdict.
+    /// Whether each round is followed by an explanation of each check's verdict.
     pub(crate) why: bool,
-    /// Outside a terminal: a line at least so often.
+    /// Maximum time between two lines, outside a terminal.
     pub(crate) heartbeat: Duration,
-    /// `None`: one pass, nothing is waited for.
+    /// `None`: one pass, without waiting.
     pub(crate) wait_timeout: Option<Duration>,
 }
 
-/// More lines of one word in one round than this are folded into one.
+/// Maximum number of lines with the same word in one round; more are folded into one.
 const LINES: usize = 6;
-/// Rows of the region that each name a check.
+/// Maximum number of rows of the region that each name a check.
 const ROWS: usize = 8;
-/// Whose words they are.
+/// The check that reports what the cluster's own health check finds.
 const SERVER: CheckId = CheckId::TalosServer;
-/// Things of which the cluster's own health check may say something. Talos has some sixteen.
+/// Maximum number of subjects that the cluster's own health check can report on. Talos has about sixteen.
 const SAID: usize = 200;
-/// Outside a terminal: when the first round is first said to be under way, and how often it is said how far it has come.
+/// Outside a terminal: when the first round is first reported as in progress, and how often its progress is reported.
 const FIRST: Duration = Duration::from_millis(900);
 const NEXT: Duration = Duration::from_secs(5);
 
-/// The view, and where it goes.
+/// The view and its output.
 #[derive(Debug)]
 pub(crate) struct Live<W: Write> {
     style: LiveStyle,
     out: W,
     region: Option<Region>,
     section: Option<Section>,
-    /// It was opened, and has to be closed.
+    /// Whether the section was opened and has to be closed.
     is_open: bool,
-    /// What was last said of each check, in catalog order.
+    /// Last state shown of each check, in catalog order.
     shown: BTreeMap<usize, Shown>,
     last_line: Duration,
-    /// How long the run takes so far, as far as it was told.
+    /// Duration of the run, as of the last call.
     now: Duration,
     rounds: u32,
-    /// When the last round ended.
+    /// End of the last round.
     judged_at: Duration,
-    /// Since when everything has passed, and for how long it is to do so.
+    /// Start of the period in which everything passes, and its required duration.
     stable: Option<(Duration, Duration)>,
-    /// What the cluster's own health check has said of each thing that it looks at.
+    /// Last report of the cluster's own health check on each subject.
     said: BTreeMap<String, String>,
-    /// The last of it, while its round goes on.
+    /// Its last message, during its round.
     saying: Option<String>,
-    /// What the round that is under way has asked.
+    /// The requests of the round in progress.
     awaited: Rc<Awaited>,
-    /// What was last said of it.
+    /// Last text shown about them.
     said_awaited: String,
 }
 
@@ -92,7 +92,7 @@ struct Shown {
     stage: Stage,
     status: Status,
     word: Word,
-    /// When it began not to be fine.
+    /// When it stopped passing.
     since: Option<Duration>,
     reasons: BTreeSet<Reason>,
     because: String,
@@ -104,7 +104,7 @@ enum Word {
     Skip,
     Warn,
     Blocked,
-    /// Not fine, and waiting may heal it.
+    /// Does not pass, and waiting may help.
     Wait,
     Error,
     Fail,
@@ -137,7 +137,7 @@ impl Word {
 }
 
 impl<W: Write> Live<W> {
-    /// Appends lines to `out`.
+    /// Returns a view that appends lines to `out`.
     pub(crate) fn lines(style: LiveStyle, out: W) -> Self {
         Self {
             style,
@@ -158,30 +158,30 @@ impl<W: Write> Live<W> {
         }
     }
 
-    /// The terminal `out` is drawn over. Only where [`super::terminal::redraws`] says so.
+    /// Returns a view that draws over the terminal `out`. Only allowed where [`super::terminal::redraws`] returns true.
     pub(crate) fn region(style: LiveStyle, out: W, size: fn() -> Size) -> Self {
         let mut live = Self::lines(style, out);
         live.region = (!style.quiet).then(|| Region::new(size, style.ascii));
         live
     }
 
-    /// All lines stand in this section, if there are any.
+    /// Puts all lines, if there are any, into this section.
     pub(crate) fn within(mut self, section: Section) -> Self {
         self.section = Some(section);
         self
     }
 
-    /// For who asks: the view shows it.
+    /// Returns the requests in progress, for the observer that sends them; the view shows them.
     pub(crate) fn awaited(&self) -> Rc<Awaited> {
         self.awaited.clone()
     }
 
-    /// There is a spinner, which wants more frames than once a second.
+    /// Whether a spinner is shown, which needs more frames than one per second.
     pub(crate) fn spins(&self) -> bool {
         self.region.is_some() && self.rounds == 0
     }
 
-    /// The first line: what is about to be looked at.
+    /// Writes the first line, which names the context and the deadline.
     pub(crate) fn start(&mut self, context: Option<&str>) {
         let context = context.map(|name| format!("  context {}", brief(name, excerpt::MOST))).unwrap_or_default();
         let deadline = match self.style.wait_timeout {
@@ -216,7 +216,7 @@ impl<W: Write> Live<W> {
                     self.line(&format!("healthy for {} of {}", human(*so_far), human(*wanted)));
                 }
             }
-            // They are in the report.
+            // The report contains these.
             Event::Logs(_) | Event::CutOff => {}
             Event::Waiting { next_in } => {
                 if self.style.verbose {
@@ -227,19 +227,19 @@ impl<W: Write> Live<W> {
         self.redraw();
     }
 
-    /// Something worth knowing on the way; not with `-q`.
+    /// Writes a note during the run; not with `-q`.
     pub(crate) fn note(&mut self, text: &str) {
         self.line(&brief(text, crate::text::sanitize::LIMIT));
         self.redraw();
     }
 
-    /// The terminal has another size.
+    /// Redraws the region after the terminal was resized.
     pub(crate) fn resized(&mut self, elapsed: Duration) {
         self.now = elapsed;
         self.redraw();
     }
 
-    /// To be called about once a second: refreshes the region, or writes the heartbeat when nothing was written for long.
+    /// Refreshes the region, or writes the heartbeat if no line was written for long. Has to be called about once a second.
     pub(crate) fn tick(&mut self, elapsed: Duration) {
         self.now = elapsed;
         if self.region.is_some() {
@@ -254,20 +254,20 @@ impl<W: Write> Live<W> {
         }
     }
 
-    /// The first round has come further than was last said, which is not long ago.
+    /// Whether the first round has progressed since the last line, which was written long enough ago.
     fn is_news(&self, elapsed: Duration) -> bool {
         let pause = if self.said_awaited.is_empty() { FIRST } else { NEXT };
         elapsed.saturating_sub(self.last_line) >= pause && self.awaiting() != self.said_awaited
     }
 
-    /// `endpoints: 3 of 3 answered; nodes: 2 of 4 answered, waiting for cp-2 (10.0.0.2)`
+    /// Returns `endpoints: 3 of 3 answered; nodes: 2 of 4 answered, waiting for cp-2 (10.0.0.2)`.
     fn awaiting(&self) -> String {
         let parts = self.awaited.parts();
         let parts = parts.iter().map(|(part, progress)| format!("{}: {}", title(*part), how_far(progress)));
         parts.collect::<Vec<_>>().join("; ")
     }
 
-    /// A line if it says something new of a thing; that it begins to look is new once.
+    /// Writes a line if the message has news about its subject; the beginning of a wait is news only once.
     fn said(&mut self, at: Duration, said: &ServerProgress) {
         self.now = at;
         let who = if said.hostname.is_empty() { String::new() } else { format!("{}: ", said.hostname) };
@@ -313,7 +313,7 @@ impl<W: Write> Live<W> {
         }
         for (word, of) in lines {
             let plain = matches!(word, Word::Pass | Word::Skip | Word::Blocked);
-            // What is blocked has its cause among the lines below.
+            // The causes of blocked checks are among the lines below.
             let fold = !self.style.verbose && plain && (of.len() > LINES || word != Word::Pass);
             if fold {
                 self.painted(at, word, None, &count(of.len(), "check"));
@@ -352,7 +352,7 @@ impl<W: Write> Live<W> {
             Status::Error => Word::Error,
             Status::Fail => Word::Fail,
         };
-        // One target may have several findings; it is fine if all of them are.
+        // One target may have several findings; it passes if all of them do.
         let mut targets = BTreeMap::new();
         for finding in &verdict.findings {
             *targets.entry(&finding.target).or_insert(true) &= finding.outcome.status().is_fine();
@@ -401,14 +401,14 @@ impl<W: Write> Live<W> {
         }
     }
 
-    /// `all passed, stable for 8s of 30s`
+    /// Returns `all passed, stable for 8s of 30s`.
     fn stability(&self, elapsed: Duration) -> Option<String> {
         let (since, wanted) = self.stable?;
         let so_far = elapsed.saturating_sub(since).min(wanted);
         Some(format!("all passed, stable for {} of {}", human(so_far), human(wanted)))
     }
 
-    /// `15 of 16 passed, waiting 30s of 5m00s: k8s.nodes.ready (w-4: container network not ready)`
+    /// Returns `15 of 16 passed, waiting 30s of 5m00s: k8s.nodes.ready (w-4: container network not ready)`.
     fn state(&self, elapsed: Duration) -> String {
         let waiting = match self.style.wait_timeout {
             Some(limit) => format!("waiting {} of {}", human(elapsed), human(limit)),
@@ -436,7 +436,7 @@ impl<W: Write> Live<W> {
         format!("{fine} of {} passed, {waiting}{named}", self.shown.len())
     }
 
-    /// What the run waits for; the blocked only if nothing else is left to name.
+    /// Returns the checks that the run waits for; blocked ones only if no other is left to name.
     fn pending(&self) -> impl Iterator<Item = &Shown> {
         let causes = self.shown.values().any(|shown| shown.word > Word::Blocked);
         self.shown.values().filter(move |shown| shown.word > Word::Blocked || (!causes && shown.word == Word::Blocked))
@@ -476,7 +476,7 @@ impl<W: Write> Live<W> {
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 
-    /// After all that may have changed what the region shows, and after lines.
+    /// Redraws the region. Called after every possible change of its content, and after lines.
     fn redraw(&mut self) {
         let Some(room) = self.region.as_ref().map(Region::room) else { return };
         let rows = self.rows(self.now, room);
@@ -485,7 +485,7 @@ impl<W: Write> Live<W> {
         }
     }
 
-    /// How far it is, stage by stage, and what is pending for how long.
+    /// Returns the rows of the region: the progress stage by stage, and what is pending for how long.
     fn rows(&self, elapsed: Duration, room: usize) -> Vec<Row> {
         let saying = self.saying.iter().map(|said| self.plain(&format!("  {SERVER}  {said}")));
         if self.rounds == 0 {
@@ -517,7 +517,7 @@ impl<W: Write> Live<W> {
         rows
     }
 
-    /// What the first round waits for.
+    /// Returns the rows of the first round, which show the requests that it waits for.
     fn first_rows(&self, elapsed: Duration) -> Vec<Row> {
         let limit = self.style.wait_timeout.map(|limit| format!(" of {}", human(limit))).unwrap_or_default();
         let head = Row::Spinner(format!("first check in progress, {}{limit}", human(elapsed)));
@@ -537,7 +537,7 @@ impl<W: Write> Live<W> {
         if self.style.ascii { ascii(text) } else { text.to_owned() }
     }
 
-    /// `connect ✓  ready ✓  etcd ✗`: of each stage the worst.
+    /// Returns the worst status of each stage: `connect ✓  ready ✓  etcd ✗`.
     fn stages(&self) -> String {
         let mut stages: BTreeMap<Stage, Status> = BTreeMap::new();
         for shown in self.shown.values() {
@@ -561,7 +561,7 @@ fn title(part: Part) -> &'static str {
     }
 }
 
-/// `2 of 4 answered, 1 failed, waiting for cp-2 (10.0.0.2)`; of one alone, whether it has.
+/// Returns `2 of 4 answered, 1 failed, waiting for cp-2 (10.0.0.2)`; for a single request, only whether it was answered.
 fn how_far(progress: &Progress) -> String {
     let Progress { answered, failed, pending, first } = progress;
     let of = answered + failed + pending;
@@ -581,7 +581,7 @@ fn how_far(progress: &Progress) -> String {
     parts.join(", ")
 }
 
-/// However the run ends, nothing of the region stays and no section is left open.
+/// Removes the region and closes the section, however the run ends.
 impl<W: Write> Drop for Live<W> {
     fn drop(&mut self) {
         if let Some(frame) = self.region.as_mut().map(Region::end) {

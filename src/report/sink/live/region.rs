@@ -1,9 +1,9 @@
-//! The live region of a terminal: indicatif's rows below the lines, drawn over, and gone at the end.
+//! The live region of a terminal: indicatif's rows below the lines, redrawn in place and removed at the end.
 //!
-//! indicatif fills each row up to the edge and lets the terminal wrap it, which makes one long line of all that it draws: a
-//! terminal that is resized wraps that anew, and the rows that are erased then are others. So it draws on a [`Sheet`], and each
-//! row of it ends with a new line here. The cursor waits in the first column below them: what the terminal shows by itself, such
-//! as `^C`, is erased with the next frame, and no mode of the terminal outlives a frame.
+//! indicatif fills each row up to the edge and lets the terminal wrap it, which makes one long line of everything it draws: a terminal that
+//! is resized wraps that line differently, and then the wrong rows are erased. Therefore indicatif draws on a [`Sheet`], and each row of it
+//! ends with a new line here. The cursor waits in the first column below them: text that the terminal itself prints, such as `^C`, is
+//! erased with the next frame, and no mode of the terminal outlasts a frame.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,28 +13,28 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle, T
 
 use crate::report::sink::terminal::Size;
 
-/// Columns of a bar.
+/// Template of a row with a bar of 20 columns.
 const BAR: &str = "{msg}  {bar:20}";
 
-/// A row, and what turns or grows beside its text.
+/// A row of text, possibly with a spinner or a bar.
 #[derive(Debug)]
 pub(super) enum Row {
     Plain(String),
     Spinner(String),
-    /// It no longer turns.
+    /// A spinner that no longer turns.
     Done(String),
     Bar(String, u64, u64),
 }
 
 #[derive(Debug)]
 pub(super) struct Region {
-    /// Asked for each frame: a terminal may be resized at any time.
+    /// Called for each frame, because a terminal can be resized at any time.
     size: fn() -> Size,
     ascii: bool,
     rows: MultiProgress,
     bars: Vec<ProgressBar>,
     sheet: Sheet,
-    /// Lines that are to appear above the rows with the next frame.
+    /// Lines to write above the rows with the next frame.
     above: String,
     /// Columns of each row that is on the screen.
     drawn: Vec<usize>,
@@ -48,7 +48,7 @@ impl Region {
         Self { size, ascii, rows, bars: Vec::new(), sheet, above: String::new(), drawn: Vec::new() }
     }
 
-    /// Rows that there is room for: the cursor has one, and the first one is empty.
+    /// Returns how many rows fit: the cursor takes one, and the first one is empty.
     pub(super) fn room(&self) -> usize {
         (self.size)().lines.saturating_sub(2).max(1)
     }
@@ -59,30 +59,30 @@ impl Region {
         self.above.push('\n');
     }
 
-    /// What draws these rows in the place of the last ones, and the lines above them.
+    /// Returns the text that draws these rows in place of the last ones, and the lines above them.
     pub(super) fn frame(&mut self, rows: Vec<Row>) -> String {
         let frame = self.end();
         let (room, columns) = (self.room(), (self.size)().columns.max(1));
-        // Whoever types while it runs moves the terminal on by a line: then the first row stays, so it is empty.
+        // Typing during a run moves the terminal on by a line, which leaves the first row behind, so it is empty.
         let mut shown = vec![String::new()];
         shown.extend(self.laid_out(rows.into_iter().take(room)));
         let ellipsis = if self.ascii { "..." } else { "…" };
         let ellipsis = ellipsis.get(..columns).unwrap_or(ellipsis);
         let shown: Vec<_> = shown.iter().map(|row| truncate_str(row, columns, ellipsis)).collect();
         self.drawn = shown.iter().map(|row| measure_text_width(row)).collect();
-        // A character that is wider here than it should be must not make two rows of one.
+        // A character that is wider here than it should be must not wrap its row.
         frame + "\u{1b}[?7l" + &shown.join("\n") + "\n\u{1b}[?7h"
     }
 
-    /// What erases the rows, and writes the lines that are to stand above them. Works while a panic unwinds, too: then indicatif
-    /// draws nothing.
+    /// Returns the text that erases the rows and writes the lines above them. Works while a panic unwinds, too, when indicatif draws
+    /// nothing.
     pub(super) fn end(&mut self) -> String {
         let erased = self.erase();
         self.drawn.clear();
         erased + &std::mem::take(&mut self.above)
     }
 
-    /// As indicatif lays them out.
+    /// Returns the rows as indicatif lays them out.
     fn laid_out(&mut self, rows: impl Iterator<Item = Row>) -> Vec<String> {
         let mut count = 0;
         for (n, row) in rows.enumerate() {
@@ -99,8 +99,9 @@ impl Region {
         self.sheet.rows()
     }
 
-    /// To where the first row begins, and all below it is empty. A row that has become longer than the terminal is wide has been
-    /// wrapped, as nearly all terminals do. Line by line: tmux keeps what is erased from the first line of the screen to its end.
+    /// Returns the text that moves to the start of the first row and erases everything below. A row that has become longer than the
+    /// terminal is wide has been wrapped, as nearly all terminals do. Erases line by line, because tmux keeps what is erased from the first
+    /// line of the screen to its end.
     fn erase(&self) -> String {
         let columns = (self.size)().columns.max(1);
         let up: usize = self.drawn.iter().map(|width| width.div_ceil(columns).max(1)).sum();
@@ -124,7 +125,7 @@ impl Row {
                 (BAR, text)
             }
         };
-        // The templates are ours: they are right.
+        // The templates are constants, and valid.
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_spinner());
         bar.set_style(if ascii {
             style.tick_chars("|/-\\ ").progress_chars("=>-")
@@ -135,7 +136,7 @@ impl Row {
     }
 }
 
-/// What indicatif draws on: a row, what fills it up to the edge, the next row, and so on.
+/// The surface that indicatif draws on: a row, the padding up to the edge, the next row, and so on.
 #[derive(Clone, Debug)]
 struct Sheet {
     size: fn() -> Size,
@@ -149,7 +150,7 @@ impl Sheet {
     }
 }
 
-/// Rows are cut, and erased, by [`Region`]: whatever moves the cursor begins a new sheet.
+/// [`Region`] cuts and erases the rows, so any movement of the cursor begins a new sheet.
 #[rustfmt::skip]
 impl TermLike for Sheet {
     /// A character may take two columns, for which indicatif needs room.

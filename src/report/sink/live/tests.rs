@@ -83,7 +83,7 @@ fn appends_a_line_when_something_changes() {
     ");
 }
 
-/// What a part of the first round waits for, and how long a test wants it to.
+/// Adds a request of the first round; without an answer, it stays pending.
 fn asks(awaited: &Awaited, part: Part, name: &str, answer: Option<bool>) {
     let work = async {
         match answer {
@@ -228,7 +228,7 @@ fn a_closed_stderr_is_ignored() {
     live.judged(1, s(1), s(1), &round(true, ""));
 }
 
-/// What a writer got that outlives the view.
+/// An output that can be read after the view is gone.
 #[derive(Clone, Default)]
 struct Screen(Arc<Mutex<Vec<u8>>>);
 
@@ -252,12 +252,12 @@ thread_local! {
     static SIZE: Cell<Size> = const { Cell::new(Size { columns: 60, lines: 24 }) };
 }
 
-/// The frames, each for itself.
+/// Returns each frame separately.
 fn frames(screen: &Screen) -> Vec<String> {
     screen.text().replace("\r\u{1b}[", "\0\r\u{1b}[").split('\0').map(str::to_owned).collect()
 }
 
-/// What erases so many rows, and the line of the cursor below them.
+/// Returns the sequence that erases this number of rows, and the line of the cursor below them.
 fn erased(rows: usize) -> String {
     let lines = "\u{1b}[B\u{1b}[2K".repeat(rows);
     format!("\r\u{1b}[{rows}A\u{1b}[2K{lines}\u{1b}[{rows}A")
@@ -313,7 +313,7 @@ fn pending_checks_without_room_are_counted() {
     let verdicts: Vec<_> = fixture::CHECKS.iter().map(|check| (*check, bad())).collect();
     live.judged(1, s(1), s(1), &verdicts);
     live.tick(s(1));
-    // Its lines went with the frame before.
+    // The lines were part of the previous frame.
     live.tick(s(1));
     let frame = frames(&screen).pop().unwrap();
     assert!(frame.contains("\n  talos.nodes.ready  for 0s  cp-1 (10.0.0.1): y\n  and 8 more\n"), "{frame:?}");
@@ -356,7 +356,7 @@ fn what_the_server_says_is_a_line_when_it_is_news() {
         "waiting for etcd to be healthy: \u{1b}[31mno\n::error::leader",
         "waiting for etcd to be healthy: \u{1b}[31mno\n::error::leader",
         "waiting for etcd to be healthy: OK",
-        // The next round begins anew.
+        // The next round starts over.
         "waiting for etcd to be healthy: ...",
         "waiting for etcd to be healthy: OK",
     ];

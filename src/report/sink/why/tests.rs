@@ -1,4 +1,4 @@
-//! Why, on rounds that are literals.
+//! Explanations of rounds that are literals.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::model::Severity;
 use crate::snapshot::Snapshot;
 use crate::testing::fixture;
 
-/// What these checks say, and those that they require.
+/// Judges these checks, and those that they require.
 fn with_required(snapshot: Snapshot, ids: &[&str]) -> Round {
     let mut plan: Vec<&Check> = ids.iter().map(|id| checks::find(id).unwrap()).collect();
     let mut at = 0;
@@ -33,7 +33,7 @@ fn of_all(snapshot: Snapshot) -> Round {
     of_plan(snapshot, |_| true)
 }
 
-/// What is said of a check, or of the assessment.
+/// Returns the lines about a check, or about the assessment.
 fn about(round: &Round, of: &str) -> Vec<String> {
     lines(round).into_iter().filter(|line| line.of == of).map(|line| line.text).collect()
 }
@@ -74,7 +74,7 @@ fn a_dead_kubelet() {
     assert!(
         about(&round, "assessment").iter().any(|line| line.starts_with("machine w-1 (10.0.0.4): kubelet not known"))
     );
-    // Without the checks that it requires, its own words are all there is.
+    // Without the checks that it requires, only its own words are left.
     let alone = of_plan(dead, |check| check.id == CheckId::K8sNodesPressure);
     let of_pressure = about(&alone, "k8s.nodes.pressure");
     assert!(of_pressure[0].contains("k8s.nodes.ready (not run)"), "{of_pressure:?}");
@@ -114,7 +114,7 @@ fn answers_that_are_missing_for_one_reason_share_a_line() {
     assert!(of_dns.iter().any(|line| line == pods), "{of_dns:?}");
 }
 
-/// A target has one line, whatever is said of it, and options are told from what the check says.
+/// A target has one line, however many findings it has, and the effect of options is distinguished from the check's own verdict.
 #[test]
 fn options_and_many_findings() {
     let mut lost = fixture::healthy();
@@ -137,7 +137,7 @@ fn options_and_many_findings() {
     assert_eq!(of_reachable.len(), 2, "what is lost is said once, of the machine: {of_reachable:?}");
 }
 
-/// Before the first round, nobody was asked.
+/// No request was sent before the first round.
 #[test]
 fn credentials_that_cannot_be_used() {
     let mut unusable = Snapshot { nodes: Vec::new(), ..fixture::healthy() };

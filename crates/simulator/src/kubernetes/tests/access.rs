@@ -1,4 +1,4 @@
-//! Who is let in, and to what.
+//! Authentication and authorization.
 
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use kube::api::{Api, PostParams};

@@ -1,4 +1,4 @@
-//! Servers that are not well, and answers that are not right.
+//! Unhealthy servers and wrong answers.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn an_api_server_is_as_well_as_the_etcd_beside_it() {
     assert_eq!(first.get("/version").await.status, 200);
     assert_eq!(second.get("/readyz").await.status, 200);
     assert_eq!(second.get("/api/v1/nodes").await.status, 200);
-    // Without a quorum nobody is.
+    // Without a quorum, no API server works.
     simulator.change(|world| world.etcd[0].members[2].process = Process::Frozen);
     assert!(second.hangs("/api/v1/nodes").await);
     simulator.change(|world| world.etcd[0].members.iter_mut().for_each(|member| member.process = Process::Running));

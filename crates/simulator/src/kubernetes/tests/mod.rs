@@ -1,4 +1,4 @@
-//! The API over real TLS, read by clients that others have made.
+//! The API over real TLS, read by independent clients.
 
 mod access;
 mod faults;
@@ -22,7 +22,7 @@ fn simulator() -> Simulator {
 }
 
 fn simulator_of(change: impl FnOnce(&mut World)) -> Simulator {
-    // Only the first test of the process succeeds, with the same provider.
+    // Only the first test of a process can install the provider; all tests install the same one.
     let _ = crate::pki::provider().as_ref().clone().install_default();
     let network = Network::claim().unwrap();
     let mut world = World::healthy(&network, &Shape::default());
@@ -37,7 +37,7 @@ async fn kube_as(simulator: &Simulator, user: &str) -> kube::Client {
     kube::Client::try_from(config).unwrap()
 }
 
-/// Plain HTTP requests with one identity.
+/// A client for plain HTTP requests with one identity.
 struct Http {
     client: reqwest::Client,
     base: String,
@@ -60,7 +60,7 @@ impl Seen {
 }
 
 impl Http {
-    /// Asks the balancer.
+    /// Sends requests to the balancer.
     fn with(simulator: &Simulator, leaf: Option<&Leaf>) -> Self {
         Self::built(simulator, leaf, reqwest::Client::builder())
     }
@@ -86,7 +86,7 @@ impl Http {
         Self::with(simulator, Some(&leaf))
     }
 
-    /// The same, with one machine's own API server.
+    /// Sends requests to the API server of one machine instead.
     fn at(self, simulator: &Simulator, machine: usize) -> Self {
         Self { base: format!("https://{}:6443", simulator.network().machine(machine)), ..self }
     }
@@ -105,7 +105,7 @@ impl Http {
         Self::send(self.request(path)).await
     }
 
-    /// Nothing comes within this time. It is the only way to see that something hangs.
+    /// Whether there is no response within this time, which is the only way to notice a server that does not respond.
     async fn hangs(&self, path: &str) -> bool {
         let asked = self.request(path).timeout(Duration::from_millis(300)).send().await;
         asked.is_err_and(|error| error.is_timeout())

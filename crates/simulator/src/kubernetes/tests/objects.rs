@@ -1,4 +1,4 @@
-//! What is listed, and how.
+//! Contents and order of lists.
 
 use std::pin::pin;
 
@@ -106,7 +106,7 @@ async fn a_page_of_a_list_that_has_changed_has_expired() {
     let next = |list: &serde_json::Value| {
         format!("/api/v1/nodes?limit=1&continue={}", list["metadata"]["continue"].as_str().unwrap())
     };
-    // What changes elsewhere does not matter.
+    // Changes of other resources do not matter.
     simulator.change(|world| world.kubernetes.remove("services", Some("kube-system"), "kube-dns"));
     let second = http.get(&next(&first)).await.json();
     assert_eq!(second["items"][0]["metadata"]["name"], "cp-2");
@@ -116,11 +116,11 @@ async fn a_page_of_a_list_that_has_changed_has_expired() {
     assert_eq!((gone.status, gone.json()["reason"].as_str()), (410, Some("Expired")));
     let message = "The provided continue parameter is too old to display a consistent list result.";
     assert!(gone.json()["message"].as_str().unwrap().starts_with(message));
-    // The refusal says how to go on.
+    // The error contains a token that continues the list.
     let rest = http.get(&next(&gone.json())).await.json();
     assert_eq!(rest["items"][0]["metadata"]["name"], "cp-3");
     assert!(rest["metadata"].get("continue").is_none());
-    // Made by a real server long ago.
+    // A real server created this token long ago.
     let old = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJjcC0xXHUwMDAwIn0";
     let old = http.get(&format!("/api/v1/nodes?continue={old}")).await;
     assert_eq!(old.status, 410);

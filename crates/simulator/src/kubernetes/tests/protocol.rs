@@ -1,4 +1,4 @@
-//! Paths, headers, forms and refusals.
+//! Paths, headers, forms and error answers.
 
 use serde_json::json;
 

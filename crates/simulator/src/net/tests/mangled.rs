@@ -1,10 +1,10 @@
-//! Answers that are spoilt.
+//! Corrupted answers.
 
 use hyper::client::conn::http1;
 
 use super::*;
 
-/// What arrives of a body: its bytes, or at least so many of them, and how it ended.
+/// The received part of a body and its end; `TooMuch` if the body exceeded the limit.
 #[derive(Debug, PartialEq, Eq)]
 enum Arrived {
     Whole(Vec<u8>),

@@ -1,4 +1,4 @@
-//! Ports of a small cluster, asked by clients that see all.
+//! Ports of a small cluster, tested with clients that notice everything.
 
 mod balancer;
 mod mangled;
@@ -30,9 +30,9 @@ use crate::pki::{Flaw, Leaf, Pki, provider};
 use crate::state::ClusterState;
 use crate::world::{Server, Shape, Transport, World};
 
-/// For what has to come.
+/// Timeout for events that have to happen.
 const SOON: Duration = Duration::from_secs(20);
-/// For what never comes.
+/// Timeout for events that never happen.
 const NEVER: Duration = Duration::from_millis(200);
 
 struct Cluster {
@@ -48,7 +48,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// Two control planes.
+    /// Starts a cluster with two control planes.
     fn start() -> Self {
         let network = Network::claim().unwrap();
         let world = World::healthy(&network, &Shape { control_planes: 2, workers: 0, ..Shape::default() });
@@ -106,7 +106,7 @@ impl Cluster {
         timeout(SOON, TcpStream::connect(self.address(server))).await?
     }
 
-    /// A client of the server that has all that it wants.
+    /// A client configuration that the server accepts.
     fn client(&self, server: &Server) -> ClientConfig {
         let pki = &self.state.pki;
         let authority = match server {
@@ -128,7 +128,7 @@ impl Cluster {
         self.secure(server, self.client(server)).await
     }
 
-    /// Asks through a new connection: who answered.
+    /// Sends a request through a new connection, and returns the name of the server that answered.
     async fn ask(&self, server: &Server) -> io::Result<String> {
         let mut connection = Http2::over(self.connect(server).await?).await;
         connection.ask("/").await.map_err(io::Error::other)
@@ -148,7 +148,8 @@ fn client(authority: &str, leaf: Option<&Leaf>) -> ClientConfig {
     config
 }
 
-/// Says its name; as gRPC below `/grpc`; spoilt as the last part of the path says; who asks at `/peer`.
+/// A handler that answers with its name, below `/grpc` as gRPC, corrupted as the last part of the path says; `/peer`
+/// returns the peer.
 fn answering(name: &str) -> Handler {
     let name = name.to_owned();
     Arc::new(move |request: Request<Incoming>| {
@@ -209,7 +210,7 @@ impl Http2 {
     }
 }
 
-/// Nothing comes, and no end either.
+/// Whether neither bytes nor an end arrive.
 async fn is_silent(stream: &mut (impl AsyncRead + Unpin)) -> bool {
     timeout(NEVER, stream.read_u8()).await.is_err()
 }

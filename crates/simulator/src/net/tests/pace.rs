@@ -1,4 +1,4 @@
-//! Time on the way.
+//! Delays in the network.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-/// Takes so many round trips, but for what this machine adds: a busy one gets several tries not to add much.
+/// Checks that an attempt takes this number of round trips. A busy computer, which adds time, gets several tries.
 async fn takes(round_trips: Range<u32>, mut attempt: impl AsyncFnMut()) {
     for _ in 0..20 {
         let started = Instant::now();
@@ -28,7 +28,7 @@ async fn every_round_trip_costs_the_delay_once() {
     let server = cluster.apid(0);
     cluster.ask(&server).await.unwrap();
     cluster.change(|world| world.delay = ROUND_TRIP);
-    // TCP, the handshake of TLS 1.3, and the question.
+    // TCP, the TLS 1.3 handshake, and the request.
     takes(3..4, async || drop(cluster.ask(&server).await.unwrap())).await;
     let connection = Http2::over(cluster.connect(&server).await.unwrap()).await;
     let ask = async || drop(connection.clone().ask("/").await.unwrap());
@@ -71,7 +71,7 @@ async fn bytes_can_come_one_at_a_time() {
     cluster.spoil(&server, Transport::Drip(Duration::from_millis(2)));
     let started = Instant::now();
     connection.ask("/").await.unwrap();
-    // A TLS record of nothing has 22 bytes already.
+    // Even an empty TLS record has 22 bytes.
     assert!(started.elapsed() > Duration::from_millis(2 * 22));
 }
 

@@ -1,4 +1,4 @@
-//! Machines and processes that come and go.
+//! Machines and processes that stop and start.
 
 use std::io::ErrorKind;
 

@@ -32,7 +32,7 @@ async fn the_certificates_of_a_cluster_are_dated_by_its_clock() {
     let hour = 60 * 60;
     assert!(error(hour).await.contains("not valid yet"));
     assert!(error(-25 * hour).await.contains("expired"));
-    // The others' certificates are older than the turn of the clock.
+    // Certificates of the other servers were issued before the clock was changed.
     cluster.connect(&cluster.api_server(0)).await.unwrap();
     cluster.change(|world| world.clock_ahead = -23 * hour);
     cluster.connect(&server).await.unwrap();
@@ -46,14 +46,14 @@ async fn a_client_is_judged_by_the_clusters_clock() {
         let talos = &cluster.state.pki.talos;
         client(talos.pem(), Some(&talos.client("somebody", &[], flaw).unwrap()))
     };
-    // With TLS 1.3, a server tells after the client has finished.
+    // In TLS 1.3, a server rejects a client after the client has finished the handshake.
     let refused = async |client| {
         let mut connection = Http2::over(cluster.secure(&server, client).await.unwrap()).await;
         connection.ask("/").await.is_err()
     };
     assert!(!refused(client(Flaw::None)).await);
     assert!(refused(client(Flaw::Expired)).await);
-    // 2020-07-01, by which the client's certificate is good and the server's has run out long ago.
+    // On 2020-07-01, the client's certificate is valid, and the server's has long expired.
     let then: jiff::Timestamp = "2020-07-01T00:00:00Z".parse().unwrap();
     cluster.change(|world| world.clock_ahead = then.as_second() - jiff::Timestamp::now().as_second());
     let mut trusting = client(Flaw::Expired);

@@ -1,4 +1,4 @@
-//! Checks that ask Kubernetes.
+//! Checks that query Kubernetes.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::world::{Power, Process};
 
 type Objects<'a> = &'a [Value];
 
-/// Objects of one kind (`nodes`, `daemonsets.apps`), with the administrator's kubeconfig through the cluster's endpoint.
+/// Lists objects of one kind (`nodes`, `daemonsets.apps`) with the administrator's kubeconfig through the cluster's endpoint.
 fn list<'a>(view: &View<'a>, kind: &str) -> Result<Objects<'a>, Found> {
     if !view.roles.admin {
         return Err(refused());
@@ -36,7 +36,7 @@ pub(super) fn nodes_reported(view: &View<'_>) -> Found {
     }
 }
 
-/// Both ways: each expected address belongs to a node, each node has an expected one.
+/// Compares in both directions: each expected address belongs to a node, and each node has an expected address.
 fn same_addresses(expected: &[String], nodes: &[&Value]) -> Found {
     let wanted: BTreeSet<&str> = expected.iter().map(String::as_str).collect();
     let there: BTreeSet<&str> = nodes.iter().flat_map(|node| internal_addresses(node)).collect();
@@ -102,7 +102,7 @@ pub(super) fn coredns_ready(view: &View<'_>) -> Found {
     pods_ready(view, "deployments.apps", "kube-dns")
 }
 
-/// Unless there is nothing that makes such pods.
+/// Checks the pods of an app, unless nothing creates such pods.
 fn pods_ready(view: &View<'_>, owners: &str, app: &str) -> Found {
     let (owners, pods) = match list(view, owners).and_then(|owners| Ok((owners, list(view, "pods")?))) {
         Ok(lists) => lists,
@@ -126,7 +126,7 @@ fn pods_ready(view: &View<'_>, owners: &str, app: &str) -> Found {
     }
 }
 
-/// Only the first is named.
+/// Checks that no node is cordoned; the error names only the first one.
 pub(super) fn nodes_schedulable(view: &View<'_>) -> Found {
     match list(view, "nodes") {
         Ok(nodes) => match nodes.iter().find(|node| node["spec"]["unschedulable"] == true) {
@@ -137,7 +137,7 @@ pub(super) fn nodes_schedulable(view: &View<'_>) -> Found {
     }
 }
 
-/// The cluster is made without a CNI: its nodes need not get ready.
+/// Whether the cluster was created without a CNI, so that its nodes need not become ready.
 fn without_network(view: &View<'_>) -> bool {
     let machine = view.world.machines.get(&view.from);
     let manifests = machine
@@ -150,7 +150,7 @@ fn is_of(object: &Value, app: &str) -> bool {
     metadata["namespace"] == "kube-system" && metadata["labels"]["k8s-app"] == app
 }
 
-/// Of nodes and pods alike.
+/// Names of the nodes or pods that are not ready.
 fn unready_names<'a>(objects: impl Iterator<Item = &'a Value>) -> Vec<&'a str> {
     let ready = |object: &Value| {
         let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();

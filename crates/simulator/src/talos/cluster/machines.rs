@@ -1,4 +1,4 @@
-//! Checks that ask the machines.
+//! Checks that query the machines.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,9 +11,9 @@ use crate::version::TalosVersion;
 use crate::world::Role;
 
 const MIB: u64 = 1 << 20;
-/// Of the volume EPHEMERAL, bytes.
+/// Minimum size of the volume EPHEMERAL in bytes.
 const SMALLEST_DISK: u64 = 3932 * MIB;
-/// Since then, the first check reads the configuration, which is for administrators.
+/// From this version on, the first check reads the configuration, which requires the role os:admin.
 const READS_CONFIGURATION_SINCE: TalosVersion = TalosVersion::new(14, 0);
 const LESS_MEMORY_SINCE: TalosVersion = TalosVersion::new(8, 0);
 
@@ -24,7 +24,7 @@ pub(super) fn etcd_healthy(view: &View<'_>) -> Found {
     service_healthy(view, "etcd")
 }
 
-/// Workers are not looked at.
+/// Checks the kubelets of control planes; workers are not checked.
 pub(super) fn kubelet_healthy(view: &View<'_>) -> Found {
     service_healthy(view, "kubelet")
 }
@@ -152,7 +152,7 @@ pub(super) fn no_diagnostics(view: &View<'_>) -> Found {
     if of_nodes.is_empty() { Found::Good } else { Found::Wrong(format!("active diagnostics: {}", of_nodes.join("; "))) }
 }
 
-/// Whether they are ready is not looked at.
+/// Checks that the machines have booted, but not that they are ready.
 pub(super) fn booted(view: &View<'_>) -> Found {
     let machines = match view.ask_machines(view.nodes.all()) {
         Ok(machines) => machines,
@@ -170,7 +170,7 @@ pub(super) fn booted(view: &View<'_>) -> Found {
     }
 }
 
-/// That they exist; whether they run is not looked at.
+/// Checks that the static pods exist, but not that they run.
 pub(super) fn static_pods(view: &View<'_>) -> Found {
     let machines = match view.ask_machines(view.nodes.control_planes.iter().copied()) {
         Ok(machines) => machines,

@@ -1,4 +1,4 @@
-//! The cluster's own health check, as a control plane carries it out.
+//! The cluster's own health check, which a control plane performs.
 
 mod kubernetes;
 mod machines;
@@ -28,12 +28,12 @@ pub(super) struct Cluster {
     state: Arc<ClusterState>,
 }
 
-/// One check: what it waits for, the version that brought it, and whether that is so.
+/// A check: the awaited condition, the version that introduced it, and the function that evaluates it.
 type Check = (&'static str, TalosVersion, fn(&View<'_>) -> Found);
 
 const ALWAYS: TalosVersion = TalosVersion::new(0, 0);
 
-/// In the order in which they are carried out.
+/// Checks in the order in which they run.
 const CHECKS: [Check; 16] = [
     ("etcd to be healthy", ALWAYS, machines::etcd_healthy),
     ("etcd members to be consistent across nodes", ALWAYS, machines::etcd_consistent),
@@ -53,11 +53,11 @@ const CHECKS: [Check; 16] = [
     ("all k8s nodes to report schedulable", ALWAYS, kubernetes::nodes_schedulable),
 ];
 
-/// Between two attempts at one check.
+/// Pause between two attempts at one check.
 const RETRY: Duration = Duration::from_secs(5);
 /// A year, in seconds.
 const LONGEST: u64 = 365 * 86_400;
-/// Since then, a worker says at once that it cannot.
+/// From this version on, workers reject the call immediately.
 const REFUSED_ON_WORKERS_SINCE: TalosVersion = TalosVersion::new(13, 0);
 
 impl Cluster {
@@ -95,13 +95,13 @@ impl ClusterService for Cluster {
     }
 }
 
-/// Negative ones have passed, too; longer ones than anybody waits are cut.
+/// Converts a duration. A negative number of seconds becomes zero, and very long durations are cut off.
 fn duration(duration: &protobuf::Duration) -> Duration {
     let seconds = u64::try_from(duration.seconds).unwrap_or_default();
     Duration::new(seconds.min(LONGEST), u32::try_from(duration.nanos).unwrap_or_default())
 }
 
-/// The nodes that the caller names.
+/// Parses the nodes that the caller names.
 fn named(info: &ClusterInfo) -> Result<Nodes, Status> {
     let parse = |texts: &[String]| {
         let addresses = texts
@@ -112,7 +112,7 @@ fn named(info: &ClusterInfo) -> Result<Nodes, Status> {
     Ok(Nodes { control_planes: parse(&info.control_plane_nodes)?, workers: parse(&info.worker_nodes)? })
 }
 
-/// A health check under way.
+/// A health check in progress.
 struct Run {
     state: Arc<ClusterState>,
     call: Call,
@@ -122,19 +122,19 @@ struct Run {
     at: Stage,
 }
 
-/// What it does next.
+/// The next step of a health check.
 enum Stage {
     Discovered,
-    /// Begins this check.
+    /// Begin this check.
     Begin(usize),
-    /// Attempts it, not before a time, having told this of the last attempt.
+    /// Attempt this check no earlier than at this time. The text is the message about the last attempt.
     Attempt(usize, Instant, String),
     Expired,
     Ended,
 }
 
 impl Run {
-    /// The next line, or how it ended.
+    /// Returns the next line, or the error with which the health check ended.
     async fn next(&mut self) -> Option<Result<HealthCheckProgress, Status>> {
         let line = |message: String| Some(Ok(HealthCheckProgress { metadata: None, message }));
         loop {
@@ -176,7 +176,7 @@ impl Run {
         }
     }
 
-    /// A check whose questions find silence goes on as soon as they are answered.
+    /// Evaluates a check. If a machine does not answer, the check continues as soon as it does.
     async fn attempt(&self, check: fn(&View<'_>) -> Found) -> Found {
         let answered = self.state.when(|world| {
             let endpoint = self.state.endpoint(world);

@@ -1,4 +1,4 @@
-//! What a check sees of the cluster.
+//! A check's view of the cluster.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,14 +10,14 @@ use crate::talos::dial::{Reached, dial};
 use crate::talos::wire::go_error;
 use crate::world::{Machine, Role, World};
 
-/// What a check finds.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Good,
-    /// It is skipped.
+    /// The check is skipped.
     Inapplicable,
     Wrong(String),
-    /// A question that nobody answers.
+    /// A query that is never answered.
     Silence,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// As the discovery service tells a machine, or else Kubernetes.
+    /// Nodes that a machine knows from the discovery service, or else those of Kubernetes.
     pub(super) fn discovered(world: &World, by: IpAddr) -> Self {
         let members = world.machines.get(&by).into_iter();
         let members = members.flat_map(|machine| machine.resources.list("Members.cluster.talos.dev"));
@@ -62,18 +62,18 @@ impl Nodes {
     }
 }
 
-/// The world as one machine sees it, with the rights of whoever called.
+/// The world as seen by one machine, with the caller's rights.
 pub(super) struct View<'a> {
     pub(super) world: &'a World,
     pub(super) from: IpAddr,
     pub(super) roles: Roles,
     pub(super) nodes: &'a Nodes,
-    /// Of Kubernetes.
+    /// The Kubernetes endpoint.
     pub(super) endpoint: SocketAddr,
 }
 
 impl<'a> View<'a> {
-    /// Asks some nodes by one call. If one of them fails, all that is told is which.
+    /// Queries several nodes with one call. If any of them fails, the result only contains the failures.
     pub(super) fn ask<T>(
         &self,
         nodes: impl IntoIterator<Item = IpAddr>,
@@ -95,7 +95,7 @@ impl<'a> View<'a> {
         if failures.is_empty() { Ok(answers) } else { Err(wrong(&failures)) }
     }
 
-    /// As [`ask`](Self::ask), of what every machine can tell at once.
+    /// Queries machines like [`ask`](Self::ask), for data that every machine can return immediately.
     pub(super) fn ask_machines(&self, nodes: impl IntoIterator<Item = IpAddr>) -> Asked<'a> {
         self.ask(nodes, |_, machine| Some(Ok(machine)))
     }
@@ -103,7 +103,7 @@ impl<'a> View<'a> {
 
 pub(super) type Asked<'a> = Result<Vec<(IpAddr, &'a Machine)>, Found>;
 
-/// Several errors as Go's `multierror` prints them, without the lines that it leaves empty; none is good.
+/// Formats errors like Go's `multierror`, but without its empty lines. An empty list is a success.
 pub(super) fn wrong(errors: &[String]) -> Found {
     let lines: Vec<_> = errors.iter().map(|error| format!("\n\t* {error}")).collect();
     match errors.len() {
@@ -113,7 +113,7 @@ pub(super) fn wrong(errors: &[String]) -> Found {
     }
 }
 
-/// What is said of questions that nobody answered in time.
+/// The error of queries that were not answered in time.
 pub(super) fn silent() -> String {
     go_error(&Status::new(Code::DeadlineExceeded, "context deadline exceeded"))
 }
@@ -122,7 +122,7 @@ pub(super) fn refused() -> Found {
     Found::Wrong(go_error(&Status::permission_denied("not authorized")))
 }
 
-/// Of a Kubernetes node.
+/// Internal addresses of a Kubernetes node.
 pub(super) fn internal_addresses(node: &Value) -> impl Iterator<Item = &str> {
     let addresses = node["status"]["addresses"].as_array().into_iter().flatten();
     addresses.filter(|address| address["type"] == "InternalIP").filter_map(|address| address["address"].as_str())

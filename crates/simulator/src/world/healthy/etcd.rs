@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::address::host;
 use crate::world::{EtcdCluster, Member, Role, World};
 
-/// One cluster with a member on every control plane.
+/// Adds one cluster with a member on every control plane.
 pub(super) fn fill(world: &mut World) {
     let members: Vec<_> = world.control_planes().map(|at| member(world, at)).collect();
     for machine in world.machines.values_mut().filter(|machine| machine.role == Role::ControlPlane) {
@@ -29,7 +29,7 @@ fn member(world: &World, at: IpAddr) -> Member {
         IpAddr::V6(at) => u32::from(at.segments()[7]),
     };
     Member {
-        // Above 2^53, as real ones are: whoever reads them as floating point numbers shall fail.
+        // Like real ids, these are above 2^53, so that clients which parse them as floating-point numbers fail.
         id: 0x8e9e_05c5_2164_0000 | u64::from(number),
         name: world.machines[&at].name.clone(),
         machine: Some(at),

@@ -1,4 +1,4 @@
-//! A cluster in which nothing is wrong.
+//! A healthy cluster.
 
 mod etcd;
 mod kubernetes;
@@ -13,7 +13,7 @@ use crate::address::Network;
 use crate::cosi::Resources;
 
 impl World {
-    /// A healthy cluster.
+    /// Creates a healthy cluster.
     #[must_use]
     pub fn healthy(network: &Network, shape: &Shape) -> Self {
         let machines = shape.all_machines();
@@ -22,7 +22,7 @@ impl World {
         world
     }
 
-    /// A healthy cluster of machines that are called so.
+    /// Creates a healthy cluster of machines with the given names.
     pub(super) fn of_machines(
         network: &Network,
         cluster: &str,
@@ -51,7 +51,7 @@ impl World {
             machine_clocks: BTreeMap::new(),
             states: States::default(),
         };
-        // In this order: Talos tells the ids of etcd's members, Kubernetes the names of machines.
+        // The order matters: Talos needs the ids of the etcd members, and Kubernetes the names of the machines.
         etcd::fill(&mut world);
         talos::fill(&mut world, network.balancer());
         kubernetes::fill(&mut world, network.balancer());

@@ -1,4 +1,4 @@
-//! etcd, as its members were told of.
+//! etcd, according to the recorded answers about its members.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ pub(super) fn tell(world: &mut World, recording: &Recording) {
     let listed = recording.answers("EtcdMemberList").next();
     let mut members: Vec<_> = match listed {
         Some((call, _)) => items(&call.part()["members"]).map(|told| member(told, at)).collect(),
-        // A member knows its own id even if nobody knows of others.
+        // A machine knows its own member's id, even if no list of members was recorded.
         None => world.control_planes().filter_map(|at| own(world, at)).collect(),
     };
     let mut cluster = EtcdCluster { id: 0x9d5f_2c01_77ab_e340, ..EtcdCluster::default() };
@@ -54,7 +54,7 @@ fn member(told: &Value, at: impl Fn(&str) -> Option<IpAddr>) -> Member {
     }
 }
 
-/// The member of a machine by what Talos tells of it.
+/// The member of a machine, according to Talos's resources.
 fn own(world: &World, at: IpAddr) -> Option<Member> {
     let machine = world.machines.get(&at)?;
     let id = machine.resources.get(kind::ETCD_MEMBERS, "local")?.spec()["memberID"].as_str()?;

@@ -1,4 +1,4 @@
-//! What was not answered, or not well.
+//! Missing and failed answers.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ pub(super) fn tell(world: &mut World, recording: &Recording) {
     endpoint(world, recording);
 }
 
-/// A machine that cannot be reached, or calls of one that can.
+/// Reproduces a machine that could not be reached, or failed calls of one that could.
 fn machine(world: &mut World, recording: &Recording, at: IpAddr) {
     let calls: Vec<_> = recording.talos().filter(|call| call.target() == Some(at)).collect();
     let Some(machine) = world.machines.get_mut(&at) else { return };
@@ -36,7 +36,7 @@ fn machine(world: &mut World, recording: &Recording, at: IpAddr) {
         if calls.iter().any(|call| call.asked_directly()) {
             machine.process = Process::Frozen;
         } else if recording.state.faults.contains(&format!("apid-frozen {}", machine.name)) {
-            // Its own answers do not tell it from a machine that is cut off: nobody dialed it.
+            // The machine's own answers do not distinguish it from one that is cut off, because it was not dialed directly.
             world.transport.insert(Server::Apid(at), Transport::Silent);
         } else {
             machine.power = Power::Unplugged;
@@ -49,7 +49,7 @@ fn machine(world: &mut World, recording: &Recording, at: IpAddr) {
 fn fault(call: &TalosCall, at: IpAddr) -> Option<CallFault> {
     let does = match (&call.status, call.silence()) {
         (_, Some(Silence::TimedOut)) => Misbehavior::Hang,
-        // That there is no such resource follows from the resources.
+        // The absence of a resource follows from the resources.
         (Some(status), _) if status.code != "NotFound" || call.kind().is_none() => {
             Misbehavior::Fail { code: code(&status.code)?, text: status.text.clone() }
         }
@@ -58,7 +58,7 @@ fn fault(call: &TalosCall, at: IpAddr) -> Option<CallFault> {
     Some(CallFault { server: Some(Server::Apid(at)), ..CallFault::all(&call.name(), does) })
 }
 
-/// The number of a gRPC code that is no success.
+/// The number of a gRPC code other than success.
 fn code(name: &str) -> Option<u16> {
     const NAMES: [&str; 17] = [
         "Ok",
@@ -83,7 +83,7 @@ fn code(name: &str) -> Option<u16> {
     u16::try_from(index).ok()
 }
 
-/// The API server of a machine, by how its own probe ended.
+/// Reproduces the state of a machine's API server from the result of its own probe.
 fn api_server(world: &mut World, recording: &Recording, at: IpAddr) {
     let Some(machine) = world.machines.get_mut(&at) else { return };
     let Some(server) = &mut machine.api_server else { return };
@@ -105,13 +105,13 @@ fn api_server(world: &mut World, recording: &Recording, at: IpAddr) {
     server.failing.dedup();
 }
 
-/// Checks of `/readyz?verbose` that failed.
+/// Failed checks of `/readyz?verbose`.
 fn failed(body: &Value) -> impl Iterator<Item = String> {
     let lines = body.as_str().unwrap_or_default().lines().filter_map(|line| line.strip_prefix("[-]"));
     lines.filter_map(|line| Some(line.split_once(' ')?.0.to_owned()))
 }
 
-/// Members of etcd that do not answer: those of machines that cannot be reached, and those of whom Talos gets no answer.
+/// Reproduces etcd members that did not answer: those of unreachable machines, and those that did not answer Talos.
 fn members(world: &mut World, recording: &Recording) {
     let silent = |at: IpAddr| {
         recording.talos().any(|call| {
@@ -131,10 +131,10 @@ fn members(world: &mut World, recording: &Recording) {
     }
 }
 
-/// Requests through the endpoint of the kubeconfig.
+/// Reproduces the results of requests through the kubeconfig's endpoint.
 fn endpoint(world: &mut World, recording: &Recording) {
     world.call_faults.extend(recording.through_kubeconfig().filter_map(request_fault));
-    // Another cluster's, which answers by itself: the servers behind are not its own.
+    // The endpoint belongs to another cluster. It answers requests itself, because the servers behind it are not that cluster's.
     if world.transport.values().any(|transport| *transport == Transport::WrongCa) {
         world.transport.insert(Server::Balancer, Transport::CloseAfter(u32::MAX));
     }

@@ -1,4 +1,4 @@
-//! Objects of Kubernetes, as lists told of them, and where a kubeconfig leads.
+//! Kubernetes objects from recorded lists, and the server of the kubeconfig.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -22,7 +22,8 @@ pub(super) fn tell(world: &mut World, recording: &Recording) {
     }
 }
 
-/// `leases.coordination.k8s.io` and the namespace of `/apis/coordination.k8s.io/v1/namespaces/kube-system/leases`.
+/// Returns `leases.coordination.k8s.io` and the namespace for
+/// `/apis/coordination.k8s.io/v1/namespaces/kube-system/leases`.
 fn listed(path: &str) -> Option<(String, Option<&str>)> {
     let parts: Vec<_> = path.trim_matches('/').split('/').collect();
     let (group, rest) = match &parts[..] {
@@ -38,7 +39,7 @@ fn listed(path: &str) -> Option<(String, Option<&str>)> {
     Some((if group.is_empty() { (*plural).to_owned() } else { format!("{plural}.{group}") }, namespace))
 }
 
-/// A lease that was over when it was told.
+/// Returns a lease that had expired when it was recorded.
 fn stalled(lease: &Value, call: &KubernetesCall) -> Option<(String, Timestamp)> {
     let spec = &lease["spec"];
     let renewed: Timestamp = spec["renewTime"].as_str()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! Which machines there are.
+//! The machines of the recorded cluster.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,8 @@ pub(super) struct Found {
     pub(super) role: Role,
 }
 
-/// By what Talos says of its members or, where it was not asked, Kubernetes of its nodes. Sorted by address.
+/// Finds the machines in Talos's list of members, or if that was not recorded, in Kubernetes' list of nodes. They are
+/// sorted by address.
 pub(super) fn find(recording: &Recording) -> anyhow::Result<Vec<Found>> {
     let members = recording.talos().filter(|call| call.is_ok() && call.kind() == Some(kind::MEMBERS));
     let mut found: Vec<_> = members
@@ -49,13 +50,13 @@ fn node(node: &Value) -> Option<Found> {
     Some(Found { address, name: node["metadata"]["name"].as_str()?.to_owned(), role })
 }
 
-/// The objects of a list of Kubernetes, if it was answered.
+/// The objects of a Kubernetes list, if it was recorded.
 fn list<'a>(recording: &'a Recording, path: &str) -> &'a [Value] {
     let answered = recording.kubernetes().find(|call| call.path() == path && call.status == Some(200));
     answered.and_then(|call| call.body["items"].as_array()).map_or(&[], Vec::as_slice)
 }
 
-/// Of Talos, Kubernetes and etcd; as given, where nothing tells.
+/// Versions of Talos, Kubernetes and etcd, or the given ones where none was recorded.
 pub(super) fn versions(recording: &Recording, otherwise: Versions) -> Versions {
     let of = |method, path: &str| {
         let told = recording.answers(method).find_map(|(call, _)| call.part().pointer(path)?.as_str());

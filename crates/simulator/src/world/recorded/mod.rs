@@ -1,8 +1,8 @@
-//! Worlds in which a real cluster's answers are true: a recording says what it was asked and what it answered.
+//! Worlds that reproduce a recording of a real cluster: its calls and answers.
 //!
-//! What was not asked is as in a healthy cluster of the same machines. What it answered well becomes part of the world, what it
-//! did not answer becomes a machine that is off, a process that hangs or a call that fails. Times are as far away from now as
-//! they were from the time of the recording.
+//! Facts that were not recorded are those of a healthy cluster with the same machines. Successful answers become part of the world; missing
+//! answers become machines that are off, processes that do not respond, or calls that fail. Times have the same distance from now that they
+//! had from the time of the recording.
 
 mod etcd;
 mod failures;
@@ -23,21 +23,21 @@ use super::{Shape, World};
 use crate::address::Network;
 
 impl World {
-    /// The world of a recording (`e2e/recordings`, format in `e2e/README.md`). Machines have the names of the real ones; their
-    /// addresses are those of the network, in the order of the real ones. A kubeconfig leads to the machine that the recorded one
-    /// led to, or, if that was none of them, to the balancer.
+    /// The world of a recording (`e2e/recordings`, format in `e2e/README.md`). Machines have the names of the real ones; their addresses
+    /// are those of the network, in the order of the real ones. Kubeconfigs contain the machine that the recorded one contained, or the
+    /// balancer if that was not a machine.
     ///
     /// # Errors
-    /// If the file cannot be read, is no recording, or tells of no machine.
+    /// If the file cannot be read, is not a recording, or contains no machine.
     pub fn recorded(network: &Network, path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         Self::from_recording(network, &text).with_context(|| path.display().to_string())
     }
 
-    /// The same of the text of a recording.
+    /// The world of a recording in the form of text.
     ///
     /// # Errors
-    /// If it is no recording, or tells of no machine.
+    /// If the text is not a recording, or contains no machine.
     pub fn from_recording(network: &Network, text: &str) -> anyhow::Result<Self> {
         let document: Value = serde_json::from_str(text)?;
         let original = Recording::of(document.clone())?;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What a real cluster was asked and answered.
+/// The calls to a real cluster, with their answers.
 #[derive(Deserialize)]
 pub(super) struct Recording {
     pub(super) run: Run,
@@ -39,7 +39,7 @@ pub(super) struct TalosCall {
     /// `HOST:PORT`
     endpoint: String,
     node: Option<String>,
-    /// `/package.Service/Method`; empty: a connection was all that was wanted.
+    /// `/package.Service/Method`; empty if only a connection was attempted.
     pub(super) method: String,
     #[serde(default)]
     pub(super) request: Value,
@@ -67,13 +67,13 @@ pub(super) struct Status {
     pub(super) text: String,
 }
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 #[derive(Deserialize)]
 pub(super) struct Gap {
     pub(super) kind: Silence,
 }
 
-/// Gaps that are no answers at all; all others are made of one.
+/// Gaps without any answer, and `Other` for gaps that were derived from an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum Silence {
     TimedOut,
@@ -103,12 +103,13 @@ impl Recording {
         })
     }
 
-    /// What was asked where the kubeconfig leads. `/readyz` is asked of each server, too.
+    /// Requests through the kubeconfig's server. `/readyz` is excluded, because it is also requested from each API
+    /// server.
     pub(super) fn through_kubeconfig(&self) -> impl Iterator<Item = &KubernetesCall> {
         self.kubernetes().filter(|call| call.path() != "/readyz")
     }
 
-    /// Answers of one method, with whom they are from.
+    /// Successful answers of one method, with the machines that they are from.
     pub(super) fn answers<'a>(&'a self, method: &'a str) -> impl Iterator<Item = (&'a TalosCall, IpAddr)> {
         let answered = move |call: &&TalosCall| call.is_ok() && call.short_method() == method;
         self.talos().filter(answered).filter_map(|call| Some((call, call.target()?)))
@@ -116,7 +117,7 @@ impl Recording {
 }
 
 impl TalosCall {
-    /// The machine that was asked for its own answer.
+    /// The machine that the answer is about.
     pub(super) fn target(&self) -> Option<IpAddr> {
         self.node.as_deref().unwrap_or(self.dialed()).parse().ok()
     }
@@ -125,7 +126,7 @@ impl TalosCall {
         host(&self.endpoint)
     }
 
-    /// The machine that was dialed, if it was asked for itself.
+    /// Whether the call was for the machine that was dialed.
     pub(super) fn asked_directly(&self) -> bool {
         self.node.as_deref().is_none_or(|node| node == self.dialed())
     }
@@ -143,12 +144,12 @@ impl TalosCall {
         self.method.rsplit('/').next().unwrap_or(&self.method)
     }
 
-    /// The type of the resources that it asks for.
+    /// The type of the requested resources.
     pub(super) fn kind(&self) -> Option<&str> {
         self.request["type"].as_str().filter(|_| self.method.starts_with("/cosi."))
     }
 
-    /// `Get MachineStatuses`, as calls are counted.
+    /// `Get MachineStatuses`: the name under which calls are counted.
     pub(super) fn name(&self) -> String {
         match self.kind() {
             Some(kind) => format!("{} {}", self.short_method(), kind.split('.').next().unwrap_or(kind)),
@@ -156,7 +157,7 @@ impl TalosCall {
         }
     }
 
-    /// Of unary calls, which answer for one machine here: the only part of the only message.
+    /// The only part of the only message of a unary call, which is always for one machine here.
     pub(super) fn part(&self) -> &Value {
         self.messages.first().map_or(&Value::Null, |message| &message["messages"][0])
     }
@@ -167,7 +168,7 @@ impl KubernetesCall {
         host(&self.server)
     }
 
-    /// Without its query.
+    /// The path without its query.
     pub(super) fn path(&self) -> &str {
         self.path.split_once('?').map_or(&self.path, |(path, _)| path)
     }
@@ -177,7 +178,7 @@ impl KubernetesCall {
     }
 }
 
-/// `10.55.0.2` of `https://10.55.0.2:6443`.
+/// Returns `10.55.0.2` for `https://10.55.0.2:6443`.
 fn host(address: &str) -> &str {
     let address = address.strip_prefix("https://").unwrap_or(address);
     address.rsplit_once(':').map_or(address, |(host, _)| host)

@@ -1,4 +1,4 @@
-//! What machines told of themselves.
+//! Recorded answers of the machines.
 
 use serde_json::{Value, json};
 use talos_api::machine::{FileInfo, ServiceEvent, ServiceEvents, ServiceHealth, ServiceInfo};
@@ -27,7 +27,7 @@ pub(super) fn tell(world: &mut World, recording: &Recording, translation: &Trans
             }
             (None, "List") if call.is_ok() => {
                 let root = text(&call.request["root"]);
-                // The first is the directory itself.
+                // The first entry is the directory itself.
                 machine.files.insert(root, call.messages.iter().skip(1).map(of_file).collect());
             }
             _ => {}
@@ -36,7 +36,7 @@ pub(super) fn tell(world: &mut World, recording: &Recording, translation: &Trans
     identities(world, recording, translation);
 }
 
-/// The machines are those that discovery lists.
+/// Gives each machine the node id that discovery lists for it.
 fn identities(world: &mut World, recording: &Recording, translation: &Translation) {
     let lists = recording.talos().filter(|call| call.is_ok() && call.kind() == Some(kind::MEMBERS));
     for resource in lists.flat_map(|call| &call.messages).map(|message| &message["resource"]) {
@@ -63,7 +63,8 @@ fn resources(machine: &mut Machine, call: &TalosCall, kind: &str, method: &str, 
     }
 }
 
-/// The protobuf is made anew from the YAML, which has the addresses of here.
+/// Reads a resource from its YAML, which has the translated addresses; the protobuf encoding is generated from it
+/// later.
 fn of_resource(resource: &Value, translation: &Translation) -> Option<Resource> {
     let metadata = &resource["metadata"];
     let spec = serde_yaml::from_str(resource["spec"]["yaml_spec"].as_str()?).ok()?;

@@ -1,4 +1,4 @@
-//! Addresses and times of another place and another day.
+//! Translation of the recording's addresses and times to those of the simulation.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use super::recording::Recording;
 use crate::address::Network;
 
 pub(super) struct Translation {
-    /// Each address of the recording, and what it is here.
+    /// Each address of the recording, with its translation.
     addresses: Vec<(IpAddr, IpAddr)>,
     shift: SignedDuration,
     address: Option<Regex>,
@@ -22,13 +22,13 @@ impl Translation {
     pub(super) fn new(network: &Network, machines: &[Found], recording: &Recording) -> Self {
         let mut addresses: Vec<_> =
             machines.iter().enumerate().map(|(index, machine)| (machine.address, network.machine(index))).collect();
-        // Whatever API is not that of a machine is another cluster's, or a balancer.
+        // An API server outside the machines is that of another cluster, or a balancer.
         for server in recording.kubernetes().filter_map(|call| call.host().parse().ok()) {
             if addresses.iter().all(|(known, _)| *known != server) {
                 addresses.push((server, network.balancer()));
             }
         }
-        // In whole seconds, so that fractions stay.
+        // Shifting by whole seconds preserves fractions.
         let shift = SignedDuration::from_secs(Timestamp::now().as_second() - recording.run.time.as_second());
         Self {
             addresses,
@@ -38,7 +38,7 @@ impl Translation {
         }
     }
 
-    /// The same with the addresses and times of here in all texts.
+    /// Translates the addresses and times in all texts.
     pub(super) fn document(&self, value: Value) -> Value {
         match value {
             Value::String(text) => self.text(&text).into(),
@@ -67,7 +67,7 @@ impl Translation {
         there.checked_add(self.shift).unwrap_or(there)
     }
 
-    /// Of `google.protobuf.Timestamp`. Go's zero stays what it is.
+    /// Translates a `google.protobuf.Timestamp`. Go's zero remains unchanged.
     pub(super) fn timestamp(&self, there: &Value) -> Option<Timestamp> {
         let nanos = i32::try_from(there["nanos"].as_i64()?).ok()?;
         let there = Timestamp::new(there["seconds"].as_i64()?, nanos).ok()?;

@@ -1,4 +1,4 @@
-//! Troubles of etcd. That a cluster has lost its leader follows from its members.
+//! Troubles of etcd. The loss of the leader is not among them, because it follows from the members.
 
 use serde_json::{Value, json};
 
@@ -8,23 +8,23 @@ use crate::cosi::kind;
 use crate::version::TalosVersion;
 use crate::world::{Alarm, AlarmKind, EtcdCluster, Member, Role, World};
 
-/// Entries of the log that a learner has not applied yet.
+/// Number of log entries that a learner has not applied yet.
 const BEHIND: u64 = 1200;
-/// By how much a database grows beyond its quota, in bytes: Talos's quota is 2 GiB.
+/// Growth of a database beyond its quota in bytes: Talos's quota is 2 GiB.
 const FULL: i64 = 2 << 30;
 
-/// Values of arguments are lists since then.
+/// From this version on, values of arguments are lists.
 const LISTS_SINCE: TalosVersion = TalosVersion::new(13, 0);
 
-/// Methods that change a member panic if the machine has none: a test names what it has made.
+/// Methods that change a member panic if the machine has none, since tests only name machines that they created.
 impl World {
-    /// etcd is stopped, as with `talosctl service etcd stop`.
+    /// Stops etcd, like `talosctl service etcd stop`.
     pub fn etcd_stop(&mut self, node: &str) {
         self.end_etcd_troubles(node);
         self.stop_service(node, "etcd");
     }
 
-    /// etcd takes connections and answers nothing.
+    /// etcd accepts connections and answers nothing.
     pub fn etcd_freeze(&mut self, node: &str) {
         self.end_etcd_troubles(node);
         self.begin(Root::EtcdFrozen(self.named(node)));
@@ -41,21 +41,21 @@ impl World {
         self.states.roots.remove(&Root::Stopped(node, "etcd".to_owned()));
     }
 
-    /// The member has just joined: it does not vote yet and is behind.
+    /// The member has just joined: it does not vote yet, and is behind.
     pub fn etcd_learner(&mut self, node: &str) {
         let member = self.member_mut(node);
         (member.learner, member.behind) = (true, BEHIND);
         self.settle();
     }
 
-    /// The learner has caught up and votes.
+    /// The learner has caught up, and votes.
     pub fn etcd_promote(&mut self, node: &str) {
         let member = self.member_mut(node);
         (member.learner, member.behind) = (false, 0);
         self.settle();
     }
 
-    /// The member is removed while its machine lives.
+    /// Removes the member while its machine is running.
     pub fn etcd_remove_member(&mut self, node: &str) {
         let Some((at, _)) = self.machine(node) else { return };
         self.lift(&Subject::Member(at));
@@ -67,7 +67,7 @@ impl World {
         self.settle();
     }
 
-    /// The machine's member is one of the cluster's again.
+    /// The removed member of the machine joins its cluster again.
     pub fn etcd_rejoin(&mut self, node: &str) {
         let at = self.machine(node).map(|(at, _)| at);
         let removed = &mut self.states.removed_members;
@@ -79,7 +79,7 @@ impl World {
         self.settle();
     }
 
-    /// The member raises an alarm: from then on nothing can be written. `NoSpace` does so because its database is full.
+    /// The member raises an alarm, which prevents all further writes. In the case of `NoSpace`, its database is full.
     pub fn etcd_alarm(&mut self, node: &str, kind: AlarmKind) {
         let id = self.member_mut(node).id;
         let alarm = Alarm { member: id, kind };
@@ -96,7 +96,7 @@ impl World {
         self.settle();
     }
 
-    /// All alarms of the member are gone, and so is what filled its database.
+    /// Clears all alarms of the member, and removes the data that filled its database.
     pub fn etcd_disarm(&mut self, node: &str) {
         let id = self.member_mut(node).id;
         let full = Alarm { member: id, kind: AlarmKind::NoSpace };
@@ -109,7 +109,7 @@ impl World {
         self.settle();
     }
 
-    /// Every control plane is configured with this quota, in bytes, and etcd was started anew with it.
+    /// Sets the quota of all control planes in bytes, as if etcd were restarted with it.
     pub fn etcd_quota(&mut self, bytes: i64) {
         let quota = bytes.to_string();
         let argument = if self.versions.talos < LISTS_SINCE { json!(quota) } else { json!([quota]) };
@@ -123,39 +123,39 @@ impl World {
         self.settle();
     }
 
-    /// The member's database has this size, of which so much is in use. Bytes.
+    /// Sets the size of the member's database and of the part that is in use, in bytes.
     pub fn etcd_database(&mut self, node: &str, size: i64, in_use: i64) {
         let member = self.member_mut(node);
         (member.db_size, member.db_size_in_use) = (size, in_use);
         self.settle();
     }
 
-    /// So many entries of the log are not applied by the member, and will not be.
+    /// The member permanently lags behind by this number of log entries.
     pub fn etcd_lag(&mut self, node: &str, behind: u64) {
         self.member_mut(node).behind = behind;
         self.settle();
     }
 
-    /// The member was started from an image of this version, without `v`.
+    /// Sets the version of the member's image, without `v`.
     pub fn etcd_version(&mut self, node: &str, version: &str) {
         version.clone_into(&mut self.member_mut(node).version);
         self.settle();
     }
 
-    /// The members have elected a leader anew.
+    /// The members elect a new leader.
     pub fn etcd_election(&mut self) {
         for cluster in &mut self.etcd {
             cluster.raft_term += 1;
         }
     }
 
-    /// Changes the member of a machine, and all that follows from it.
+    /// Changes the member of a machine, and everything that depends on it.
     pub(crate) fn change_member(&mut self, node: &str, change: impl FnOnce(&mut Member)) {
         change(self.member_mut(node));
         self.settle();
     }
 
-    /// The cluster has one more member.
+    /// Adds a member to the cluster.
     pub(crate) fn add_member(&mut self, member: Member) {
         if let Some(cluster) = self.etcd.first_mut() {
             cluster.members.push(member);
@@ -163,7 +163,7 @@ impl World {
         self.settle();
     }
 
-    /// The machines are configured, and nobody has bootstrapped etcd.
+    /// The machines are configured, but etcd has not been bootstrapped.
     pub fn not_bootstrapped(&mut self) {
         if self.etcd.is_empty() {
             return;
@@ -174,7 +174,7 @@ impl World {
         }
         self.states.unborn_etcd = std::mem::take(&mut self.etcd);
         for machine in self.machines.values_mut().filter(|machine| machine.role == Role::ControlPlane) {
-            // It has never got further than this.
+            // etcd has never passed this stage.
             if let Some(events) = &mut machine.service_mut("etcd").events {
                 events.events.retain(|event| ["Starting", "Waiting"].contains(&event.state.as_str()));
             }
@@ -192,7 +192,7 @@ impl World {
         self.settle();
     }
 
-    /// The last control plane was bootstrapped by itself: it is an etcd cluster of its own.
+    /// The last control plane was bootstrapped separately, and is its own etcd cluster.
     pub fn bootstrapped_twice(&mut self) {
         let [cluster] = self.etcd.as_mut_slice() else { return };
         if cluster.members.len() < 2 {
@@ -211,7 +211,7 @@ impl World {
         self.settle();
     }
 
-    /// The last control plane has joined the others.
+    /// The last control plane joins the others.
     pub fn bootstrapped_once(&mut self) {
         let others: Vec<_> = self.etcd.drain(1.min(self.etcd.len())..).flat_map(|cluster| cluster.members).collect();
         if let Some(cluster) = self.etcd.first_mut() {

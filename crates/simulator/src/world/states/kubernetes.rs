@@ -1,4 +1,4 @@
-//! What Kubernetes shows of troubles, while it can write anything down.
+//! Effects of troubles on Kubernetes objects, as long as they can be written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use crate::world::{Machine, Power, Process, Role, World};
 
 const LEASES: &str = "leases.coordination.k8s.io";
 
-/// Seconds without a renewal after which a node is `Unknown`, a little more than Kubernetes' grace period.
+/// Seconds without a renewal after which a node becomes `Unknown`; slightly more than Kubernetes' grace period.
 const UNNOTICED: i64 = 50;
 
-/// How a node is.
+/// State of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) readiness: Readiness,
@@ -26,22 +26,23 @@ pub(super) struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
     Ready,
-    /// The kubelet says that the CNI is missing.
+    /// The kubelet reports that the CNI is missing.
     NoNetwork,
-    /// The kubelet says nothing.
+    /// The kubelet does not report.
     Silent,
 }
 
-/// What follows for Kubernetes' objects.
+/// Overlays on Kubernetes objects.
 pub(super) fn overlays(world: &World) -> BTreeMap<Subject, Overlay> {
     let mut overlays = if world.can_write() {
         objects(world)
     } else {
-        // Nobody can change an object, so all stay as they are.
+        // Objects cannot be changed, so all of them keep their overlays.
         let is_object = |subject: &Subject| matches!(subject, Subject::Object(..));
         world.states.overlays.iter().filter(|(subject, _)| is_object(subject)).map(owned).collect()
     };
-    // Who has noticed has waited for so long; while nothing can be written, nobody notices.
+    // Kubernetes has noticed that renewals are missing, so this has already lasted for a while. As long as nothing can
+    // be written, it notices nothing.
     let seconds = if world.can_write() { UNNOTICED } else { 0 };
     for lease in all(world, LEASES).filter(|lease| !renewed(world, lease)) {
         let metadata = &lease["metadata"];
@@ -56,7 +57,7 @@ fn owned<A: Clone, B: Clone>((a, b): (&A, &B)) -> (A, B) {
 }
 
 impl World {
-    /// Whether some API server can write: its own etcd runs, its cluster has a leader and no alarm.
+    /// Whether any API server can write: its own etcd is running, and its etcd cluster has a leader and no alarm.
     pub(super) fn can_write(&self) -> bool {
         self.machines.iter().any(|(at, machine)| {
             machine.power == Power::On
@@ -67,12 +68,12 @@ impl World {
         })
     }
 
-    /// Whether Kubernetes hears from the kubelet of a machine.
+    /// Whether Kubernetes receives reports from a machine's kubelet.
     fn kubelet_reports(&self, machine: &Machine) -> bool {
         machine.power == Power::On && self.kubelet_runs(machine)
     }
 
-    /// Whether a component of a control plane crashes by itself.
+    /// Whether a control plane component crashes for reasons of its own.
     pub(super) fn crashes(&self, machine: &Machine, component: Component) -> bool {
         self.has(&Root::Crashing(machine.name.clone(), component))
     }
@@ -88,7 +89,7 @@ impl World {
     }
 }
 
-/// The machines that lead by the leases of components, as the world shows them.
+/// The leaders of the components, according to the current leases.
 pub(super) fn leaders(world: &World) -> Vec<(Component, String)> {
     let leases = world.kubernetes.objects.get(LEASES).into_iter().flatten();
     let of = |lease| Component::ALL.into_iter().find(|component| component.name() == name(lease));
@@ -147,7 +148,7 @@ fn objects(world: &World) -> BTreeMap<Subject, Overlay> {
     overlays
 }
 
-/// All objects of a resource as they are without any overlay.
+/// All objects of a resource without their overlays.
 fn all<'a>(world: &'a World, resource: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     let originals: BTreeMap<(&str, &str), &Value> = world
         .states
@@ -198,7 +199,7 @@ fn is_dns(pod: &Value) -> bool {
     pod["metadata"]["labels"]["k8s-app"] == "kube-dns"
 }
 
-/// Resource and name of what counts a pod.
+/// Resources and names of the objects that count a pod.
 fn owners_of(pod: &Value) -> Vec<(&'static str, String)> {
     let owner = &pod["metadata"]["ownerReferences"][0];
     let of = text(&owner["name"]).to_owned();
@@ -230,7 +231,7 @@ fn scale_dns_to_zero(world: &World, overlays: &mut BTreeMap<Subject, Overlay>) {
     }
 }
 
-/// Who holds a leader's lease in place of its holder, if that cannot and another can.
+/// The machine that takes over a leader's lease, if its holder cannot renew it and another machine can.
 fn successor(world: &World, lease: &Value, component: Component) -> Option<String> {
     let holder = holder(lease);
     let mut candidates = world.machines.values().filter(|machine| leads(world, machine, component));
@@ -265,7 +266,7 @@ fn renewed(world: &World, lease: &Value) -> bool {
     if let Some(component) = Component::ALL.into_iter().find(|component| component.name() == name(lease)) {
         return world.machines.values().any(|machine| leads(world, machine, component));
     }
-    // That of an API server's identity.
+    // The lease of an API server's identity.
     let of = text(&lease["metadata"]["labels"]["kubernetes.io/hostname"]);
     world.machine(of).is_none_or(|(_, machine)| {
         machine.power == Power::On
@@ -274,7 +275,7 @@ fn renewed(world: &World, lease: &Value) -> bool {
 }
 
 impl Node {
-    /// Makes a node's object show it.
+    /// Applies the state to a node's object.
     pub(super) fn show(self, node: &mut Value, now: Timestamp) {
         let taint = match self.readiness {
             Readiness::Ready => None,
@@ -316,7 +317,7 @@ fn name(object: &Value) -> &str {
     text(&object["metadata"]["name"])
 }
 
-/// A string, or nothing.
+/// A string, or an empty one if the value is not a string.
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }

@@ -1,11 +1,11 @@
-//! Ways in which real clusters break, and how they heal.
+//! Ways in which real clusters break, and how they recover.
 //!
-//! A method here changes the root of a trouble alone: a machine's power, a kubelet that crashes. What else a real cluster then
-//! shows (services, machine statuses, nodes, pods, leases …) is worked out anew from all roots together, laid over what was
-//! there, and taken away again when the roots are gone. So any number of troubles can overlap, and each heal ends where it
-//! began. Times and versions go on, as they do in a real cluster.
+//! Methods here only change the root of a trouble: a machine's power, a kubelet that crashes. Everything else that a real cluster would
+//! show (services, machine statuses, nodes, pods, leases …) is calculated from all roots together, laid over the existing state, and
+//! removed when the roots are gone. Any number of troubles can overlap, and ending all of them restores the original state. Times and
+//! versions still increase, as in a real cluster.
 //!
-//! What is shown is where a real cluster ends up: a node is `Unknown` at once, not after 40 seconds.
+//! The world immediately shows the final state of a real cluster: a node becomes `Unknown` at once rather than after 40 seconds.
 
 mod etcd;
 mod kubernetes;
@@ -22,22 +22,22 @@ use super::{Power, Process, World};
 pub(in crate::world) use self::roots::States;
 use self::roots::{Component, Root};
 
-/// A service that runs and whose health check cannot reach it.
+/// Message of a running service that does not answer its health check.
 const UNANSWERED: &str = "context deadline exceeded";
 
-/// Methods that take the name of a machine panic if there is none: a test names what it has made.
+/// Methods with the name of a machine panic if it does not exist, since tests only name machines that they created.
 impl World {
-    /// The machine loses its power.
+    /// The machine loses power.
     pub fn power_off(&mut self, node: &str) {
         self.set_power(node, Power::Off);
     }
 
-    /// It is back, as it was.
+    /// The machine is back in its former state.
     pub fn power_on(&mut self, node: &str) {
         self.set_power(node, Power::On);
     }
 
-    /// The machine runs, and nothing reaches it or comes from it.
+    /// The machine runs, but no packets reach it or leave it.
     pub fn unplug(&mut self, node: &str) {
         self.set_power(node, Power::Unplugged);
     }
@@ -46,7 +46,7 @@ impl World {
         self.set_power(node, Power::On);
     }
 
-    /// machined hangs: apid takes calls, and nothing is answered. Everything else on the machine works.
+    /// machined does not respond: apid accepts calls that are never answered. Everything else on the machine works.
     pub fn freeze_machined(&mut self, node: &str) {
         self.machine_mut(node).process = Process::Frozen;
     }
@@ -55,7 +55,7 @@ impl World {
         self.machine_mut(node).process = Process::Running;
     }
 
-    /// A service is stopped, as with `talosctl service ID stop`.
+    /// Stops a service, like `talosctl service ID stop`.
     pub fn stop_service(&mut self, node: &str, service: &str) {
         self.begin(Root::Stopped(self.named(node), service.to_owned()));
     }
@@ -64,7 +64,7 @@ impl World {
         self.end(&Root::Stopped(node.to_owned(), service.to_owned()));
     }
 
-    /// The kubelet ends as soon as it is started, for ever.
+    /// The kubelet ends whenever it is started.
     pub fn kubelet_crash(&mut self, node: &str) {
         self.begin(Root::KubeletCrash(self.named(node)));
     }
@@ -73,7 +73,7 @@ impl World {
         self.end(&Root::KubeletCrash(node.to_owned()));
     }
 
-    /// The machine is on its way down: apid answers still, the rest has stopped.
+    /// The machine is shutting down: apid still answers, and everything else has stopped.
     pub fn rebooting(&mut self, node: &str) {
         self.begin(Root::Rebooting(self.named(node)));
     }
@@ -82,7 +82,7 @@ impl World {
         self.end(&Root::Rebooting(node.to_owned()));
     }
 
-    /// The machine reaches none of its time servers, and its clock runs as it likes.
+    /// The machine reaches none of its time servers, so its clock is not synchronized.
     pub fn time_not_synced(&mut self, node: &str) {
         self.begin(Root::TimeNotSynced(self.named(node)));
     }
@@ -97,18 +97,18 @@ impl World {
         self.settle();
     }
 
-    /// It has its configuration again.
+    /// The machine has its configuration again.
     pub fn configured(&mut self, node: &str) {
         self.machine_mut(node).maintenance = false;
         self.settle();
     }
 
-    /// kube-apiserver of a control plane ends as soon as it is started.
+    /// kube-apiserver of a control plane ends whenever it is started.
     pub fn api_server_stop(&mut self, node: &str) {
         self.set_api_server(node, Process::Stopped);
     }
 
-    /// It takes connections and answers nothing; its pod is ready all the same.
+    /// kube-apiserver accepts connections and answers nothing; its pod is still ready.
     pub fn api_server_freeze(&mut self, node: &str) {
         self.set_api_server(node, Process::Frozen);
     }
@@ -117,7 +117,7 @@ impl World {
         self.set_api_server(node, Process::Running);
     }
 
-    /// kube-scheduler of a control plane crashes, for ever.
+    /// kube-scheduler of a control plane crashes permanently.
     pub fn scheduler_broken(&mut self, node: &str) {
         self.begin(Root::Crashing(self.named(node), Component::Scheduler));
     }
@@ -126,7 +126,7 @@ impl World {
         self.end(&Root::Crashing(node.to_owned(), Component::Scheduler));
     }
 
-    /// kube-controller-manager of a control plane crashes, for ever.
+    /// kube-controller-manager of a control plane crashes permanently.
     pub fn controller_manager_broken(&mut self, node: &str) {
         self.begin(Root::Crashing(self.named(node), Component::ControllerManager));
     }
@@ -135,7 +135,7 @@ impl World {
         self.end(&Root::Crashing(node.to_owned(), Component::ControllerManager));
     }
 
-    /// As with `kubectl cordon`.
+    /// Cordons the node, like `kubectl cordon`.
     pub fn cordon(&mut self, node: &str) {
         self.begin(Root::Cordoned(self.named(node)));
     }
@@ -144,7 +144,7 @@ impl World {
         self.end(&Root::Cordoned(node.to_owned()));
     }
 
-    /// The CNI's image cannot be pulled: no node has a network for pods.
+    /// The CNI's image cannot be pulled, so no node has a pod network.
     pub fn cni_missing(&mut self) {
         self.begin(Root::CniMissing);
     }
@@ -153,8 +153,8 @@ impl World {
         self.end(&Root::CniMissing);
     }
 
-    /// The Node has been registered anew and got another podCIDR, and the bridge of the network plugin keeps its address: pods
-    /// that run go on, and none that is new gets a sandbox. Here it is one, and for eleven minutes.
+    /// The Node was registered again with another podCIDR, while the network plugin's bridge kept its address: running pods continue, and
+    /// new pods get no sandbox. Here, one pod has been waiting for eleven minutes.
     pub fn pods_cannot_start(&mut self, node: &str) {
         let (node, now) = (self.named(node), self.now());
         sandbox::fail(&mut self.kubernetes, &node, now);
@@ -164,19 +164,19 @@ impl World {
         sandbox::heal(&mut self.kubernetes, node);
     }
 
-    /// The machine was rebooted eleven minutes ago, and a pod that has run there before gets no sandbox: it stays in phase Running.
+    /// The machine was rebooted eleven minutes ago, and a pod that ran before gets no new sandbox: it stays in phase Running.
     pub fn pods_cannot_restart(&mut self, node: &str) {
         let (node, now) = (self.named(node), self.now());
         sandbox::strand(&mut self.kubernetes, &node, now);
     }
 
-    /// It has got one; the event that told of it stays.
+    /// The pod has a sandbox again; the event about the failure remains.
     pub fn pods_restart(&mut self, node: &str) {
         let now = self.now();
         sandbox::restart(&mut self.kubernetes, node, now);
     }
 
-    /// The cluster's DNS is scaled to no replicas.
+    /// Scales the cluster's DNS to zero replicas.
     pub fn dns_scaled_to_zero(&mut self) {
         self.begin(Root::DnsAtZero);
     }
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// The name of a machine that there is.
+    /// Checks that the machine exists, and returns its name.
     fn named(&self, node: &str) -> String {
         assert!(self.machine(node).is_some(), "no machine is called `{node}`");
         node.to_owned()

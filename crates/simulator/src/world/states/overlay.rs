@@ -1,4 +1,4 @@
-//! What is shown in place of what is healthy, and how it is taken away again.
+//! Overlays that replace healthy state, and their removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use crate::cosi::{Resource, timestamp};
 use crate::world::services::{UNKNOWN, add_event};
 use crate::world::{Process, World, merge};
 
-/// One thing of the world that states change.
+/// A part of the world that states change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     /// The etcd member of a machine.
@@ -22,62 +22,63 @@ pub(super) enum Subject {
     ApiServer(IpAddr),
     /// A Talos service.
     Service(IpAddr, String),
-    /// A COSI resource by type and id.
+    /// A COSI resource: machine, type and id.
     Resource(IpAddr, String, String),
-    /// A Kubernetes object: resource, namespace (empty: none), name.
+    /// A Kubernetes object: resource, namespace (or empty), name.
     Object(String, String, String),
-    /// Whether a lease is renewed: `namespace/name`.
+    /// The renewal of a lease: `namespace/name`.
     Renewal(String),
 }
 
-/// What is shown of it. Equal overlays are not laid twice, so what they show does not flicker.
+/// The replacement of a subject's state. An overlay that is already in place is not applied again, so its times do not
+/// change.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Overlay {
     Process(Process),
     Service(Service),
-    /// It is not there.
+    /// The subject is missing.
     Gone,
-    /// A spec in place of the original.
+    /// A spec that replaces the original.
     Spec(Value),
-    /// Fields of the original, replaced (RFC 7396).
+    /// Fields that replace those of the original (RFC 7396).
     Merge(Value),
-    /// The status of a static pod, as Talos tells it.
+    /// The status of a static pod in Talos.
     StaticPod(Trouble),
     Pod(Trouble),
     Node(kubernetes::Node),
-    /// Pods of a `DaemonSet`, `Deployment` or `ReplicaSet` that are not ready.
+    /// Number of pods of a `DaemonSet`, `Deployment` or `ReplicaSet` that are not ready.
     Unready(usize),
     /// Pods among the endpoints that are not ready.
     Endpoints(BTreeSet<String>),
-    /// A lease is held by this machine.
+    /// The machine that holds a lease.
     Holder(String),
-    /// A lease has not been renewed for so many seconds.
+    /// Seconds since the last renewal of a lease.
     Stalled(i64),
 }
 
-/// How a service is.
+/// State of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Service {
     pub(super) state: &'static str,
-    /// Of the health check; `None`: it has not reported.
+    /// Result of the health check; `None` if there is none yet.
     pub(super) healthy: Option<bool>,
     pub(super) message: &'static str,
     pub(super) event: String,
 }
 
-/// What is put back.
+/// The state that an overlay hides.
 #[derive(Clone, Debug)]
 pub(super) enum Original {
     Process(Process),
     Service(ServiceInfo),
-    /// With its spec.
+    /// A resource with its spec.
     Resource(Box<Resource>, Value),
     Object(Value),
     Renewed,
 }
 
 impl World {
-    /// Lays these overlays, and takes away those that are not among them; only what is of a kind.
+    /// Applies these overlays, and removes all others; limited to subjects of a kind.
     pub(super) fn show(&mut self, overlays: &BTreeMap<Subject, Overlay>, of_kind: fn(&Subject) -> bool) {
         let over: Vec<_> =
             self.states.overlays.keys().filter(|key| of_kind(key) && !overlays.contains_key(key)).cloned().collect();
@@ -92,7 +93,7 @@ impl World {
                 Some(original) => original.clone(),
                 None => match self.read(subject) {
                     Some(original) => original,
-                    // This world has no such thing.
+                    // The subject does not exist in this world.
                     None => continue,
                 },
             };
@@ -102,7 +103,7 @@ impl World {
         }
     }
 
-    /// Puts the original back.
+    /// Restores the original state.
     pub(super) fn lift(&mut self, subject: &Subject) {
         self.states.overlays.remove(subject);
         if let Some(original) = self.states.originals.remove(subject) {
@@ -173,7 +174,7 @@ impl World {
         self.write(subject, shown);
     }
 
-    /// What is there becomes this; versions, times and events go on.
+    /// Sets the state of a subject; its versions, times and events continue.
     fn write(&mut self, subject: &Subject, value: Original) {
         let now = self.now();
         match (subject, value) {
@@ -230,7 +231,7 @@ impl World {
 }
 
 impl Service {
-    /// With the event that brought it here as its only one.
+    /// The service in this state, with the event that caused it as its only one.
     fn shown(&self, original: &ServiceInfo, now: Timestamp) -> ServiceInfo {
         let health = self.healthy.map_or(UNKNOWN, |healthy| ServiceHealth {
             unknown: false,
@@ -245,7 +246,7 @@ impl Service {
     }
 }
 
-/// A namespace, if it is one.
+/// A namespace, or `None` if it is empty.
 fn some(namespace: &str) -> Option<&str> {
     (!namespace.is_empty()).then_some(namespace)
 }

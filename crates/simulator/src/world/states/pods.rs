@@ -1,4 +1,4 @@
-//! Pods that are not as they should be, and what counts them.
+//! Unhealthy pods, and the objects that count them.
 
 use std::collections::BTreeSet;
 
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 use crate::world::{seconds, static_uid};
 
-/// What is wrong with a pod.
+/// A trouble of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
-    /// Its node is silent: only its condition Ready tells, everything else is the kubelet's last word.
+    /// The node is silent: only the condition Ready shows this, and everything else is from the kubelet's last report.
     NodeLost,
-    /// Its containers end as soon as they are started.
+    /// The containers end whenever they are started.
     Crashing,
-    /// An image of its init containers cannot be pulled.
+    /// An image of the init containers cannot be pulled.
     Pulling,
-    /// No node takes it.
+    /// No node accepts the pod.
     Unscheduled,
 }
 
-/// Makes a pod show its trouble.
+/// Applies a trouble to a pod.
 pub(super) fn spoil_pod(pod: &mut Value, trouble: Trouble, now: Timestamp) {
     let name = name(&pod["metadata"]).to_owned();
     spoil(&mut pod["status"], &name, trouble, now);
@@ -29,7 +29,7 @@ pub(super) fn spoil_pod(pod: &mut Value, trouble: Trouble, now: Timestamp) {
     }
 }
 
-/// Makes the status of the pod of this name show its trouble.
+/// Applies a trouble to the status of the pod with this name.
 pub(super) fn spoil(status: &mut Value, pod: &str, trouble: Trouble, now: Timestamp) {
     let names = |status: &Value, of: &str| -> Vec<String> {
         let containers = status[of].as_array().into_iter().flatten();
@@ -76,7 +76,7 @@ pub(super) fn spoil(status: &mut Value, pod: &str, trouble: Trouble, now: Timest
     }
 }
 
-/// `Ready` and `ContainersReady` are false because of these containers.
+/// Sets `Ready` and `ContainersReady` to false because of these containers.
 fn unready(status: &mut Value, names: &[String], now: Timestamp) {
     let because = json!({"status": "False", "reason": "ContainersNotReady",
         "message": format!("containers with unready status: [{}]", names.join(" "))});
@@ -103,7 +103,7 @@ fn terminated(id: &Value, now: Timestamp) -> Value {
     }})
 }
 
-/// Sets a condition of a status: what the patch does not say of reason and message is gone, as a controller writes it.
+/// Sets a condition of a status like a controller: reason and message are removed if the patch does not contain them.
 pub(super) fn condition(status: &mut Value, kind: &str, patch: &Value, now: Timestamp) {
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
@@ -127,7 +127,7 @@ pub(super) fn condition(status: &mut Value, kind: &str, patch: &Value, now: Time
     }
 }
 
-/// The numbers of a `DaemonSet`, `Deployment` or `ReplicaSet` of which so many pods are not ready.
+/// Sets the numbers of a `DaemonSet`, `Deployment` or `ReplicaSet` to this number of pods that are not ready.
 pub(super) fn count(object: &mut Value, unready: usize, now: Timestamp) {
     let status = &mut object["status"];
     let total = ["desiredNumberScheduled", "replicas"].iter().find_map(|key| status[key].as_u64()).unwrap_or_default();
@@ -143,7 +143,7 @@ pub(super) fn count(object: &mut Value, unready: usize, now: Timestamp) {
     set_unless_zero(status, "availableReplicas", ready);
     if deployment {
         set_unless_zero(status, "unavailableReplicas", unready);
-        // CoreDNS of Talos may miss one of its replicas, and so may every deployment of up to four by default.
+        // One replica may be missing, because `maxUnavailable` is 1 in Talos's CoreDNS.
         if unready > 1 {
             let missing = json!({"status": "False", "reason": "MinimumReplicasUnavailable",
                 "message": "Deployment does not have minimum availability."});
@@ -152,7 +152,7 @@ pub(super) fn count(object: &mut Value, unready: usize, now: Timestamp) {
     }
 }
 
-/// Kubernetes leaves such zeros out.
+/// Sets a number, which Kubernetes omits if it is zero.
 fn set_unless_zero(status: &mut Value, key: &str, number: u64) {
     match (number, status.as_object_mut()) {
         (0, Some(status)) => {
@@ -162,7 +162,7 @@ fn set_unless_zero(status: &mut Value, key: &str, number: u64) {
     }
 }
 
-/// Takes pods out of those that an `EndpointSlice` calls ready.
+/// Marks pods as not ready in an `EndpointSlice`.
 pub(super) fn withdraw(slice: &mut Value, unready: &BTreeSet<String>) {
     for endpoint in slice["endpoints"].as_array_mut().into_iter().flatten() {
         if endpoint["targetRef"]["name"].as_str().is_some_and(|pod| unready.contains(pod)) {
@@ -172,7 +172,7 @@ pub(super) fn withdraw(slice: &mut Value, unready: &BTreeSet<String>) {
     }
 }
 
-/// Another machine's candidate holds a lease now.
+/// Gives a lease to the candidate on another machine.
 pub(super) fn take_lease(lease: &mut Value, node: &str) {
     let spec = &mut lease["spec"];
     let id =

@@ -1,4 +1,4 @@
-//! The roots of what is wrong, and what follows from all of them together.
+//! The roots of troubles, and their combined consequences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,24 +6,24 @@ use super::overlay::{Original, Overlay, Subject};
 use super::{kubernetes, talos};
 use crate::world::{EtcdCluster, Machine, Member, Power, Process, World};
 
-/// What a world remembers of its troubles. That a machine is off or in maintenance stands in the machine itself.
+/// A world's record of its troubles. A machine's power and maintenance mode are stored in the machine itself.
 #[derive(Clone, Debug, Default)]
 pub(in crate::world) struct States {
     pub(super) roots: BTreeSet<Root>,
-    /// What is shown in place of what is healthy.
+    /// Overlays that replace healthy state.
     pub(super) overlays: BTreeMap<Subject, Overlay>,
-    /// What was there before.
+    /// The state that the overlays hide.
     pub(super) originals: BTreeMap<Subject, Original>,
-    /// etcd, while it is not bootstrapped.
+    /// The etcd clusters before the bootstrap.
     pub(super) unborn_etcd: Vec<EtcdCluster>,
-    /// Members that were removed, with the cluster and the place that they were removed from.
+    /// Removed members, with the id of their cluster and their former position.
     pub(super) removed_members: Vec<(u64, usize, Member)>,
 }
 
-/// One root. Names are those of machines.
+/// A root of a trouble. Names are those of machines.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Root {
-    /// A Talos service, by its id.
+    /// A Talos service with this id on a machine.
     Stopped(String, String),
     EtcdFrozen(String),
     KubeletCrash(String),
@@ -36,7 +36,7 @@ pub(super) enum Root {
     DnsAtZero,
 }
 
-/// A static pod of a control plane that elects a leader.
+/// A static pod of a control plane that takes part in leader election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Component {
     ControllerManager,
@@ -46,7 +46,7 @@ pub(super) enum Component {
 impl Component {
     pub(super) const ALL: [Self; 2] = [Self::ControllerManager, Self::Scheduler];
 
-    /// Of its pods and of its lease.
+    /// Name of the component's pods and of its lease.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ControllerManager => "kube-controller-manager",
@@ -56,9 +56,9 @@ impl Component {
 }
 
 impl World {
-    /// Shows what follows from the roots as they are now.
+    /// Applies the consequences of the current roots.
     pub(super) fn settle(&mut self) {
-        // In this order: each reads what the one before it has brought about.
+        // The order matters: each step reads the results of the previous one.
         let mut overlays = self.processes();
         self.show(&overlays, |subject| matches!(subject, Subject::Member(_) | Subject::ApiServer(_)));
         overlays.append(&mut kubernetes::overlays(self));
@@ -66,7 +66,7 @@ impl World {
         self.show(&overlays, |_| true);
     }
 
-    /// Processes that do not run because of their machine or by a root of their own.
+    /// Processes that do not run because of their machine, or because of a root of their own.
     fn processes(&self) -> BTreeMap<Subject, Overlay> {
         let mut overlays = BTreeMap::new();
         for (&at, machine) in &self.machines {
@@ -101,7 +101,7 @@ impl World {
         self.has(&Root::Stopped(machine.name.clone(), service.to_owned()))
     }
 
-    /// Whether a kubelet runs, as its own machine sees it.
+    /// Whether a machine's kubelet is running, independently of the network.
     pub(crate) fn kubelet_runs(&self, machine: &Machine) -> bool {
         !machine.maintenance
             && !self.has(&Root::Rebooting(machine.name.clone()))

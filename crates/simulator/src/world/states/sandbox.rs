@@ -1,4 +1,4 @@
-//! Pods that get no sandbox.
+//! Pods without a sandbox.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ use crate::world::{Kubernetes, seconds};
 
 const NAMESPACE: &str = "default";
 
-/// For so long it has been so.
+/// Duration of the trouble.
 const SINCE: SignedDuration = SignedDuration::from_mins(11);
-/// So old is a pod that has run before.
+/// Age of a pod that ran before the trouble.
 const AGE: SignedDuration = SignedDuration::from_hours(50);
 
-/// Of the pod that waits.
+/// Name of the waiting pod.
 fn name(node: &str) -> String {
     format!("web-{}", suffix(node, 5))
 }
@@ -45,7 +45,7 @@ pub(super) fn fail(kubernetes: &mut Kubernetes, node: &str, now: Timestamp) {
     put_event(kubernetes, node, now);
 }
 
-/// A pod has run before the machine was rebooted, and gets no sandbox again: it stays in phase Running.
+/// A pod ran before the machine was rebooted, and gets no sandbox again: it stays in phase Running.
 pub(super) fn strand(kubernetes: &mut Kubernetes, node: &str, now: Timestamp) {
     let lost = seconds(now - SINCE);
     put_runner(
@@ -62,7 +62,7 @@ pub(super) fn strand(kubernetes: &mut Kubernetes, node: &str, now: Timestamp) {
     put_event(kubernetes, node, now);
 }
 
-/// It has got its sandbox, and the event stays, as events do.
+/// The pod has a sandbox again, and the event remains, as in a real cluster.
 pub(super) fn restart(kubernetes: &mut Kubernetes, node: &str, now: Timestamp) {
     let now_told = seconds(now);
     put_runner(kubernetes, node, now, "True", &now_told, &json!({"running": {"startedAt": now_told}}));

@@ -1,4 +1,4 @@
-//! What Talos tells of troubles: services, and the resources that follow from them.
+//! Effects of troubles on Talos: services, and the resources that depend on them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,12 +14,12 @@ use crate::cosi::kind;
 use crate::world::static_pods::components;
 use crate::world::{Machine, Power, Process, Role, World};
 
-/// What follows for all machines, after what follows for Kubernetes.
+/// Overlays for all machines, derived after those for Kubernetes.
 pub(super) fn overlays(world: &World, kubernetes: &BTreeMap<Subject, Overlay>) -> BTreeMap<Subject, Overlay> {
     let mut overlays = BTreeMap::new();
     let lost = lost_leaders(world);
     for (&at, machine) in &world.machines {
-        // Nobody sees what a machine without power tells.
+        // A machine without power cannot be queried.
         if machine.power == Power::Off {
             continue;
         }
@@ -33,7 +33,7 @@ pub(super) fn overlays(world: &World, kubernetes: &BTreeMap<Subject, Overlay>) -
     overlays
 }
 
-/// Static pods that led, and have ended because they could not renew their lease.
+/// Static pods that were leaders, and have ended because they could not renew their lease.
 fn lost_leaders(world: &World) -> Vec<String> {
     if world.can_write() || !world.etcd.iter().all(|cluster| cluster.alarms.is_empty()) {
         return Vec::new();
@@ -41,7 +41,7 @@ fn lost_leaders(world: &World) -> Vec<String> {
     leaders(world).into_iter().map(|(component, machine)| format!("{}-{machine}", component.name())).collect()
 }
 
-/// One machine among what is known of all.
+/// One machine, with the facts about the whole cluster.
 struct Of<'a> {
     world: &'a World,
     at: IpAddr,
@@ -94,12 +94,12 @@ impl Of<'_> {
         !self.world.etcd.is_empty()
     }
 
-    /// A frozen one lives, too.
+    /// Whether etcd's process exists, even if it is frozen.
     fn etcd_lives(&self) -> bool {
         self.world.etcd_of(self.at).is_some_and(|(_, member)| member.process != Process::Stopped)
     }
 
-    /// Services that are not as they should be.
+    /// Services that are not healthy.
     fn services(&self) -> BTreeMap<String, Service> {
         let mut services = BTreeMap::new();
         for service in &self.machine.services {
@@ -127,19 +127,19 @@ impl Of<'_> {
         match member.process {
             Process::Running if member.learner => Some(Service::failing("etcdserver: rpc not supported for learner")),
             Process::Running if cluster.leader().is_some() => None,
-            // Asked for a linearizable read.
+            // The health check is a linearizable read.
             Process::Running | Process::Frozen => Some(Service::failing(UNANSWERED)),
             Process::Stopped => Some(Service::finished()),
         }
     }
 
-    /// What is told of static pods that are not as they should be, by id.
+    /// Overlays for the statuses of unhealthy static pods, by id.
     fn static_pods(&self) -> BTreeMap<String, Overlay> {
         let mut pods = BTreeMap::new();
         if self.machine.role == Role::Worker {
             return pods;
         }
-        // The kubelet is asked for them, and there are none without etcd.
+        // The statuses come from the kubelet, and without etcd there are none.
         let told = self.world.kubelet_runs(self.machine) && self.is_bootstrapped();
         for component in components() {
             let pod = format!("{component}-{}", self.machine.name);
@@ -154,7 +154,7 @@ impl Of<'_> {
         pods
     }
 
-    /// Talos's copy of the node.
+    /// Overlay for Talos's copy of the node.
     fn node_status(&self) -> Option<Overlay> {
         if !self.is_bootstrapped() || self.is_rebooting() {
             return Some(Overlay::Gone);
@@ -164,7 +164,7 @@ impl Of<'_> {
         Some(Overlay::Merge(json!({"nodeReady": ready, "unschedulable": node.cordoned})))
     }
 
-    /// Its stage, and the conditions that it finds unmet, in Talos's order.
+    /// The machine's stage and its unmet conditions, in Talos's order.
     fn machine_status(&self, services: &BTreeMap<String, Service>, pods: &BTreeMap<String, Overlay>) -> Option<Value> {
         if self.machine.maintenance {
             return Some(json!({"stage": "maintenance", "status": {"ready": true, "unmetConditions": []}}));
@@ -232,7 +232,7 @@ impl Service {
         Self { state: "Running", healthy: Some(false), message, event: format!("Health check failed: {message}") }
     }
 
-    /// As the machine's status puts it.
+    /// The wording of the machine's status.
     fn fault(&self) -> &'static str {
         if self.state == "Running" { "not healthy" } else { "not running" }
     }

@@ -15,7 +15,7 @@ fn healthy() -> World {
     World::healthy(&Network::claim().unwrap(), &shape)
 }
 
-/// Everything that does not go on by itself: no times, versions and events, and lists without order.
+/// Everything that does not change on its own: no times, versions and events, and lists without their order.
 fn essence(mut world: World) -> (Vec<Value>, String, BTreeMap<String, Vec<Value>>) {
     let machine = |machine: &Machine| {
         let health = |health: &ServiceHealth| json!([health.unknown, health.healthy, health.last_message]);
@@ -47,7 +47,7 @@ fn essence(mut world: World) -> (Vec<Value>, String, BTreeMap<String, Vec<Value>
     (machines, rest, world.kubernetes.objects)
 }
 
-/// Every trouble, and what ends it.
+/// Every trouble, with the state that ends it.
 const TROUBLES: &[(&str, &str, &str)] = &[
     ("power-off", "power-on", "worker-2"),
     ("power-off", "power-on", "cp-1"),
@@ -102,11 +102,11 @@ fn troubles_overlap_in_any_order() {
             let mut world = healthy.clone();
             let members =
                 |name: &str| name.starts_with("etcd") || name.starts_with("boot") || name.starts_with("not-boot");
-            // Troubles of the same member end with each other, or there is no such member.
+            // Troubles of the same member end together, or there is no such member.
             if ends_first == ends_second && node == other || members(first) && members(second) {
                 continue;
             }
-            // Each pair is met twice: once the first trouble ends first, once the second.
+            // Each pair occurs twice: the first trouble ends first in one case, and the second in the other.
             let mut ends = [(ends_first, node), (ends_second, other)];
             if first > second {
                 ends.reverse();
@@ -129,7 +129,7 @@ fn unmet(world: &World, node: &str) -> Vec<String> {
     unmet.map(|unmet| unmet["reason"].as_str().unwrap().to_owned()).collect()
 }
 
-/// As in the recordings of a kubelet that crashes on a control plane.
+/// Matches the recordings of a kubelet that crashes on a control plane.
 #[test]
 fn a_kubelet_that_crashes_takes_its_static_pods_from_sight() {
     let mut world = healthy();
@@ -156,7 +156,7 @@ fn a_scheduler_that_crashes_is_told_by_its_machine() {
     assert_eq!(ready["reason"], "ContainersNotReady");
 }
 
-/// As in the recordings of a cluster before bootstrap.
+/// Matches the recordings of a cluster before the bootstrap.
 #[test]
 fn nothing_is_told_of_nodes_before_bootstrap() {
     let mut world = healthy();
@@ -199,7 +199,7 @@ fn nothing_can_be_written_under_an_alarm() {
     let nodes = world.kubernetes.objects.get("nodes").cloned();
     world.kubelet_crash("worker-1");
     assert_eq!(world.kubernetes.objects.get("nodes").cloned(), nodes);
-    // The machine itself knows.
+    // The machine itself reports the trouble.
     assert_eq!(unmet(&world, "worker-1"), ["kubelet not running"]);
 }
 
@@ -227,7 +227,7 @@ fn ready_dns(world: &World) -> usize {
 
 const SYSTEM: Option<&str> = Some("kube-system");
 
-/// As in the recordings of a machine without power.
+/// Matches the recordings of a machine without power.
 #[test]
 fn kubernetes_loses_sight_of_a_machine_without_power() {
     let mut world = healthy();
@@ -271,7 +271,7 @@ fn another_leads_when_the_leader_crashes_and_nobody_when_all_do() {
     assert_eq!(world.kubernetes.stalled_leases.keys().collect::<Vec<_>>(), ["kube-system/kube-scheduler"]);
 }
 
-/// As in the recordings of a cluster whose CNI cannot be pulled.
+/// Matches the recordings of a cluster whose CNI cannot be pulled.
 #[test]
 fn without_a_cni_no_node_is_ready() {
     let mut world = healthy();

@@ -1,10 +1,10 @@
-//! What an API server makes of what it is sent: defaults, and what admission adds to pods.
+//! Additions of an API server to objects: default values, and fields that admission adds to pods.
 
 use serde_json::{Value, json};
 
 use crate::world::suffix;
 
-/// A pod's specification with Kubernetes' defaults, as templates have it.
+/// The specification of a pod with Kubernetes' default values, as in templates.
 pub(super) fn defaulted(mut spec: Value) -> Value {
     for container in containers(&mut spec) {
         default_container(container);
@@ -39,7 +39,7 @@ fn default_container(container: &mut Value) {
     set(Some(container), &defaults);
 }
 
-/// The specification of the pod itself, which is called so.
+/// The specification of the pod with this name, after admission.
 pub(super) fn admitted(mut spec: Value, pod: &str) -> Value {
     if spec.get("serviceAccountName").is_some() {
         mount_service_account(&mut spec, &format!("kube-api-access-{}", suffix(pod, 5)));
@@ -74,7 +74,7 @@ fn mount_service_account(spec: &mut Value, volume: &str) {
     }
 }
 
-/// What the controller of a `DaemonSet` makes of its template for the pod of a node.
+/// The specification that the `DaemonSet` controller derives from its template for the pod of one node.
 pub(super) fn bound(mut spec: Value, node: &str) -> Value {
     let name = json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]});
     spec["affinity"] =
@@ -113,7 +113,7 @@ fn push(to: &mut Value, key: &str, item: Value) {
     }
 }
 
-/// Sets what an object does not have, if there is the object.
+/// Sets missing keys of an object, if the object exists.
 fn set(object: Option<&mut Value>, defaults: &Value) {
     if let (Some(Value::Object(object)), Value::Object(defaults)) = (object, defaults) {
         for (key, value) in defaults {

@@ -1,14 +1,14 @@
-//! What people run in a cluster: Deployments of one pod on each worker.
+//! User applications in a cluster: Deployments of one pod on each worker.
 
 use serde_json::json;
 
 use super::AGE;
 use crate::world::{Role, World, revision, seconds, uid};
 
-/// Namespaces that they are spread over.
+/// Number of namespaces that the applications are distributed over.
 const TEAMS: usize = 20;
 
-/// As many pods on each worker, and room for as many again.
+/// Adds this number of pods to each worker, and allows nodes to run twice as many.
 pub(in crate::world) fn fill(world: &mut World, pods: usize) {
     if pods == 0 {
         return;

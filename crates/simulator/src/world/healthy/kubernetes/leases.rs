@@ -1,4 +1,4 @@
-//! Leases: of nodes, of API servers, and of those who lead. When they were last renewed is told when somebody asks.
+//! Leases of nodes, API servers and leaders. Their renewal times are calculated when they are read.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub(super) fn fill(cluster: &mut Cluster) {
     }
     let leaders: Vec<_> = cluster.control_planes().map(|machine| machine.name.clone()).collect();
     for host in &leaders {
-        // An API server's identity is made from its host's name.
+        // The identity of an API server is derived from its host name.
         let name = format!("apiserver-{}", letters(host, 26, b"abcdefghijklmnopqrstuvwxyz234567"));
         let labels = json!({"apiserver.kubernetes.io/identity": "kube-apiserver", "kubernetes.io/hostname": host});
         let spec = spec(&format!("{name}_{}", uid(&name)), 3600);

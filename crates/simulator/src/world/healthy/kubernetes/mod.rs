@@ -1,4 +1,4 @@
-//! The objects of a healthy Kubernetes, as Talos sets it up: flannel, kube-proxy, `CoreDNS`.
+//! The objects of a healthy Kubernetes, as set up by Talos: flannel, kube-proxy, `CoreDNS`.
 
 mod admission;
 pub(super) mod applications;
@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 
 use crate::world::{Kubernetes, Role, Rule, World, revision, seconds, uid};
 
-/// How old the cluster is.
+/// Age of the cluster.
 const AGE: SignedDuration = SignedDuration::from_hours(21 * 24);
 
 const SYSTEM: &str = "kube-system";
 const NODE_LEASES: &str = "kube-node-lease";
 
-/// Nodes, pods and what else a fresh cluster has.
+/// Adds nodes, pods and all other objects of a fresh cluster.
 pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     let mut cluster = Cluster::of(world, balancer);
     cluster.namespaces();
@@ -35,7 +35,7 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     world.kubernetes = Kubernetes { objects: cluster.objects, reader: reader(), ..Kubernetes::default() };
 }
 
-/// What `cluster-health rbac --upgrade` prints.
+/// The rules that `cluster-health rbac --upgrade` prints.
 fn reader() -> Vec<Rule> {
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     let resources = |group: &str, resources: &[&str]| Rule {
@@ -73,18 +73,18 @@ fn reader() -> Vec<Rule> {
     ]
 }
 
-/// What the objects are made from, and the objects.
+/// The objects, and the data that they are generated from.
 struct Cluster {
     machines: Vec<Machine>,
     balancer: IpAddr,
-    /// Without `v`.
+    /// Version without `v`.
     talos: String,
-    /// Without `v`.
+    /// Version without `v`.
     kubernetes: String,
     api_port: u16,
     created: Timestamp,
     objects: std::collections::BTreeMap<String, Vec<Value>>,
-    /// Names that were made up for pods.
+    /// Generated pod names.
     pods: std::collections::BTreeSet<String>,
 }
 
@@ -95,18 +95,18 @@ struct Machine {
     name: String,
     address: IpAddr,
     controls: bool,
-    /// KiB.
+    /// In KiB.
     memory: u64,
 }
 
 impl Machine {
-    /// The `host`th address of its pods.
+    /// The `host`th pod address of the machine.
     fn pod_address(&self, host: u32) -> IpAddr {
         Ipv4Addr::from_bits(Ipv4Addr::new(10, 244, 0, 0).to_bits() + self.index * 256 + host).into()
     }
 }
 
-/// What is said of an object beside its name.
+/// Metadata of an object besides its name.
 #[derive(Default)]
 struct Metadata {
     generate_name: Option<String>,
@@ -145,14 +145,14 @@ impl Cluster {
         self.machines.iter().filter(|machine| machine.controls)
     }
 
-    /// Where pods go that tolerate everything: workers first.
+    /// The machine of a pod that tolerates everything: workers come first.
     fn spread(&self, index: usize) -> Machine {
         let workers = self.machines.iter().filter(|machine| !machine.controls);
         let machines: Vec<&Machine> = workers.chain(self.control_planes()).collect();
         machines[index % machines.len()].clone()
     }
 
-    /// Adds an object; `rest` is its spec, status and the like.
+    /// Adds an object; `rest` contains its spec, status and other keys.
     fn add(&mut self, resource: &str, namespace: Option<&str>, name: &str, metadata: Metadata, rest: Value) {
         let objects = self.objects.entry(resource.to_owned()).or_default();
         let mut its = json!({"name": name});
@@ -191,7 +191,7 @@ impl Cluster {
         }
     }
 
-    /// An API server registers its own ones.
+    /// Adds the local API services that an API server registers itself.
     fn api_services(&mut self) {
         for (group, version) in [("", "v1"), ("apps", "v1"), ("coordination.k8s.io", "v1"), ("discovery.k8s.io", "v1")]
         {
@@ -208,7 +208,7 @@ impl Cluster {
     }
 }
 
-/// Who has written an object's status, and when for the last time.
+/// Managed fields with the writer of an object's status and the time of its last update.
 fn written_by(manager: &str, at: Timestamp) -> Value {
     json!([{
         "manager": manager, "operation": "Update", "apiVersion": "apps/v1", "time": seconds(at), "fieldsType": "FieldsV1",

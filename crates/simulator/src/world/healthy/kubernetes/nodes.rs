@@ -9,14 +9,14 @@ use crate::world::{hash, letters, seconds, uid};
 const LABEL: &str = "node-role.kubernetes.io/control-plane";
 const UNBALANCED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
-/// Repository, tag and size of the images of every node.
+/// Repository, tag and size of the images on every node.
 const IMAGES: [(&str, &str, u64); 4] = [
     ("ghcr.io/siderolabs/kubelet", "", 88_430_592),
     ("registry.k8s.io/kube-proxy", "", 27_342_902),
     ("ghcr.io/siderolabs/flannel", "v0.28.4", 21_346_837),
     ("registry.k8s.io/pause", "3.10.1", 714_463),
 ];
-/// The same, of control planes alone.
+/// Repository, tag and size of the additional images on control planes.
 const CONTROL_IMAGES: [(&str, &str, u64); 4] = [
     ("registry.k8s.io/kube-apiserver", "", 34_978_009),
     ("registry.k8s.io/kube-controller-manager", "", 31_332_138),
@@ -73,7 +73,7 @@ fn annotations(machine: &Machine) -> Value {
 
 fn status(cluster: &Cluster, machine: &Machine) -> Value {
     let memory = machine.memory;
-    // Talos reserves more on control planes.
+    // Talos reserves more memory on control planes.
     let (cpu, allocatable) = if machine.controls {
         ("3950m", memory.saturating_sub(626_688))
     } else {
@@ -108,7 +108,7 @@ fn status(cluster: &Cluster, machine: &Machine) -> Value {
     })
 }
 
-/// An image of Kubernetes itself has the version of the cluster.
+/// An image entry. Images of Kubernetes itself have the version of the cluster.
 fn image((repository, tag, size): &(&str, &str, u64), version: &str) -> Value {
     let tag = if tag.is_empty() { version } else { tag };
     let digest = letters(&format!("{repository}:{tag}"), 64, b"0123456789abcdef");
@@ -132,7 +132,7 @@ fn conditions(cluster: &Cluster) -> Value {
     ])
 }
 
-/// What the kubelet owns of a node's status: it is much of what a client has to read.
+/// Managed fields of the kubelet, which are a large part of the data that a client has to read.
 fn managed_fields(at: &str) -> Value {
     let of_condition = json!({
         ".": {}, "f:lastHeartbeatTime": {}, "f:lastTransitionTime": {}, "f:message": {}, "f:reason": {}, "f:status": {},

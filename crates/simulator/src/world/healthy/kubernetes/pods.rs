@@ -1,4 +1,4 @@
-//! Pods of kube-system: static ones of the control planes, one of each `DaemonSet` on every node, and DNS.
+//! Pods of kube-system: static pods of the control planes, one pod of each `DaemonSet` on every node, and DNS.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -39,7 +39,7 @@ pub(super) fn dns_set() -> String {
     format!("{COREDNS}-{}", dns_hash())
 }
 
-/// Of its pods' template.
+/// Hash of the pod template of `CoreDNS`.
 pub(super) fn dns_hash() -> String {
     suffix(COREDNS, 10)
 }
@@ -62,7 +62,7 @@ fn of_daemon_set(cluster: &mut Cluster, machine: &Machine, set: &str, app: &str,
     let owner = controller("apps/v1", "DaemonSet", "daemonsets.apps", set);
     let generate_name = Some(format!("{set}-"));
     let metadata = Metadata { generate_name, labels, owner, generation: Some(1), ..Metadata::default() };
-    // Of thousands, two would be called the same: an API server makes another name up.
+    // Among thousands of pods, two would get the same name; an API server also generates another one then.
     let mut name = format!("{set}-{}", suffix(&format!("{set} {}", machine.name), 5));
     while !cluster.pods.insert(name.clone()) {
         name = format!("{set}-{}", suffix(&name, 5));
@@ -70,7 +70,7 @@ fn of_daemon_set(cluster: &mut Cluster, machine: &Machine, set: &str, app: &str,
     add(cluster, machine, &name, metadata, bound(spec, &machine.name), machine.address);
 }
 
-/// What the API server knows of a static pod: its mirror.
+/// Adds the mirror pod that represents a static pod in the API.
 fn static_pod(cluster: &mut Cluster, machine: &Machine, component: &str) {
     let name = format!("{component}-{}", machine.name);
     let endpoint = SocketAddr::new(cluster.balancer, API_SERVER);
@@ -88,16 +88,16 @@ fn static_pod(cluster: &mut Cluster, machine: &Machine, component: &str) {
     let labels = manifest["metadata"]["labels"].take();
     let metadata = Metadata { labels, annotations, owner, generation: Some(1), ..Metadata::default() };
     let mut spec = manifest["spec"].take();
-    // It is Kubernetes that knows what its classes are worth.
+    // Priorities come from Kubernetes, which knows the values of its priority classes.
     spec.as_object_mut().map(|spec| spec.shift_remove("priority"));
     add(cluster, machine, &name, metadata, defaulted(spec), machine.address);
 }
 
-/// Adds a pod that runs since the cluster was created.
+/// Adds a pod that has been running since the cluster was created.
 fn add(cluster: &mut Cluster, machine: &Machine, name: &str, metadata: Metadata, spec: Value, address: IpAddr) {
     let mut spec = admitted(spec, name);
     let created = cluster.created();
-    // The kubelet tells of a generation only for pods that it has from the API server.
+    // The kubelet only reports a generation for pods that come from the API server.
     let generation = (metadata.annotations["kubernetes.io/config.source"].is_null()).then_some(1);
     let with_generation = |mut value: Value| {
         if let Some(generation) = generation {
@@ -135,7 +135,7 @@ fn add(cluster: &mut Cluster, machine: &Machine, name: &str, metadata: Metadata,
     cluster.add("pods", Some(SYSTEM), name, metadata, json!({"spec": spec, "status": status}));
 }
 
-/// `state` is made from the id of the container.
+/// The status of a container; `state` is a function of the container's id.
 fn container_status(pod: &str, container: &Value, user: &Value, state: &dyn Fn(&str) -> Value) -> Value {
     let image = container["image"].as_str().unwrap_or_default();
     let digest = letters(image, 64, b"0123456789abcdef");

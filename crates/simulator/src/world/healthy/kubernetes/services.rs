@@ -1,4 +1,4 @@
-//! Services, and what stands behind them.
+//! Services and their endpoints.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn service(address: &str, ports: &Value, selector: &Value) -> Value {
     json!({"spec": spec, "status": {"loadBalancer": {}}})
 }
 
-/// The API servers enter themselves.
+/// Adds the endpoints that API servers register themselves.
 fn api_servers(cluster: &mut Cluster) {
     let labels = json!({"kubernetes.io/service-name": "kubernetes"});
     let endpoint =

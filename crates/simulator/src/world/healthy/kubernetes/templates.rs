@@ -1,4 +1,4 @@
-//! What Talos has run in every cluster, as it writes it: the API server adds its defaults.
+//! Pod templates of the manifests that Talos applies in every cluster, with the default values of the API server.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::admission::defaulted;
 const FLANNEL_IMAGE: &str = "ghcr.io/siderolabs/flannel:v0.28.4";
 const COREDNS_IMAGE: &str = "registry.k8s.io/coredns/coredns:v1.14.6";
 
-/// `DaemonSet`s run everywhere.
+/// Tolerations of `DaemonSet`s, which run on every node.
 fn everywhere() -> Value {
     json!([{"operator": "Exists", "effect": "NoSchedule"}, {"operator": "Exists", "effect": "NoExecute"}])
 }
@@ -17,7 +17,7 @@ fn host_path(name: &str, path: &str) -> Value {
     json!({"name": name, "hostPath": {"path": path}})
 }
 
-/// Of each the name of a volume, where it is, and whether it is read only.
+/// Volume mounts from the volume's name, its path, and whether it is read-only.
 fn mounts(all: &[(&str, &str, bool)]) -> Value {
     let mount = |(name, path, read_only): &(&str, &str, bool)| {
         let mut mount = json!({"name": name, "mountPath": path});
@@ -29,7 +29,7 @@ fn mounts(all: &[(&str, &str, bool)]) -> Value {
     all.iter().map(mount).collect()
 }
 
-/// Variables that are fields of the pod, and variables that have values.
+/// Environment variables that come from fields of the pod, followed by those with fixed values.
 fn variables(of_pod: &[(&str, &str)], values: &[(&str, &str)]) -> Value {
     let of_pod =
         of_pod.iter().map(|(name, path)| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}));

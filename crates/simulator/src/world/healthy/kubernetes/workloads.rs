@@ -1,4 +1,4 @@
-//! `DaemonSet`s and the Deployment that keep the pods.
+//! The `DaemonSet`s and the Deployment that manage the pods.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::pods::{COREDNS, FLANNEL, PROXY, dns_hash, dns_pods, dns_set};
 use super::templates::{coredns, flannel, proxy};
 use super::{Cluster, Metadata, SYSTEM, controller};
 
-/// Under this name Talos keeps what it has applied.
+/// Name of the object in which Talos stores the manifests that it has applied.
 const INVENTORY: &str = "talos-bootstrap-manifests-inventory";
 
 pub(super) fn fill(cluster: &mut Cluster) {

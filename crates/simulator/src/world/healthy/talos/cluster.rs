@@ -1,4 +1,4 @@
-//! Who belongs to the cluster, and etcd.
+//! Members of the cluster, and etcd.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ pub(super) fn members(world: &World, at: Timestamp) -> Shared {
     world.machines.iter().map(member).collect()
 }
 
-/// The same by node id: where members are made from.
+/// Affiliates by node id, from which Talos derives the members.
 pub(super) fn affiliates(world: &World, at: Timestamp) -> Shared {
     let affiliate = |(address, machine): (&IpAddr, &Machine)| {
         let mut spec = member(world, *address, machine);

@@ -1,4 +1,4 @@
-//! What Talos runs and knows of Kubernetes.
+//! Talos's resources about Kubernetes.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,10 +12,10 @@ use crate::version::TalosVersion;
 use crate::world::Machine;
 use crate::world::static_pods;
 
-/// Since then, what is rendered from is kept beside what it began with.
+/// From this version on, the final configurations are separate resources in addition to the initial ones.
 const FINAL_CONFIGS: TalosVersion = TalosVersion::new(14, 0);
 
-/// The proxy to the API servers on every machine.
+/// Address of the proxy to the API servers on every machine.
 const KUBE_PRISM: &str = "127.0.0.1:7445";
 
 pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
@@ -209,7 +209,8 @@ fn manifests(subject: &Subject<'_>, facts: &mut Facts) {
     facts.put(kind::EXTRA_MANIFESTS_CONFIGS, "extra-manifests", json!({"extraManifests": []}));
 }
 
-/// What the kubelet of a control plane reports: all run since shortly after boot.
+/// Adds the statuses that a control plane's kubelet reports: all static pods have been running since shortly after
+/// boot.
 pub(super) fn tell_static_pods(machine: &mut Machine, address: IpAddr, kubernetes: &str, booted: Timestamp) {
     let running = booted + SignedDuration::from_secs(28);
     let pods: Vec<_> = machine.resources.list(kind::STATIC_PODS).map(|(id, _)| id.to_owned()).collect();

@@ -32,7 +32,7 @@ pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
     configuration(subject, role, facts);
 }
 
-/// Neither complete nor of use to anybody: it has no keys.
+/// Adds a machine configuration that is neither complete nor usable, because it contains no keys.
 fn configuration(subject: &Subject<'_>, role: &str, facts: &mut Facts) {
     let World { cluster, versions, .. } = subject.world;
     let mut text = format!(
@@ -49,7 +49,7 @@ fn configuration(subject: &Subject<'_>, role: &str, facts: &mut Facts) {
     }
     for id in ["persistent", "v1alpha1"] {
         let mut resource = Resource::new(json!(text), facts.booted);
-        // Since then, it is text in YAML and not YAML itself; this tells both apart.
+        // From this version on, the specification is a string in YAML instead of YAML itself. This annotation distinguishes the two.
         if facts.version >= TalosVersion::new(12, 0) {
             resource.annotations.insert("talos.dev/yaml-spec".to_owned(), "1".to_owned());
         }

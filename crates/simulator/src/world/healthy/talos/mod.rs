@@ -1,4 +1,4 @@
-//! What Talos tells of healthy machines, an hour after they were installed.
+//! Talos's state on healthy machines, an hour after installation.
 
 mod cluster;
 mod kubernetes;
@@ -19,11 +19,11 @@ use crate::cosi::{self, OfKind, Resource, Resources, kind};
 use crate::version::TalosVersion;
 use crate::world::{Machine, Role, World};
 
-/// Services and resources of every machine.
+/// Adds the services and resources of every machine.
 pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     let version = world.versions.talos;
     let booted = world.now() - SignedDuration::from_hours(1);
-    // All machines know the same of these.
+    // All machines have the same resources of these types.
     let shared = [
         (kind::NAMESPACES, cosi::namespaces(booted)),
         (kind::RESOURCE_DEFINITIONS, cosi::definitions(version, booted)),
@@ -46,7 +46,7 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
         let services = services::all(subject.machine.role, version, booted);
         let resources = facts.resources;
         if let Some(machine) = world.machines.get_mut(&address) {
-            // Nothing runs that could write more.
+            // One line per log suffices, because no service is running that could write more.
             let logs = services.iter().map(|it| it.id.clone()).chain(["controller-runtime".to_owned()]);
             machine.logs = logs.map(|of| (of.clone(), vec![format!("{of} is simulated")])).collect();
             machine.services = services;
@@ -57,11 +57,11 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
     }
 }
 
-/// The machine that is told of.
+/// The machine for which resources are generated.
 struct Subject<'a> {
     world: &'a World,
     address: IpAddr,
-    /// Its place among all machines.
+    /// Position among all machines.
     index: usize,
     balancer: IpAddr,
     machine: &'a Machine,
@@ -72,7 +72,7 @@ impl Subject<'_> {
         self.machine.role == Role::ControlPlane
     }
 
-    /// `10.244.3.0`, of a network of 24 bits. A cluster of more than 256 machines has more networks than one.
+    /// `10.244.3.0`, the address of a /24 network. A cluster with more than 256 machines uses several /16 networks.
     fn pods(&self) -> Ipv4Addr {
         let [.., high, low] = u32::try_from(self.index).unwrap_or_default().to_be_bytes();
         Ipv4Addr::new(10, 244_u8.saturating_add(high), low, 0)
@@ -83,7 +83,7 @@ impl Subject<'_> {
     }
 }
 
-/// Resources of one machine in the making.
+/// The resources of one machine, under construction.
 struct Facts {
     resources: Resources,
     version: TalosVersion,
@@ -91,12 +91,12 @@ struct Facts {
 }
 
 impl Facts {
-    /// Written once, when the machine booted.
+    /// Adds a resource that was written once, when the machine booted.
     fn put(&mut self, kind: &str, id: &str, spec: Value) {
         self.put_version(kind, id, 1, spec);
     }
 
-    /// Written so often.
+    /// Adds a resource that was written this number of times.
     fn put_version(&mut self, kind: &str, id: &str, version: u64, spec: Value) {
         let mut resource = Resource::new(spec, self.booted);
         if version > 1 {
@@ -113,10 +113,10 @@ impl Facts {
     }
 }
 
-/// What node ids are written in.
+/// Digits of node ids.
 const DIGITS: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
-/// Something that looks like a node id of Talos, always the same for the same name.
+/// A text that looks like a Talos node id and is constant for each name.
 fn node_id(name: &str) -> String {
     let mut state = 0xcbf2_9ce4_8422_2325_u64;
     let digit = |_| {
@@ -128,12 +128,12 @@ fn node_id(name: &str) -> String {
     (0..43).map(digit).collect()
 }
 
-/// The node id of a machine: machines of one name are different ones in different clusters.
+/// The node id of a machine. Machines with the same name have different ids in different clusters.
 fn identity(name: &str, address: IpAddr) -> String {
     node_id(&format!("{name} at {address}"))
 }
 
-/// What Kubernetes calls the machine of this id: the first half of the id's bytes, as `/etc/machine-id` has it.
+/// The machine id in Kubernetes: the first half of the bytes of the node id, as in `/etc/machine-id`.
 pub(in crate::world) fn machine_id(name: &str, address: IpAddr) -> String {
     let id = identity(name, address);
     let digit = |byte: u8| DIGITS.iter().position(|it| *it == byte).unwrap_or_default();
@@ -157,7 +157,7 @@ pub(in crate::world) fn machine_id(name: &str, address: IpAddr) -> String {
     format!("{first:032x}")
 }
 
-/// Shares a resource.
+/// Makes a resource shareable.
 fn entry(id: String, resource: Resource) -> (String, Arc<Resource>) {
     (id, Arc::new(resource))
 }

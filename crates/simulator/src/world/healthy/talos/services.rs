@@ -8,12 +8,12 @@ use crate::version::TalosVersion;
 use crate::world::services::add_event;
 use crate::world::{Machine, Role};
 
-/// What a service waits for, and how long after boot it is healthy, in seconds.
+/// The dependencies of a service, and the seconds after boot until it is healthy.
 struct Start {
     id: &'static str,
     waits_for: &'static str,
     healthy_after: i64,
-    /// It is a container of its own.
+    /// Whether the service is a separate container.
     container: bool,
     control_planes_only: bool,
 }
@@ -52,13 +52,13 @@ const STARTS: [Start; 7] = [
     },
 ];
 
-/// All services of a machine that has this role, sorted by id.
+/// All services of a machine with this role, sorted by id.
 pub(super) fn all(role: Role, version: TalosVersion, booted: Timestamp) -> Vec<ServiceInfo> {
     let of_role = STARTS.iter().filter(|start| role == Role::ControlPlane || !start.control_planes_only);
     of_role.enumerate().map(|(index, start)| start.service(90 + index * 17, version, booted)).collect()
 }
 
-/// Their resources: each changed once, when the service was healthy.
+/// Adds the resources of the services, each of which changed once, when the service became healthy.
 pub(super) fn tell(machine: &mut Machine) {
     machine.tell_services();
     let ids: Vec<_> = machine.services.iter().map(|service| service.id.clone()).collect();

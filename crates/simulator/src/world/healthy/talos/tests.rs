@@ -1,4 +1,4 @@
-//! Healthy machines, held against the YAML of real ones.
+//! Compares healthy machines with the YAML of real ones.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn world(version: &str) -> World {
 fn yaml(world: &World, machine: &str, kind: &str, id: &str) -> String {
     let (address, machine) = world.machine(machine).unwrap();
     let resource = machine.resources.get(kind, id).unwrap_or_else(|| panic!("no {kind} {id}"));
-    // The real ones are of other addresses.
+    // The real machines have other addresses.
     resource.encoded(kind, world.versions.talos).yaml_spec.replace(&address.to_string(), "10.55.0.2")
 }
 

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::{Facts, Subject};
 use crate::cosi::{Resource, kind};
 
-/// Sizes of the partitions of the system disk, bytes. `talosctl health` asks for 3,932 MiB of EPHEMERAL.
+/// Sizes of the system disk's partitions in bytes. `talosctl health` requires 3,932 MiB for EPHEMERAL.
 const DISK: u64 = 20 << 30;
 const META: u64 = 1 << 20;
 const STATE: u64 = 100 << 20;
 const EPHEMERAL: u64 = DISK - (2200 << 20);
 
-/// Directories below EPHEMERAL: path, parent, and mode.
+/// Directories below EPHEMERAL: path, parent and mode.
 const DIRECTORIES: [(&str, &str, u32); 12] = [
     ("/var/lib", "EPHEMERAL", 0o700),
     ("/var/lib/cni", "/var/lib", 0o700),
@@ -55,7 +55,7 @@ pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
     facts.put(kind::DISCOVERED_VOLUMES, "sda", whole);
 }
 
-/// `filesystem` and where it is mounted, if it is.
+/// Adds a partition; `mounted` contains its file system and mount point.
 fn partition(facts: &mut Facts, label: &str, index: u32, size: u64, mounted: Option<(&str, &str)>) {
     let device = format!("/dev/sda{index}");
     let mut spec = json!({
@@ -97,7 +97,7 @@ fn volume(facts: &mut Facts, id: &str, spec: Value) {
     facts.insert(kind::VOLUME_STATUSES, id, resource);
 }
 
-/// As people write it: `18 GB`.
+/// Formats a size for people: `18 GB`.
 fn pretty(bytes: u64) -> String {
     match bytes {
         0..1_000_000_000 => format!("{} MB", bytes / 1_000_000),
