@@ -18,7 +18,7 @@ LABELS = {
     "org.opencontainers.image.licenses": project.LICENSE,
     "org.opencontainers.image.version": project.VERSION,
 }
-# Of nobody: distroless has the same number.
+# An unused ID; distroless uses the same number.
 USER = "65532:65532"
 MEDIA = "application/vnd.oci.image"
 

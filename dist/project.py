@@ -15,9 +15,9 @@ TAG = f"v{VERSION}"
 URL = PACKAGE["repository"]
 DESCRIPTION = PACKAGE["description"]
 LICENSE = PACKAGE["license"]
-# By the target of each, how Debian, Go and OCI call its processor.
+# The name of each target's processor for Debian, Go and OCI.
 TARGETS = {"x86_64-unknown-linux-musl": "amd64", "aarch64-unknown-linux-musl": "arm64"}
-# Built by the release workflow on machines of their own.
+# Built by the release workflow on separate machines.
 DARWIN = {"x86_64-apple-darwin": "amd64", "aarch64-apple-darwin": "arm64"}
 
 

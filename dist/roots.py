@@ -9,7 +9,7 @@ import textwrap
 import project
 
 PACKAGE = "webpki-root-certs"
-# Where the program looks for them on any Linux.
+# A path at which the program looks for root certificates on any Linux.
 PATH = "etc/ssl/certs/ca-certificates.crt"
 CERTIFICATE = re.compile(r'// "(.*)"\n\s*CertificateDer::from_slice\((b".*")\)')
 
@@ -24,7 +24,7 @@ def bundle():
     """The certificates in PEM, and their license."""
     folder, about = package()
     found = CERTIFICATE.findall((folder / "src/lib.rs").read_text())
-    # Fewer than there are would be servers that cannot be verified.
+    # If some were missing, their servers could not be verified.
     expected = (folder / "src/lib.rs").read_text().count("CertificateDer::from_slice(")
     if not 100 < len(found) == expected:
         raise SystemExit(f"roots: {PACKAGE} has {len(found)} certificates of {expected}: it has another form")

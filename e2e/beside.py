@@ -8,7 +8,7 @@ from kinds import cluster_of
 from processes import output
 
 WAITS = "12s"
-# They mean the same to both.
+# Options that mean the same in both programs.
 OPTIONS = ("-e", "--endpoints", "--control-plane-nodes", "--worker-nodes")
 
 
@@ -60,7 +60,7 @@ class Talosctl(threading.Thread):
         begin = time.monotonic()
         code, out, err = output(self.cluster.enter(self.command), 60, env=self.cluster.env)
         lines = [line.strip() for line in (out + "\n" + err).splitlines() if line.strip()]
-        # It names what it waits for again and again, and in the end an error that only says that time is over.
+        # talosctl repeats the name of its current step, and finally prints an error that only states the timeout.
         waiting = [line for line in lines if line.startswith("waiting for") and not line.endswith(("...", ": OK"))]
         last = (waiting or lines or ["(nothing)"])[-1]
         self.beside = Beside(code, time.monotonic() - begin, last[:300])

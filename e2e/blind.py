@@ -6,7 +6,7 @@ from kinds import cluster_of
 from runner import say
 from scenario import compare, execute, is_early
 
-# What each is asked for is needed on the healthy cluster, but for these.
+# Rows in which these observers are needed; all others are needed in the healthy row.
 ROWS = {
     "BootstrapManifestsConfigs": "bare",
     "HealthCheck": "healthy-server",
@@ -33,7 +33,7 @@ def try_each(binary, scenarios, excused):
         say(f"uncovered.toml: nothing reads `{what}`")
     rests_on = {what: ROWS.get(what, "healthy") for what in all_of_them}
     wanted = {what: named[row] for what, row in rests_on.items() if row in named}  # with --only, some
-    # Those before the bootstrap come first, and each kind of cluster is brought up once.
+    # Rows before the bootstrap come first, and each kind of cluster is started once.
     rows = sorted({s["name"]: s for s in wanted.values()}.values(), key=lambda s: (s["cluster"], s.get("phase") is None))
     cluster, kind = None, None
     for scenario in rows:

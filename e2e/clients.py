@@ -13,12 +13,12 @@ import tomllib
 from processes import output
 
 LIMIT = 30
-# Every type that the binary reads, and those that `talosctl health` does.
+# All types that the binary reads, and the types that `talosctl health` reads.
 TYPES = """members machinetype nodename nodeaddresses machinestatus staticpods staticpodstatus configstatuses
     schedulerconfig controllermanagerconfigs bootstrapmanifestsconfigs etcdmembers services nodestatus timestatus hostname
     diagnostics volumestatus versions etcdspecs networkstatus endpoints kubeprismstatuses manifeststatuses""".split()
 
-# Question: (program, arguments). `CP` is a control plane's address, `ALL` those of all nodes, `ETCD` the etcd endpoints.
+# Question: (program, arguments). `CP` is a control plane's address, `ALL` the addresses of all nodes, `ETCD` the etcd endpoints.
 TALOSCTL = {
     "talosctl version": ["-n", "ALL", "version"],
     "talosctl services": ["-n", "ALL", "services"],
@@ -110,7 +110,7 @@ def documents(text):
 
 def paths(value, at=""):
     if isinstance(value, dict):
-        # The keys of these are a cluster's own.
+        # The keys of these objects differ between clusters.
         own = at.endswith((".labels", ".annotations", ".allocatable", ".capacity"))
         for key, item in value.items():
             yield from paths(item, f"{at}.{'*' if own else key}")
@@ -123,7 +123,7 @@ def paths(value, at=""):
         yield f"{at}: {type(value).__name__}"
 
 
-# What is a cluster's own in a line of text, and what stands for it. In this order.
+# Cluster-specific parts of a line and their placeholders, in this order.
 OWN = [(re.compile(pattern), word) for pattern, word in (
     (r"[A-Za-z0-9+/]{40,}=*", "BASE64"),
     (r"\b\d{4}-\d\d-\d\dT[\d:.]+Z?", "TIME"),
@@ -149,7 +149,7 @@ def form(line):
     return line.strip()
 
 
-# ---- real beside simulated -------------------------------------------------------------------------------------------
+# ---- real and simulated clusters -------------------------------------------------------------------------------------
 def simulated_side(cluster, home, programs):
     """(words, prefix, environment) for a simulated cluster of three control planes and a worker."""
     machines = [cluster.machine(index) for index in range(4)]

@@ -18,7 +18,7 @@ HEAL_LIMIT = 240
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"  # label of a node, and its taint
 
 
-# What shell conditions are given, so that a tool that fails is not taken for an answer, as it is after `!` and in `test -z "$(...)"`.
+# Functions for shell conditions, so that a failing tool does not count as an answer, as it does after `!` and in `test -z "$(...)"`.
 CONDITIONS = """
 set -o pipefail
 hangs() { # SECONDS COMMAND...: it has to be ended, where one that works or fails ends by itself
@@ -70,7 +70,7 @@ class Cluster:
         self.files = {}  # credentials that were made already
         self.work = self.state / "work"
 
-    # ---- what a rig has to say -------------------------------------------------------------------------------------
+    # ---- provided by each rig --------------------------------------------------------------------------------------
     @property
     def settings(self):
         """Of `rig.sh up`, all that make a kind: none of the caller's environment or of an earlier cluster stands in for one."""
@@ -102,7 +102,7 @@ class Cluster:
     def support(self):
         """What a cluster that is not healthy needs to become so, if anything."""
 
-    # ---- the same for all ------------------------------------------------------------------------------------------
+    # ---- shared by all rigs ----------------------------------------------------------------------------------------
     def call(self, program, *args, limit=900, env=None):
         """A command of the rig; what it prints."""
         code, out, err = output([self.rig / program, *args], limit, env={**os.environ, **self.settings, **(env or {})})
@@ -159,7 +159,7 @@ class Cluster:
         return None
 
     def kubernetes_fine(self):
-        # Several kinds in one list need a cluster-wide `-A`, which nodes ignore.
+        # A list of several kinds needs a cluster-wide `-A`, which nodes ignore.
         kinds = (
             "nodes,pods,leases.coordination.k8s.io,endpointslices.discovery.k8s.io,"
             "certificatesigningrequests.certificates.k8s.io"

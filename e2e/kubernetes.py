@@ -25,7 +25,7 @@ KINDS = {
     "hosted": Kind("a control plane that is no part of the cluster's Nodes, as with a provider", {"SHAPE": "hosted"}, NODES),
     "named-dns": Kind("DNS behind a Service of another name, as RKE2 has it", {"SHAPE": "named-dns"}),
 }
-# What `[run]` calls them, and the rig's names of their certificates.
+# Names in `[run]`, and the rig's names for their certificates.
 USERS = {"admin": "admin", "rbac": "reader", "no-rights": "nobody", "expired": "reader-expired", "foreign-ca": "reader-foreign"}
 
 
@@ -35,7 +35,7 @@ class KubernetesCluster(Cluster):
     defaults = {"talos": "none", "kube": "rbac", "etcd": "root"}
     users = ("rbac", "admin")
 
-    # Whether their machines are Nodes or not.
+    # The same servers, whether or not their machines are Nodes.
     api_servers = MEMBERS
 
     def is_up(self):

@@ -56,7 +56,7 @@ def measure(command, env, program, limit=180, says=subprocess.DEVNULL):
             except OSError:
                 return
             found = re.search(r"^VmHWM:\s+(\d+)", status, re.MULTILINE)
-            # nsenter and env run first under the same pid. The kernel cuts names to 15 characters.
+            # nsenter and env run first, under the same pid. The kernel truncates names to 15 characters.
             if found and status.startswith(f"Name:\t{program[:15]}\n"):
                 peak = max(peak, int(found[1]))
 
@@ -65,7 +65,7 @@ def measure(command, env, program, limit=180, says=subprocess.DEVNULL):
     timer = threading.Timer(limit, os.killpg, (child.pid, signal.SIGTERM))
     timer.start()
     try:
-        # Not reaped before the timer is off: it would signal an id that may be anybody's by then.
+        # Not reaped before the timer is canceled, which would otherwise signal an ID that may have been reused.
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         timer.cancel()
         _, status, usage = os.wait4(child.pid, 0)

@@ -130,7 +130,7 @@ class Runner:
 
     def run(self, scenario, times):
         """The run, and what of it is not as expected."""
-        # A scenario about waiting shows a state that another one shows, too.
+        # A scenario about waiting shows a state that another scenario shows as well.
         record = self.record and not waits(scenario)
         run = execute(scenario, self.cluster, self.binary, record=record, beside=self.keeper is not None)
         times.append(f"run {run.seconds:.1f}s")
@@ -166,7 +166,7 @@ class Runner:
             try:
                 self.of_kind([s for s in scenarios if s["cluster"] == kind])
             except Broken as e:
-                # The scenarios that were not run have not passed; the other clusters can tell about theirs.
+                # Scenarios that were not run have not passed; the other clusters can still report theirs.
                 say(f"FAIL  the cluster `{kind}`: {e}")
                 for s, _ in self.uncompared:
                     self.report(s, ["never compared with a healthy cluster"], None, time.monotonic())

@@ -44,7 +44,7 @@ def load(only, full):
     for path in sorted((HERE / "scenarios").glob("*.toml")):
         contents = path.read_bytes()
         s = tomllib.loads(contents.decode())
-        # Of what was read: the file may be another one by the time that a result is kept.
+        # The digest of the contents that were read: the file may have changed by the time a result is stored.
         s["name"], s["digest"] = path.stem.split("-", 1)[1], fingerprint(contents)
         unknown = (s.keys() - TOP - {"name", "digest"}) | (s.get("run", {}).keys() - RUN) | (s.get("expect", {}).keys() - EXPECT)
         if unknown:
@@ -182,7 +182,7 @@ def command_line(scenario, cluster, binary, with_fault, reports, variables):
     args = [*run["args"], *cluster.arguments(run, binary), "-o", form]
     for form, path in reports.items():
         args += ["--report", f"{form}={path}"]
-    # Nothing of the caller's environment: no CI variable, no kubeconfig in a home folder.
+    # Nothing from the caller's environment: no CI variable, no kubeconfig in a home directory.
     variables = ["PATH=/usr/bin:/bin", f"HOME={cluster.work / 'home'}", "LANG=C.UTF-8", *variables]
     return cluster.enter(["env", "-i", *variables, binary, *args])
 
@@ -280,7 +280,7 @@ def execute(scenario, cluster, binary, with_fault=True, record=False, beside=Fal
     run.notes = notes
     run.recording = recording
     run.ended_after = max(0, over - acted) if acted else None
-    # A killed process leaves nothing on stdout; its reports have to stand for it.
+    # A killed process leaves nothing on stdout, so its report files are used instead.
     if during == "SIGKILL" or is_verbose(command):
         run.document = read_json(reports["json"])
     else:
@@ -321,7 +321,7 @@ def check_reports(run):
         run.notes.append(f"--report junit=...: {len(bad)} of {len(cases)} cases failed, exit code {run.code}")
 
 
-# A component that has crashed repeatedly is told of for ten minutes, and rows share a cluster.
+# A component that has crashed repeatedly is reported for ten minutes, and rows share a cluster.
 OF_ROWS_BEFORE = "* restarting *"
 # The kubeconfig of the Talos rig leads to its first control plane: the healthy row asserts the warning, no other row is about it.
 OF_THE_RIG = "k8s.api.servers endpoint-on-machine cp1"

@@ -42,7 +42,7 @@ class Simulated:
 
     def _control(self, path, method="GET", data=None, patience=60):
         request = urllib.request.Request(self.env["SIMULATOR_CONTROL"].rstrip("/") + path, data=data, method=method)
-        # No proxy of the environment stands between two programs on one machine.
+        # No proxy from the environment is used between two programs on one machine.
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=patience) as answer:
             return answer.read()
 

@@ -6,7 +6,7 @@ import shutil
 
 from cluster import NAME, RIG, STATE, Cluster, pinned, told_by
 
-# A role with nothing in it.
+# A role without rules.
 NO_RIGHTS = """apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: nothing}
@@ -96,7 +96,7 @@ class TalosCluster(Cluster):
             self.call("rig.sh", "foreign", "down")
             self.files.pop("kube foreign", None)
 
-    # What must hold for all nodes, pods and members before the next fault. Asked of Talos and Kubernetes by their own tools.
+    # Conditions for all nodes, pods and members before the next fault. Talos's and Kubernetes' own tools check them.
     def looks(self):
         return (self.talos_fine, self.services_fine, self.static_pods_fine, self.etcd_fine, self.api_fine, self.kubernetes_fine)
 

@@ -1,5 +1,5 @@
-//! What is held of the source itself: which module may use which, that names are no strings, and that the documents name what
-//! there is.
+//! Rules for the source itself: which module may use which, that names are not compared as strings, and that documents only name existing
+//! files.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use regex::{Captures, Regex};
 
-/// From the ground up; each with what it may use.
+/// Rooms from the bottom up; each with the rooms that it may use.
 const ROOMS: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("model", &[]),
@@ -34,7 +34,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("main", &["text", "model", "config", "cli", "commands", "plan", "run"]),
 ];
 
-/// Within `src/checks`. The three protocols do not know each other; what two of them need is below them.
+/// The modules of `src/checks`. The three protocols do not depend on each other; code that two of them need is below them.
 const CHECKS: &[(&str, &[&str])] = &[
     ("gaps", &[]),
     ("scope", &["gaps"]),
@@ -42,7 +42,7 @@ const CHECKS: &[(&str, &[&str])] = &[
     ("talos", &["gaps", "scope", "stated"]),
     ("etcd", &["gaps", "scope", "stated"]),
     ("kubernetes", &["gaps", "scope", "stated"]),
-    // Which versions run, it has of `kubernetes`, and what etcd is made of, of `etcd`.
+    // The running versions come from `kubernetes`, and etcd's members from `etcd`.
     ("upgrade", &["gaps", "scope", "stated", "etcd", "kubernetes"]),
     ("policy", &["stated"]),
     ("require", &["gaps"]),
@@ -93,7 +93,7 @@ fn product() -> Vec<(String, String)> {
     found
 }
 
-/// A check is a `CheckId`. Who compares its name with a text misses the day on which it is renamed.
+/// A check is a `CheckId`. Code that compares its name with a string breaks silently when the check is renamed.
 #[test]
 fn checks_are_not_known_by_their_names() {
     const SPELLED: &str = "src/model/id.rs";
@@ -144,7 +144,7 @@ fn documents_name_what_there_is() {
     assert_none(&found);
 }
 
-/// Whoever renames a test that stands for a promise renames it there, too.
+/// A renamed test must also be renamed in the document whose promise it proves.
 #[test]
 fn every_threat_has_a_test() {
     let attribute = Regex::new(r"#\[(?:tokio::)?test[^\n]*\]\s+(?:#\[[^\n]*\]\s+)*(?:async )?fn (\w+)\(").unwrap();
@@ -181,7 +181,7 @@ fn every_threat_has_a_test() {
     assert_none(&found);
 }
 
-/// Every string literal of the product that is prose, by file: what a user may read, comments of options included.
+/// Returns every string literal of the product that is prose, by file: all text for users, including the comments of options.
 fn literals() -> Vec<(String, usize, String)> {
     const OPTIONS: &str = "src/cli.rs";
     let token = Regex::new(r##"(?s)//[^\n]*|r#".*?"#|"((?:[^"\\]|\\.)*)"|'(?:[^'\\]|\\.)'"##).unwrap();
@@ -193,7 +193,7 @@ fn literals() -> Vec<(String, usize, String)> {
             let help = || whole.as_str().strip_prefix("/// ").filter(|_| file == OPTIONS);
             let Some(words) = it.get(1).map(|it| it.as_str()).or_else(help) else { continue };
             let words = continued.replace_all(words, "");
-            // Why a lint is allowed is between us.
+            // Reasons for lint exceptions are not for users.
             let is_ours = text[..whole.start()].ends_with("reason = ");
             if words.trim().contains(' ') && words.contains(char::is_alphabetic) && !is_ours {
                 let line = text[..whole.start()].matches('\n').count() + 1;
@@ -205,14 +205,14 @@ fn literals() -> Vec<(String, usize, String)> {
     found
 }
 
-/// Whoever reads it at night knows Kubernetes' and Talos's own words, and may not be a native speaker.
+/// Readers in the middle of the night know Kubernetes' and Talos's own terms, and may not be native speakers.
 #[test]
 fn users_read_established_words() {
     const FORBIDDEN: &str = "told|asked|nobody|somebody|anew|mend|mends|mended|whose|lives|hangs on|stands? still|\
 has not missed|way out|begin with:|does not do|so many members|judged?|switched o(?:n|ff)|passed over|host name|half way|for ever|\
 gone for good|(?:is|are) well|this program";
     let forbidden = Regex::new(&format!(r"(?i)\b(?:{FORBIDDEN})\b")).unwrap();
-    // What is in braces are names of ours.
+    // Text in braces consists of internal names.
     let placeholder = Regex::new(r"\{\w*(?::[^}]*)?\}").unwrap();
     let mut found = Vec::new();
     for (file, line, words) in literals() {
@@ -222,7 +222,7 @@ gone for good|(?:is|are) well|this program";
     assert_none(&found);
 }
 
-/// As Kubernetes and Talos write it.
+/// American spelling, as in Kubernetes and Talos.
 #[test]
 fn spelling_is_american() {
     let roots = ["colo", "behavio", "neighbo", "favo", "hono"].map(|root| format!("{root}u[r]"));
@@ -240,7 +240,7 @@ fn spelling_is_american() {
     );
     while let Some(path) = paths.pop() {
         let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-        // What others wrote.
+        // Files by other authors.
         let is_foreign = ["/proto", "/src/gen", "node_modules", "package-lock.json"].iter().any(|it| name.contains(it));
         if is_foreign || name == "tests/source.rs" {
             continue;
@@ -255,7 +255,7 @@ fn spelling_is_american() {
     assert_none(&found);
 }
 
-/// All of it in one file, to be read in one sitting, and so that a review sees a change of words. `UPDATE=1` rewrites it.
+/// Collects all strings in one file, so that they can be read at once and a review shows changed wording. `UPDATE=1` rewrites it.
 #[test]
 fn strings_are_collected() {
     let mut made = String::from(
@@ -277,7 +277,7 @@ fn strings_are_collected() {
     assert!(committed == made, "docs/strings.txt is old: run the tests with UPDATE=1");
 }
 
-/// A new way to count, to live or to serve has to be decided about wherever one is told from another: no arm stands for the rest.
+/// New standings, lives or kinds of serving need a decision wherever these are distinguished, so no arm may cover the rest.
 #[test]
 fn no_arm_stands_for_the_rest_of_the_world() {
     let names = Regex::new(r"^\s*\|?\s*(?:Some\(|Self::)*(?:Excuse|Standing|NotJudged|Life|Serving|Why)::\w+").unwrap();
@@ -305,7 +305,7 @@ fn no_arm_stands_for_the_rest_of_the_world() {
     assert_none(&found);
 }
 
-/// A doc comment is read beside a name, often without the lines around it, so it does not open with a word that points elsewhere.
+/// Doc comments are read next to a name, often without the lines around it, so they do not open with a word that refers to something else.
 #[test]
 fn doc_comments_can_be_understood_alone() {
     const ROOMS: [&str; 5] = [
@@ -333,9 +333,9 @@ fn doc_comments_can_be_understood_alone() {
     assert_none(&found);
 }
 
-/// Checks that read objects of Kubernetes as they were listed: for what is special about each (conditions, taints, containers, budgets), or
-/// to name them. What a machine, a pod or an endpoint is, `src/assess` works out. No other check reads objects, and one that no longer does
-/// leaves this list.
+/// Checks that read Kubernetes objects as they were listed: for properties that only they need (conditions, taints, containers, budgets),
+/// or to name them. `src/assess` determines the state of machines, pods and endpoints. No other check reads objects, and a check that no
+/// longer does is removed from this list.
 #[test]
 fn no_further_check_reads_objects_as_they_were_listed() {
     const READ: [&str; 31] = [
@@ -383,7 +383,7 @@ fn no_further_check_reads_objects_as_they_were_listed() {
     assert_eq!(found, READ);
 }
 
-/// The check that CONTRIBUTING.md shows is one of ours, so it compiles.
+/// The check in CONTRIBUTING.md exists in the source, so it compiles.
 #[test]
 fn the_sample_check_is_a_real_one() {
     let contributing = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();

@@ -30,7 +30,7 @@ TALOS=${TALOS#v}
 KUBERNETES=${KUBERNETES:-$KUBERNETES_DEFAULT}
 KUBERNETES=${KUBERNETES#v}
 
-# ---- what is built ---------------------------------------------------------------------------------------------------
+# ---- components ------------------------------------------------------------------------------------------------------
 kubernetes="kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl kube-proxy"
 runtime="bridge loopback ptp host-local portmap runc containerd containerd-shim-runc-v2 coredns flanneld"
 own="talosnode runcwrap ociserve pause labdiscovery etcdalarm flannel-cni"
@@ -47,7 +47,7 @@ bin=$E2E_CACHE/bin
 src=$E2E_CACHE/src
 stamps=$E2E_CACHE/stamps
 
-# The caller's own workspace and flags must not reach into these builds. CGO is on for runc only.
+# The caller's workspace and flags must not affect these builds. CGO is only enabled for runc.
 export GOFLAGS=-mod=mod GOWORK=off CGO_ENABLED=0
 
 die() {
@@ -111,7 +111,7 @@ recipe() {
   fi
 }
 
-# What /version of the API server answers. buildDate only has to be well formed.
+# The answer to /version of the API server. buildDate only has to be well-formed.
 kubernetes_flags() {
   local p minor=${version#1.}
   for p in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
@@ -122,8 +122,8 @@ kubernetes_flags() {
 }
 
 # ---- ways to build ---------------------------------------------------------------------------------------------------
-# `go install PACKAGE@VERSION` is refused for modules whose go.mod has `replace` (etcd, Kubernetes). So each program is
-# built as a tool of an empty wrapper module; a `tool` line keeps the package in go.mod.
+# `go install PACKAGE@VERSION` refuses modules whose go.mod contains `replace` (etcd, Kubernetes). Each program is therefore built as a tool
+# of an empty wrapper module; a `tool` line keeps the package in go.mod.
 build_wrapped() { # NAME
   local dir=$src/$wrapper-$version
   mkdir -p "$dir"
@@ -143,8 +143,8 @@ wrapper_plain() {
   printf 'module rig/%s\n\ngo 1.26.0\n' "$wrapper"
 }
 
-# Kubernetes replaces its staging modules (k8s.io/api, ...) by folders that a published module does not contain. They are
-# published on their own as v0.MINOR.PATCH. `go` and `godebug` of a dependency are ignored, so both are copied.
+# Kubernetes replaces its staging modules (k8s.io/api, ...) with directories that a published module does not contain. They are published
+# separately as v0.MINOR.PATCH. `go` and `godebug` of a dependency are ignored, so both are copied.
 wrapper_kubernetes() {
   local gomod
   gomod=$(module_field "k8s.io/kubernetes@v$version" GoMod)
@@ -154,8 +154,8 @@ wrapper_kubernetes() {
   sed -nE "s|^[[:space:]]+(k8s.io/[a-z-]+) => \./staging.*|replace \1 => \1 v0.${version#1.}|p" "$gomod"
 }
 
-# kwok plays nodes and pods by stages, which its module has as files. A guard is added, so that it leaves alone what a fault
-# has written: nodes and pods with the annotation rig/hold.
+# kwok simulates nodes and pods with stages, which are files in its module. An additional guard makes it ignore objects that a fault has
+# written: nodes and pods with the annotation rig/hold.
 build_kwok() { # NAME
   local dir stage
   dir=$(module_field "${package%/cmd/*}@v$version" Dir)
@@ -178,7 +178,7 @@ build_own() { # NAME
   GOFLAGS=-mod=readonly go build -trimpath -buildvcs=false -ldflags "-s -w" -o "$bin/.$1.new" .
 }
 
-# A copy of the module's own sources, so that its go.mod counts as it is (with `replace`).
+# A copy of the module's own sources, so that its go.mod is used as it is (with `replace`).
 build_source() { # NAME
   local dir=$src/$1-$version
   if [ ! -d "$dir" ]; then
@@ -193,16 +193,15 @@ build_source() { # NAME
   go build -trimpath -buildvcs=false -ldflags "-s -w $flags" -o "$bin/.$1.new" .
 }
 
-# flanneld: one backend goes whose SDK is not published as a Go module, and one that needs cgo. Talos uses vxlan.
+# flanneld without two backends: the SDK of one is not published as a Go module, and the other needs cgo. Talos uses vxlan.
 without_extra_backends() { # DIR
   sed -i '/pkg\/backend\/udp"/d; /pkg\/backend\/tencentvpc"/d' "$1/main.go"
   rm -r "$1/pkg/backend/tencentvpc"
 }
 
-# Talos keeps pkg/machinery as a nested module behind a local `replace`: a published copy has to be put in its place. Its
-# replacement of containerd by a fork (a smaller binary, nothing else) is dropped: the fork's commit is not published
-# everywhere, and upstream builds. Talos 1.12 asks for a go-blockdevice that is not published either; a later one does.
-# Prints the source folder.
+# Talos keeps pkg/machinery as a nested module behind a local `replace`, so a published copy has to take its place. The replacement of
+# containerd with a fork (only a smaller binary) is dropped: the fork's commit is not published everywhere, and upstream builds. Talos 1.12
+# requires a go-blockdevice that is not published either; a later one works. Prints the source directory.
 talos_source() {
   local dir=$src/talos-$version
   if [ ! -d "$dir" ]; then
@@ -226,9 +225,9 @@ build_talosctl() { # NAME
   go build -buildvcs=false -ldflags "-s -w" -o "$bin/.$1.new" ./cmd/talosctl
 }
 
-# machined: PID 1 of a Talos node; by its name also apid, trustd and more. One line differs from upstream, because many
-# containers and CI machines have no CAP_SYS_RESOURCE: a negative oom_score_adj that is refused (EACCES) is no error. The
-# sources stay as they are: the changed file is laid over them for this build only.
+# machined is PID 1 of a Talos node, and under other names also apid, trustd and more. One line differs from upstream, because many
+# containers and CI machines lack CAP_SYS_RESOURCE: a refused negative oom_score_adj (EACCES) is not an error. The sources stay unchanged:
+# the modified file is overlaid for this build only.
 build_machined() { # NAME
   local dir file=internal/app/machined/pkg/system/runner/process/process.go patch=$src/$1-$version-patch
   dir=$(talos_source)
@@ -244,7 +243,7 @@ build_machined() { # NAME
 }
 
 # ---- machinery -------------------------------------------------------------------------------------------------------
-# module_field MODULE@VERSION FIELD: downloads a module and prints one field of what `go` says about it
+# module_field MODULE@VERSION FIELD: downloads a module and prints one field of its `go mod download` output
 module_field() {
   local json
   json=$(cd "$src" && go mod download -json "$1") || die "cannot download $1: $json"
@@ -260,7 +259,7 @@ need_go() {
   printf '%s\n%s\n' "$GO_MIN" "$have" | sort -V -C || die "Go $have is too old: Go $GO_MIN or newer is needed"
 }
 
-# Asked for before the first build, so that a long run does not fail at its end.
+# Checked before the first build, so that a long run does not fail at its end.
 need_packages() {
   command -v cc > /dev/null && command -v pkg-config > /dev/null && pkg-config --exists libseccomp ||
     die "runc needs C packages: apt-get install -y gcc libc6-dev pkg-config libseccomp-dev"

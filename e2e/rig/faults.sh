@@ -9,7 +9,7 @@
 # shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# NAME|NODE by default|what is done, and what follows from it
+# NAME|default NODE|the action, and its consequences
 faults() {
   cat << 'E'
 scheduler-broken|cp3|static pod gets an unknown flag by machine config: CrashLoopBackOff after about 20 s
@@ -201,7 +201,7 @@ flannel() { # JSON-PATCH-OPERATION: changes it on all nodes at once
 
 registered_anew_on() { # NODE
   local before tries=60
-  # A node on which no pod has had a network of its own has no bridge yet, and its first pod makes one of the new podCIDR.
+  # A node on which no pod has had a separate network has no bridge yet, and its first pod creates one for the new podCIDR.
   kubectl run resident --image registry.k8s.io/pause:3.10 --overrides "{\"spec\": {\"nodeName\": \"$1\"}}"
   kubectl wait pod resident --for condition=Ready --timeout 60s
   before=$(kubectl get node "$1" -o 'jsonpath={.spec.podCIDR}')

@@ -12,7 +12,7 @@ import sys
 
 BIN, ROOTFS, KUBERNETES, ETCD, COREDNS = sys.argv[1:]
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-# Tags that Talos asks for by itself: 1.13 and 1.12. All of them hold the same binary.
+# Tags that Talos requests by default: 1.13 and 1.12. All of them contain the same binary.
 FLANNEL_TAGS = ("v0.28.4", "v0.27.4")
 PAUSE_TAGS = ("3.10", "3.10.1")
 

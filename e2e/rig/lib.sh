@@ -1,4 +1,4 @@
-# lib.sh: what rig.sh, faults.sh and the rig in k8s/ share. To be sourced; it starts nothing by itself.
+# lib.sh: common code of rig.sh, faults.sh and the rig in k8s/. To be sourced; it starts nothing on its own.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -10,10 +10,10 @@ log() {
   printf '%s +%3ds %s\n' "$(date +%T)" $SECONDS "$*"
 }
 
-# ---- where things are ------------------------------------------------------------------------------------------------
+# ---- paths -----------------------------------------------------------------------------------------------------------
 E2E_CACHE=${E2E_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cluster-health}
 E2E_NAME=${E2E_NAME:-ch}
-# It starts the names of network interfaces, which have 15 characters at most.
+# The prefix of network interface names, which have 15 characters at most.
 [[ $E2E_NAME =~ ^[a-z][a-z0-9]{0,7}$ ]] || die "E2E_NAME=$E2E_NAME: wanted are 1 to 8 characters a-z, 0-9"
 bin=$E2E_CACHE/bin
 state=$E2E_CACHE/rig/$E2E_NAME
@@ -25,7 +25,7 @@ cgroup=$E2E_NAME-talos
 all_nodes="cp1 cp2 cp3 cp4 w1 m1" # m1 is the one without a config (maintenance mode)
 
 # ---- settings --------------------------------------------------------------------------------------------------------
-# `rig.sh up` takes them from the environment and writes them down; every other command uses those of the last `up`.
+# `rig.sh up` takes the settings from the environment and stores them; every other command uses those of the last `up`.
 setting_names="MODE TALOS E2E_SUBNET CNI NOPROXY NODNS NODISC"
 pinned() { # NAME: a version at the top of build.sh
   sed -n "s/^$1=\([0-9.]*\).*/\1/p" "$here/build.sh"
@@ -107,10 +107,10 @@ control_planes() {
 # ---- commands inside the rig -----------------------------------------------------------------------------------------
 unset LIMIT # one in the caller's environment means something else
 in_rig() ( # CMD...; LIMIT= seconds after which it is ended
-  # In the foreground: in a process group of its own, it would outlive a Ctrl-C that ends this script.
+  # In the foreground: in a separate process group, it would outlive a Ctrl-C that ends this script.
   exec_in_rig ${LIMIT:+timeout --foreground "$LIMIT"} "$@"
 )
-# In place of this shell: signals of the caller reach the command itself, and the command's end is the caller's to see.
+# Replaces this shell: the caller's signals reach the command itself, and the caller sees the command's exit.
 exec_in_rig() {
   local node
   for node in $nodes; do
@@ -119,7 +119,7 @@ exec_in_rig() {
   export PATH=$state/bin:$bin:$PATH KUBECACHEDIR=$run/kube-cache # kubectl would write to the caller's home
   exec nsenter --net="/run/netns/$net" "$@" 8>&-
 }
-# The rig's own credentials: the caller's TALOSCONFIG and KUBECONFIG are another cluster's.
+# The rig's own credentials: the caller's TALOSCONFIG and KUBECONFIG belong to another cluster.
 talosctl() {
   TALOSCONFIG=$cfg/talosconfig in_rig talosctl "$@"
 }
@@ -145,13 +145,13 @@ Y
 }
 
 # ---- processes -------------------------------------------------------------------------------------------------------
-# A pid file holds "PID STARTTIME". Both must match, so a recycled pid is never taken for ours and never killed.
+# A pid file contains "PID STARTTIME". Both must match, so a recycled pid is never mistaken for ours and never killed.
 started() { # PID: its start time in clock ticks; nothing once it and all its threads have ended
   local stat threads
   stat=$(cat "/proc/$1/stat" 2> /dev/null) || return 0
   threads=("/proc/$1/task/"*)
   set -- ${stat##*) }
-  # A zombie with threads left still holds its sockets: the next process could not bind the port.
+  # A zombie with remaining threads still holds its sockets: the next process could not bind the port.
   [ "$1" = Z ] && [ ${#threads[@]} -le 1 ] || echo "${20}"
 }
 alive() { # NAME
@@ -164,7 +164,7 @@ launch() { # NAME NETNS PROGRAM ARG...: starts it in the background, unless it r
   shift 2
   ! alive "$name" || return 0
   [ ! -f "$run/$name.log" ] || mv "$run/$name.log" "$run/$name.log.old"
-  # fd 8 is the lock of rig.sh: a node must not hold it.
+  # fd 8 is the lock of rig.sh, which a node must not hold.
   setsid nsenter --net="/run/netns/$netns" "$@" > "$run/$name.log" 2>&1 < /dev/null 8>&- &
   pid=$!
   disown
@@ -186,11 +186,11 @@ stop() { # NAME: SIGTERM, and SIGKILL if that does not help within 10 s
   fi
   rm -f "$run/$1.pid"
 }
-# The node's processes, as this machine numbers them.
+# The processes of the node, by the pids of this machine.
 node_pids() { # NODE
   find "/sys/fs/cgroup/cpu/$cgroup/$1" -name cgroup.procs -exec cat {} + 2> /dev/null || true
 }
-# Those whose program or first argument ends in NAME. apid and trustd are machined under another name.
+# Processes whose program or first argument ends in NAME. apid and trustd are machined under another name.
 pids_of() { # NODE NAME
   local pid
   for pid in $(node_pids "$1"); do
@@ -201,7 +201,7 @@ pids_of() { # NODE NAME
 }
 
 # ---- network ---------------------------------------------------------------------------------------------------------
-# A switch (bridge) in a namespace of its own, one namespace per node. Nothing outside is touched or can be reached.
+# A switch (bridge) in a separate namespace, and one namespace per node. Nothing outside is changed or reachable.
 net_up() {
   [ -e "/run/netns/$net" ] || ip netns add "$net"
   ip -n "$net" link set lo up
@@ -247,13 +247,13 @@ node_down() { # NODE: as if the power went; the disk stays
   stop "$1"
   [ ! -x "$bin/talosnode" ] || "$bin/talosnode" clean -parent "$cgroup" -name "$1"
   rm -f "$run/$1.init"
-  # The kernel takes its time with a namespace; the cable has to be gone before the node boots again.
+  # The kernel takes its time to delete a namespace; the cable has to be gone before the node boots again.
   ip -n "$net" link del "$E2E_NAME-$1" 2> /dev/null || true
   netns_down "$E2E_NAME-$1"
 }
 node_wipe() { # NODE
   node_down "$1"
-  # Never delete through a mount. There is none outside of the node's own mount namespace, which is gone.
+  # Never delete through a mount. Mounts only exist in the node's own mount namespace, which is gone.
   ! grep -qF " $disks/$1" /proc/self/mountinfo || die "$disks/$1 is still mounted"
   rm -rf "${disks:?}/$1"
 }
@@ -264,7 +264,7 @@ wait_apid() { # NODE
   local i
   for i in $(seq 120); do
     alive "$1" || die "node $1 ended: $(tail -n 1 "$run/$1.log")"
-    # Without a config nobody has a certificate, and anybody may ask.
+    # Without a config, no client has a certificate, and any client may query the node.
     if unconfigured "$1"; then
       ! LIMIT=3 talosctl -n "$(node_ip "$1")" get machinestatus --insecure > /dev/null 2>&1 || return 0
     else

@@ -30,8 +30,8 @@
 # shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-# What the kubelet and machined set for the whole machine, not for a namespace. The first rig writes down what was there,
-# the last one puts it back; that is between all rigs of the machine, so it lies in /run.
+# Settings that the kubelet and machined change for the whole machine, not for a namespace. The first rig stores the original values, and
+# the last one restores them; this is shared by all rigs of the machine, so it is in /run.
 sysctls="kernel.panic kernel.panic_on_oops kernel.pid_max kernel.keys.root_maxkeys kernel.keys.root_maxbytes
   vm.overcommit_memory vm.panic_on_oom vm.max_map_count fs.file-max fs.inotify.max_user_watches
   fs.inotify.max_user_instances"
@@ -39,7 +39,7 @@ shared=/run/cluster-health-e2e
 packages="busybox-static conntrack iptables nftables iproute2 util-linux procps openssl python3 ca-certificates"
 build_packages="gcc libc6-dev libseccomp-dev pkg-config"
 
-# ---- what must be there ----------------------------------------------------------------------------------------------
+# ---- prerequisites ---------------------------------------------------------------------------------------------------
 missing_packages() { # PACKAGE...
   local p
   for p in "$@"; do
@@ -105,7 +105,7 @@ sysctls_restore() {
 }
 
 # ---- root file system ------------------------------------------------------------------------------------------------
-# What Talos's own image holds, as far as container mode needs it. All nodes of a version have it in common, read-only.
+# The parts of Talos's own image that container mode needs. All nodes of a version share it, read-only.
 rootfs() { # VERSION
   local r source=$E2E_CACHE/src/talos-$1 d l
   r=$(rootfs_of "$1")
@@ -143,7 +143,7 @@ rootfs() { # VERSION
   install -m 0644 "$source/hack/lvm.conf" "$r/etc/lvm/lvm.conf"
   install -m 0644 "$source/pkg/machinery/version/os-release" "$r/etc/os-release"
   ln -s /usr/share/zoneinfo/Etc/UTC "$r/etc/localtime"
-  # Files that Talos binds its own over
+  # Files over which Talos mounts its own
   touch "$r"/etc/{extensions.yaml,resolv.conf,hosts,hostname,machine-id,iscsi/initiatorname.iscsi,nvme/hostid,nvme/hostnqn}
   touch "$r"/etc/cri/conf.d/{cri.toml,01-registries.part,20-customization.part,base-spec.json}
   touch "$r/etc/selinux/targeted/contexts/files/file_contexts"
@@ -254,8 +254,8 @@ configs() {
   rm -r "$cfg/new"
 }
 
-# CNI=none: Talos brings no network plugin, as for users who bring Cilium. Pods get a bridge on their node, so that the
-# node becomes Ready; there are no routes between nodes.
+# CNI=none: Talos installs no network plugin, as for users who install Cilium. Pods get a bridge on their node, so that the node becomes
+# Ready; there are no routes between nodes.
 cni_bridge() { # NODE
   local dir=$disks/$1/volumes/etc-cni/net.d subnet
   subnet=10.244.$(node_ip "$1" | cut -d. -f4).0/24
@@ -284,7 +284,7 @@ talosconfig() { # ROLE, or a kind of broken one
   rm -f "$file"
 }
 
-# For os:reader, signed by the cluster's own CA or, as another cluster's is, by one that it does not know.
+# Credentials for os:reader, signed by the cluster's own CA or, as in another cluster, by an unknown one.
 bad_talosconfig() { # expired|no-client-auth|other-ca
   local dir=$state/bad-talosconfig usage=clientAuth start=20200101000000Z end=20360101000000Z
   case $1 in
@@ -328,7 +328,7 @@ kubeconfig() { # NAME MANIFEST
   local kind name namespace token field='{.clusters[0].cluster'
   kubectl apply -f "$2" 1>&2
   kubectl get serviceaccount -n kube-system "$1" > /dev/null 2>&1 || kubectl create serviceaccount -n kube-system "$1" 1>&2
-  # A binding of its own for each, so that the rights are the manifest's even if it binds nobody.
+  # A separate binding for each, so that the rights are the manifest's even if it contains no binding.
   while read -r kind name namespace; do
     case $kind in
       ClusterRole)
@@ -347,7 +347,7 @@ kubeconfig() { # NAME MANIFEST
 }
 
 # ---- another cluster -------------------------------------------------------------------------------------------------
-# Real and whole enough to be mistaken for the right one: own CA, own Nodes, /readyz is 200.
+# Real and complete enough to be mistaken for the right one: own CA, own Nodes, /readyz is 200.
 foreign_pki() { # DIR
   (
     umask 077
@@ -462,7 +462,7 @@ $(settings_text | diff "$state/settings" - | grep '^[<>]')"
   ln -sfn "$bin/talosctl$suffix" "$state/bin/talosctl"
   ln -sfn "$bin/kubectl" "$state/bin/kubectl"
   sysctls_save
-  # A root file system in use must stay: deleting a folder detaches what is mounted on it, in every namespace.
+  # A root file system in use must stay: deleting a directory detaches everything mounted on it, in every namespace.
   any_node_alive || rootfs "$TALOS"
   net_up
   services_up
@@ -496,7 +496,7 @@ $(settings_text | diff "$state/settings" - | grep '^[<>]')"
   log "up: $0 talosctl ..., $0 kubectl ..., $0 exec ..."
 }
 
-# Does all it can, whatever state it meets; the caller sees a failure at the end.
+# Does as much as possible in any state; reports failures to the caller at the end.
 down() { # [keep]
   local node failed=''
   for node in $all_nodes; do
@@ -568,7 +568,7 @@ case $command in
   up)
     lock
     [ $# = 0 ] || MODE=$1
-    # Settings that the caller did not give are those of the cluster that exists.
+    # Settings that the caller did not give are taken from the existing cluster.
     [ ! -f "$state/settings" ] || . "$state/settings"
     up
     exit ;;

@@ -1,5 +1,5 @@
-// Runs a declarative pipeline with stand-ins for what Jenkins provides; `sh` really runs, as an agent runs it. `integrations/try` calls it:
-// groovy pipeline.groovy Jenkinsfile WORKSPACE WAIT-TIMEOUT. Secret files are those that TALOSCONFIG and KUBECONFIG name.
+// Runs a declarative pipeline with stand-ins for the parts that Jenkins provides; `sh` is real, as on an agent. `integrations/try` calls
+// it: groovy pipeline.groovy Jenkinsfile WORKSPACE WAIT-TIMEOUT. TALOSCONFIG and KUBECONFIG name the secret files.
 class Failed extends RuntimeException {
     Failed(String message) { super(message) }
 }
@@ -66,7 +66,7 @@ class Stage extends Block {
 
     def sh(String script) {
         List environment = System.getenv().collect { name, value -> "$name=$value".toString() }
-        // Each file of credentials is the one of the simulated cluster.
+        // Each file of credentials is the simulated cluster's.
         variables.each { name, value ->
             if (value.startsWith(Environment.FILE)) {
                 assert System.getenv(name)

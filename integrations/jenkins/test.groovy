@@ -1,4 +1,5 @@
-// Runs the step with stand-ins for what Jenkins provides. `make integrations` calls it: groovy test.groovy vars/clusterHealth.groovy
+// Runs the step with stand-ins for the parts that Jenkins provides. `make integrations` calls it: groovy test.groovy
+// vars/clusterHealth.groovy
 class Failed extends RuntimeException {
     Failed(String message) { super(message) }
 }
@@ -44,7 +45,7 @@ assert run([talosconfig: 't', kubeconfig: 'k', waitTimeout: '9m', timeoutMinutes
     script,
 ] + published
 
-// Every code but 0 fails the build, with the reports; only what could not be seen is tried again, and no more often than asked for.
+// Every code except 0 fails the build, with the reports; only undetermined results are retried, and no more often than requested.
 [1: 'not healthy', 77: 'credentials', 78: 'credentials', 127: 'PATH', 70: 'explain 70', 143: 'explain 143'].each { code, word ->
     List calls = run([:], [code])
     assert calls.count(script) == 1 && calls[-3..-2] == published
@@ -58,8 +59,8 @@ assert run([talosconfig: 't', kubeconfig: 'k', waitTimeout: '9m', timeoutMinutes
     assert run([retries: 0], [code, 0]).count(script) == 1
 }
 
-// An aborted build: the reports are published, and the abortion goes on.
+// An aborted build: the reports are published, and the abort continues.
 assert run([:], [], true)[-3..-1] == published + ['failed: aborted']
 
-// A misspelled option is no option of weaker meaning.
+// A misspelled option is an error rather than a weaker gate.
 assert run([waitTimout: '9m'], [0]) == ['failed: clusterHealth: unknown: waitTimout']

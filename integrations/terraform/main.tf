@@ -1,4 +1,5 @@
-# Terraform or OpenTofu: an upgrade begins only if it may, and is over only when the cluster is healthy again.
+# Terraform or OpenTofu: an upgrade begins only if all checks allow it, and is complete only when the cluster is healthy
+# again.
 
 terraform {
   required_version = ">= 1.4.0"
@@ -19,7 +20,7 @@ variable "kubeconfig" {
   description = "Path of a kubeconfig with the rights that `cluster-health rbac --upgrade` prints"
 }
 
-# Read only. A failure here is one of `terraform apply`, before anything was touched.
+# Read-only. A failure here makes `terraform apply` fail before anything is changed.
 resource "terraform_data" "before_upgrade" {
   triggers_replace = [var.talos_version]
 

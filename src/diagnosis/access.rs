@@ -1,4 +1,4 @@
-//! The way in: credentials, endpoints, roles, and machines that nobody has configured.
+//! Access problems: credentials, endpoints, roles, and machines without a configuration.
 
 use super::symptoms::{Sign, names};
 use super::{Cause, Recognized, Symptoms};
@@ -76,7 +76,7 @@ credentials.",
 };
 
 fn other_talosconfig(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
-    // Who vouches for Omni says nothing of a cluster.
+    // Omni's CA is not evidence about a cluster.
     let of_machines = |talos: &&Talos| talos.credentials.as_ref().is_ok_and(|it| it.account.is_none());
     let Some(talos) = symptoms.snapshot.talos.as_ref().filter(of_machines) else { return Vec::new() };
     let foreign =
@@ -154,8 +154,8 @@ fn worker_endpoint(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let mut diagnosis = Recognized::new(WORKER_ENDPOINT.id, headline)
         .rests_on_all(&signs)
         .then(Hint::run("{talosctl} config info", []));
-    // All that were seen to be control planes: a single endpoint would be the next trouble. The file and the context are those in
-    // use, which a remedy otherwise leaves out.
+    // The proposed endpoints are all machines that proved to be control planes, because a single endpoint would be the next problem. The
+    // command names the file and the context in use, which other remedies leave out.
     let is_control_plane = |node: &&Node| own_role(&node.talos.machine_type) == Role::ControlPlane && !node.leaving;
     let control_planes = symptoms.snapshot.nodes.iter().filter(is_control_plane);
     let addresses: Vec<String> = control_planes.map(|node| node.address.clone()).collect();
@@ -233,7 +233,7 @@ reported as such.\n\n\
         }
         let headline = format!("Kubernetes RBAC does not allow this user what {} needs", checks_of(&signs));
         let look = Hint::run("{kubectl} auth can-i --list", []);
-        // The role without what only an upgrade asks for would be refused again.
+        // A role without the rights that only an upgrade needs would be refused again.
         let asked = &symptoms.snapshot.asked;
         let grant = match (asked.upgrade != Upgrade::default(), !asked.policy.require.is_empty()) {
             (false, false) => "cluster-health rbac | {kubectl} apply -f -",
@@ -276,7 +276,7 @@ cluster itself; the role `root` allows all of them.",
     },
 };
 
-/// `etcd.leader, etcd.alarms`
+/// Lists the checks: `etcd.leader, etcd.alarms`
 fn checks_of(signs: &[Sign<'_>]) -> String {
     let mut checks: Vec<&str> = signs.iter().map(|sign| sign.check.name()).collect();
     checks.dedup();
@@ -308,7 +308,7 @@ again.",
                 let headline = format!("{target} is in maintenance mode: it has no machine configuration");
                 let diagnosis = Recognized::new(UNCONFIGURED.id, headline).rests_on_all(signs);
                 let diagnosis = diagnosis.explains(super::nodes::consequences(symptoms, target));
-                // An old member of its own would be taken for the machine that joins: that has to go first.
+                // The new machine would be mistaken for its own former etcd member, so that member has to be removed first.
                 let voter = symptoms.machine(target).filter(|node| super::nodes::is_voter(symptoms, node));
                 if voter.is_some() {
                     let others = symptoms.snapshot.control_planes().find(|node| node.talos.etcd_members.is_ok());

@@ -1,4 +1,4 @@
-//! The API servers, what stands before them, and the components beside them.
+//! The API servers, the endpoint in front of them, and the other components.
 
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms};
@@ -72,7 +72,7 @@ firewall that drops packets.",
             matches!(gap.kind, ConnectTimedOut | ConnectionRefused | NoRoute)
         };
         let servers: Vec<_> = symptoms.snapshot.control_planes().collect();
-        // No time may have been left to ask them.
+        // There may have been no time left to query them.
         let is_unseen = |gap: &Gap| is_no_way(gap) || gap.kind == GapKind::NotAsked;
         let is_closed = kubernetes.endpoint.as_ref().is_err_and(is_no_way)
             && kubernetes.servers.values().all(|server| server.as_ref().is_err_and(is_unseen));
@@ -103,7 +103,7 @@ firewall that drops packets.",
     },
 };
 
-/// The port of `host:port`, or the one that `https` has.
+/// Returns the port of `host:port`, or the default port of `https`.
 fn port(authority: &str) -> &str {
     let authority = authority.split('/').next().unwrap_or_default();
     let last = authority.rsplit(':').next().unwrap_or_default();
@@ -173,7 +173,7 @@ plane first.",
         let mut signs: Vec<_> = crash.chain(servers).filter(|it| it.is_root() && symptoms.is_open(it)).collect();
         let of_machines = symptoms.by_subject(signs.iter().copied());
         let is_reached = symptoms.of_check(CheckId::K8sApiEndpoint, Reason::ALL).next().is_none();
-        // Who knows no control plane has seen none of them fail.
+        // If no control plane is known, there is no evidence that all of them fail.
         if is_reached || signs.is_empty() || of_machines.len() != symptoms.snapshot.control_planes().count() {
             return Vec::new();
         }
@@ -187,7 +187,7 @@ plane first.",
         }
         let alike: Vec<_> =
             alike.into_iter().map(|(targets, how)| format!("{}: {how}", first_names(&targets, NAMES))).collect();
-        // They exit without a server to renew their lease with.
+        // These components exit if they have no server to renew their lease with.
         signs.extend(symptoms.of_check(CheckId::K8sApiEndpoint, Reason::ALL));
         let clients = [CheckId::K8sControlplaneControllerManager, CheckId::K8sControlplaneScheduler];
         let clients =
@@ -198,10 +198,10 @@ plane first.",
     },
 };
 
-/// Most machines that one headline names for the same trouble.
+/// Maximum number of machines that a headline names for the same problem.
 const NAMES: usize = 3;
 
-/// What is wrong with an API server, after its name.
+/// Describes the problem of an API server, to be appended to its name.
 fn how(sign: &Sign<'_>) -> String {
     let observed = &sign.problem.observed;
     match sign.problem.reason {
@@ -256,7 +256,8 @@ plane first.",
     ..NO_CONTROLLER_MANAGER
 };
 
-/// A component that fails on each control plane. Whoever knows no control plane has seen none of them fail.
+/// Recognizes a component that fails on every control plane. If no control plane is known, there is no evidence for
+/// that.
 fn none_left(symptoms: &Symptoms<'_>, (cause, check): (&'static str, CheckId), component: &str) -> Option<Recognized> {
     let fails = symptoms.of_check(check, &[Reason::CrashLooping, Reason::ComponentNotReady]);
     let signs: Vec<_> = fails.filter(|it| it.is_root() && symptoms.is_open(it)).collect();
@@ -275,7 +276,7 @@ fn none_left(symptoms: &Symptoms<'_>, (cause, check): (&'static str, CheckId), c
     let led = symptoms.of(&[Reason::NotLeading]).filter(|it| it.target.name.ends_with(component));
     let evidence: Vec<_> = of_machines.iter().map(|signs| signs[0]).collect();
     let recognized = Recognized::new(cause, headline).rests_on_all(&evidence).explains(signs).explains(led);
-    // Why it fails is in its log, which an API server has to hand out.
+    // The reason for the failure is in the component's log, which an API server has to provide.
     let pod = format!("{component}-{}", evidence[0].target.name);
     let answers = symptoms.snapshot.kubernetes.as_ref().is_some_and(|it| it.pods.is_ok());
     let logs = Hint::run("{kubectl} -n kube-system logs {} --previous", [&pod]);
@@ -312,7 +313,7 @@ others.",
                 let what = component.map_or_else(|| sign.target.to_string(), on_node);
                 let words = after_name(&sign.problem.observed, component);
                 let headline = format!("{what} is crash-looping: {}", excerpt::of(words));
-                // Why it crashes is in its log, which an API server has to hand out.
+                // The reason for the crash is in the component's log, which an API server has to provide.
                 let answers = symptoms.snapshot.kubernetes.as_ref().is_some_and(|it| it.pods.is_ok());
                 let logs = |diagnosis: Recognized, pod: &str| {
                     let logs = Hint::run("{kubectl} -n kube-system logs {} --previous", [pod]);
@@ -337,7 +338,7 @@ others.",
     },
 };
 
-/// Of `container kube-scheduler: CrashLoopBackOff, exit code 1` what the headline does not say already.
+/// Removes the parts of `container kube-scheduler: CrashLoopBackOff, exit code 1` that the headline already contains.
 fn after_name<'a>(observed: &'a str, container: Option<&str>) -> &'a str {
     let words = observed
         .strip_prefix("container ")
@@ -411,7 +412,7 @@ API server that it cannot reach. Exit code 137 means that it was killed: by the 
     },
 };
 
-/// The pods of cluster DNS that crash again and again, each with what is said of it.
+/// Returns the crash-looping pods of cluster DNS, each with a description.
 fn crashing_dns(snapshot: &Snapshot) -> Vec<(&Pod, String)> {
     let pods = snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.pods).flatten();
     let is_dns = |pod: &&Pod| pod.labels.get("k8s-app").is_some_and(|app| app == "kube-dns");

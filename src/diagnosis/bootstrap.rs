@@ -1,4 +1,4 @@
-//! Clusters that never came to be, came to be twice, and machines that do not finish booting.
+//! Clusters that were never bootstrapped or were bootstrapped twice, and machines that do not finish booting.
 
 use super::symptoms::Sign;
 use super::{Cause, Recognized, Symptoms, service};
@@ -37,7 +37,7 @@ fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
         "the cluster was never bootstrapped, or all of it was wiped: etcd waits to be bootstrapped on all {} control planes, and none has data",
         signs.len()
     );
-    // Everything that Kubernetes is made of waits for etcd; how the machines are otherwise is their own affair.
+    // Everything that Kubernetes consists of waits for etcd; other problems of the machines are unrelated.
     let waits = symptoms.all().filter(|sign| {
         use Reason::{ConditionUnmet, KubeletUnhealthy, ServiceBlocksBoot, SingleSource, StageNotRunning};
         let waits = matches!(
@@ -47,7 +47,7 @@ fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
         waits || is_of_kubernetes(sign)
     });
     let diagnosis = Recognized::new(NOT_BOOTSTRAPPED.id, headline).rests_on_all(&signs).explains(waits);
-    // Where the judge proposes it for none, nobody knows that there is no other control plane with data.
+    // If the judge proposes a remedy for no machine, it is not certain that there is no other control plane with data.
     let remedy = signs.iter().flat_map(|sign| &sign.problem.hints).find(|hint| matches!(hint, Hint::Remedy { .. }));
     let diagnosis = match first.target.address.as_deref() {
         Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} service etcd", [address])),
@@ -95,7 +95,7 @@ it with empty data.",
                 ]);
                 let diagnosis = Recognized::new(TWICE.id, headline).rests_on(&sign).explains(follows);
                 let control_planes = symptoms.snapshot.control_planes().filter(|node| node.talos.etcd_members.is_ok());
-                // Which of the two is to go is nothing that anybody but the owner can say.
+                // Only the owner can decide which of the two clusters has to go.
                 control_planes
                     .fold(diagnosis, |it, node| {
                         it.then(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]))
@@ -122,8 +122,8 @@ its image or crashes. The service's last event shows what it waits for.",
         Do("Provide what the service waits for, or upgrade the machine to an image without the extension."),
     ],
     recognize: |symptoms| {
-        // A service that has failed explains a boot that waits for it; that the boot does is what matters here. One that waits itself, for
-        // a volume or the network, is not the cause.
+        // A boot that waits for a failed service is explained by the failure, but the unfinished boot is what matters here. A service that
+        // itself waits, for a volume or the network, is not the cause.
         let fails = |it: &Sign<'_>| it.check == CheckId::TalosNodesServices && it.is_root();
         let own = |sign: &Sign<'_>| sign.is_root() || symptoms.about(sign.target).any(|it| fails(&it));
         let signs = symptoms.of_check(CheckId::TalosNodesBooted, &[Reason::ServiceBlocksBoot]).filter(own);
@@ -141,7 +141,7 @@ its image or crashes. The service's last event shows what it waits for.",
     },
 };
 
-/// As the problem says it, if that is short; else what of each service tells most of why.
+/// Returns the problem's own text if it is short, or else the most informative part of each service's text.
 fn held_up(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> String {
     let services = symptoms.node(sign.target).and_then(|node| node.talos.services.as_ref().ok());
     let Some(services) = services.filter(|_| !excerpt::is_short(&sign.problem.observed)) else {

@@ -1,4 +1,4 @@
-//! The database, and what Kubernetes looks like without it.
+//! etcd, and the effects on Kubernetes when etcd fails.
 
 use jiff::SignedDuration;
 
@@ -37,7 +37,7 @@ is permanently lost.",
         let signs = symptoms.of_check(CheckId::EtcdQuorum, &[Reason::QuorumLost]);
         signs
             .map(|sign| {
-                // Who answers has survived: its service is not well because the others are gone.
+                // A machine that answers has survived: its service is unhealthy because the other members are gone.
                 let survives =
                     |sign: &Sign<'_>| views(symptoms).any(|(target, _)| target == *sign.target && !sign.is_root());
                 let down = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdUnhealthy, Reason::EtcdStarting]);
@@ -56,11 +56,11 @@ is permanently lost.",
                     [] => String::new(),
                     others => format!("no answer from {}; ", names(others.iter().copied())),
                 };
-                // Which machines to bring back comes first: the end may be cut off.
+                // The machines to bring back come first, because the end may be cut off.
                 let observed = &sign.problem.observed;
                 let headline =
                     format!("etcd has lost its quorum: {who}{nothing}{observed}; answers came from {answer}");
-                // Those that are missing are the ones to look at first.
+                // Commands look at the missing machines first.
                 let diagnosis =
                     silent.into_iter().fold(Recognized::new(QUORUM.id, headline), |it, (target, node, gap)| {
                         let it = it.sees(target, format!("etcd's status: {}", gap.text));
@@ -78,7 +78,7 @@ is permanently lost.",
                     let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
                     it.sees(node, format!("etcd's leader: {leader}, term {}", status.raft_term))
                 });
-                // The API servers answer from etcd, and what they cannot write nobody can renew. Neither lists the nodes.
+                // API servers answer from etcd. Without it, leases cannot be renewed and nodes cannot be listed.
                 diagnosis.explains(symptoms.all().filter(|sign| {
                     use Reason::{ApiFrozen, ApiNotReady, EtcdUnhealthy, NodeLeaseStale, QuorumUnproven, SingleSource};
                     matches!(
@@ -91,7 +91,7 @@ is permanently lost.",
     },
 };
 
-/// One who was asked for etcd's status: an endpoint of `--etcd-endpoints`, else a control plane; and the answer.
+/// A source that was queried for etcd's status, and its answer: an endpoint of `--etcd-endpoints`, or else a control plane.
 type Asked<'a> = (Target, Option<&'a Node>, Result<&'a EtcdStatus, &'a Gap>);
 
 fn asked<'a>(symptoms: &Symptoms<'a>) -> Vec<Asked<'a>> {
@@ -103,12 +103,12 @@ fn asked<'a>(symptoms: &Symptoms<'a>) -> Vec<Asked<'a>> {
     }
 }
 
-/// Of a machine that does not answer at all, the status was never asked for.
+/// Returns the status of etcd. It was not requested from a machine that does not answer at all.
 fn status(node: &Node) -> Result<&EtcdStatus, &Gap> {
     node.talos.contact.as_ref().and(node.talos.etcd_status.as_ref())
 }
 
-/// Those who gave no answer. A refusal tells nothing of etcd.
+/// Returns the sources that gave no answer. A refusal is not evidence about etcd.
 fn silent<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (Target, Option<&'a Node>, &'a Gap)> {
     let told = |gap: &&Gap| !matches!(gap.kind, GapKind::NotAsked | GapKind::Forbidden | GapKind::Unsupported);
     asked(symptoms)
@@ -146,7 +146,7 @@ is that large, find out what writes so much, or raise `quota-backend-bytes` (8 G
     recognize: |symptoms| alarm(symptoms, &OUT_OF_SPACE, &[Reason::AlarmNospace], "refuses every write"),
 };
 
-/// One diagnosis for all members that have raised the alarm, which ends every write: no lease is renewed any more.
+/// Makes one diagnosis for all members that raised the alarm. The alarm stops every write, so leases are no longer renewed.
 fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, reasons).collect();
     let Some(first) = signs.first() else { return Vec::new() };
@@ -188,7 +188,8 @@ backup.",
     },
 };
 
-/// Adds the commands that replace the member, if exactly one is corrupt, every control plane was seen, and the others have a quorum and serve.
+/// Adds the commands that replace the member, if exactly one is corrupt, every control plane was seen, and the others have a quorum and
+/// serve.
 fn replaced(symptoms: &Symptoms<'_>, diagnosis: Recognized) -> Recognized {
     let corrupt: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, &[Reason::AlarmCorrupt]).collect();
     let control_planes: Vec<&Node> = symptoms.snapshot.control_planes().collect();
@@ -212,7 +213,7 @@ fn replaced(symptoms: &Symptoms<'_>, diagnosis: Recognized) -> Recognized {
         ))
 }
 
-/// How a member shows that it does not take part yet.
+/// Reasons that show that a member does not take part yet.
 const JOINING: &[Reason] = &[Reason::Learner, Reason::MemberJoining];
 
 pub(super) const LEARNER: Cause = Cause {
@@ -237,7 +238,7 @@ Repair the network in both directions. If that does not help, remove the member,
     ],
     recognize: |symptoms| {
         let stuck = symptoms.of(JOINING);
-        // A young one is only warned of, and on its way. One that no machine is behind will never come.
+        // A young learner only causes a warning and is still on its way. A member without a machine will never finish joining.
         let is_stuck = |sign: &Sign<'_>| {
             sign.problem.severity == Severity::Fail
                 && !symptoms.about(sign.target).any(|it| it.problem.reason == Reason::StaleMember)
@@ -279,7 +280,7 @@ replacement.",
 };
 
 fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognized {
-    // A member that has never started has no name but its id.
+    // A member that has never started has only its id for a name.
     let id = sign.target.id.as_deref().filter(|id| *id != sign.target.name);
     let id = id.map(|id| format!(" ({id})")).unwrap_or_default();
     let answering = views(symptoms).count();
@@ -322,14 +323,14 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
     ],
     recognize: |symptoms| {
         let signs = symptoms.of_check(CheckId::EtcdMembersNodes, &[Reason::NotAMember]);
-        // Of so many that are outside, these may be the cluster, and the list another's.
+        // If this many machines are outside of the list, they may be the actual cluster, and the list may be another cluster's.
         let outside = symptoms.of_check(CheckId::EtcdMembersNodes, &[Reason::NotAMember]).count();
         let lists = symptoms.snapshot.control_planes().flat_map(|node| &node.talos.etcd_members);
         if outside > 1 && lists.map(Vec::len).max().is_none_or(|listed| listed <= outside) {
             return Vec::new();
         }
         let removed = signs.filter(|sign| {
-            // A service that waits for its machine's network or disk says nothing of the member.
+            // A service that waits for its machine's network or disk is not evidence about the member.
             let is_of_etcd = |it: &Sign<'_>| it.check == CheckId::EtcdService && it.is_root();
             let is_out = |it: &Sign<'_>| is_of_etcd(it) && it.problem.severity == Severity::Fail;
             symptoms.is_open(sign)
@@ -348,13 +349,13 @@ It does not recover by itself. Wipe its data and let it rejoin; that needs a quo
     },
 };
 
-/// That of the one cluster that there is.
+/// Returns whether the other members have a quorum, and there is only one cluster.
 fn others_keep_a_quorum(symptoms: &Symptoms<'_>) -> bool {
     let is_split = symptoms.of(&[Reason::SplitCluster]).next().is_some();
     symptoms.passed_on_the_whole(CheckId::EtcdQuorum) && !is_split
 }
 
-/// It has no data of a member that could have been removed, or its image is all that is missing.
+/// Returns whether the machine has no data of a member that could have been removed, or lacks only the etcd image.
 fn joins_first(node: &Node) -> bool {
     let etcd = node.talos.services.iter().flatten().find(|service| service.id == "etcd");
     node.talos.etcd_data_absent == Ok(true) || etcd.is_some_and(|it| it.to_string().contains("failed to pull"))
@@ -383,7 +384,7 @@ list of members has an old member of the same name, or the others have no quorum
         }
         let starting = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdStarting]);
         let joins = |sign: &Sign<'_>| {
-            // A machine that still has the ID of a member was removed.
+            // A machine that still has a member's ID was removed.
             let was_member =
                 symptoms.node(sign.target).is_some_and(|node| matches!(node.talos.etcd_member_id, Ok(Some(_))));
             let is_new = !was_member && symptoms.about(sign.target).any(|it| it.problem.reason == Reason::NotAMember);
@@ -412,7 +413,7 @@ list of members has an old member of the same name, or the others have no quorum
     },
 };
 
-/// The time that a member has to join before it counts as one that cannot.
+/// Time for a member to join before it counts as stuck.
 const JOINS_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
 pub(super) const DOWN: Cause = Cause {
@@ -475,12 +476,12 @@ fn down(symptoms: &Symptoms<'_>, node: &Node) -> Option<Recognized> {
     let margin = symptoms
         .of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer])
         .filter(|sign| sign.problem.reason != Reason::NoAnswer || trouble.is_some());
-    // What else this member was asked.
+    // Other calls that this member did not answer.
     let unanswered = symptoms
         .about(&target)
         .filter(|sign| sign.check.is_of_etcd() && matches!(sign.problem.reason, Reason::TimedOut | Reason::NoAnswer));
     let address = node.address.as_str();
-    // The endpoint may lead to an API server that lacks nothing but its etcd.
+    // The endpoint may lead to an API server that lacks only its etcd.
     let endpoint = symptoms.of_check(CheckId::K8sApiEndpoint, &[Reason::ApiNotReady]);
     let waiting = endpoint.filter(|it| {
         let mut failed = it.problem.observed.split("[-]").skip(1).peekable();

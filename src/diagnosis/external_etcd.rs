@@ -1,5 +1,5 @@
-//! etcd behind `--etcd-endpoints`: a member that does not serve us while the others do. Talos may have no part in it, so that what
-//! is proposed asks etcd itself.
+//! etcd behind `--etcd-endpoints`: a member that does not serve us while the others do. Talos may not be involved, so the proposed commands
+//! query etcd itself.
 
 use super::symptoms::Sign;
 use super::{Cause, Recognized, Symptoms};
@@ -32,7 +32,7 @@ other certificates. But API servers cannot use it, and its state cannot be queri
         Do("Leave the other members alone until it is back: no upgrade, no reboot."),
     ],
     recognize: |symptoms| {
-        // Only of the member's own fault, with the others' word that there is such a member, the judge says that it fails.
+        // The judge reports a failure only if the fault is the member's own and the other members confirm that it exists.
         use Reason::{ConnectionRefused, NameNotInCertificate, ServerCertificateExpired, TimedOut, UnknownCa};
         let signs = symptoms.of_check(
             CheckId::EtcdLeader,
@@ -58,7 +58,7 @@ fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recogn
     let headline = format!("etcd member {name} ({}) {how}", sign.target);
     let margin =
         symptoms.of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);
-    // Where Talos runs this etcd, it has its own word about it.
+    // If Talos runs this etcd, it has evidence of its own.
     let service: Vec<_> = symptoms.about(sign.target).filter(|it| it.check == CheckId::EtcdService).collect();
     Recognized::new(MUTE.id, headline)
         .rests_on(sign)
@@ -116,7 +116,7 @@ the member by its ID. Add the next one as a learner: it has no vote until it has
     },
 };
 
-/// How etcd runs there is nothing that its API tells: as a service of Talos, as a unit, or as a container.
+/// Proposes a command on the member's machine. etcd's API does not show whether it runs as a Talos service, as a unit or as a container.
 fn on_its_machine(symptoms: &Symptoms<'_>, url: &str) -> Hint {
     match symptoms.machine(&Target::new(Kind::Endpoint, url)) {
         Some(node) if node.is_talos => Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()]),
@@ -124,7 +124,7 @@ fn on_its_machine(symptoms: &Symptoms<'_>, url: &str) -> Hint {
     }
 }
 
-/// `e9bbdc766306f2b6 (https://127.0.10.4:2380)`: it has no name, and clients know no address of it.
+/// Formats a member that has no name and no client URLs: `e9bbdc766306f2b6 (https://127.0.10.4:2380)`.
 fn peer(member: &EtcdMember) -> String {
     match member.peer_urls.as_slice() {
         [] => hex(member.id),

@@ -1,4 +1,4 @@
-//! What is installed in a new cluster: the bootstrap manifests of Talos, and a network plugin.
+//! Components that are installed in a new cluster: Talos's bootstrap manifests, and a network plugin.
 
 use std::collections::HashMap;
 
@@ -72,7 +72,7 @@ The machines themselves are healthy.",
             signs.len(),
             first_names(&signs.iter().map(|sign| sign.target).collect::<Vec<_>>(), NAMES)
         );
-        // The network plugin shows why, if it is one of those that are judged.
+        // The network plugin's own failure shows the reason, if it is a plugin that is judged.
         let agents = symptoms.of_check(CheckId::K8sCni, &[Reason::DaemonsetIncomplete, Reason::DaemonsetMissing]);
         let agents: Vec<_> = agents.filter(Sign::is_root).collect();
         let failing = alike(symptoms.snapshot, agents.iter().copied());
@@ -122,7 +122,7 @@ look at the network of that machine, its registry mirrors and its disk.",
     },
 };
 
-/// Pods that fail in the same way, with the problems that show them.
+/// Groups pods that fail in the same way, with the problems that show them.
 fn alike<'a>(snapshot: &'a Snapshot, signs: impl Iterator<Item = Sign<'a>>) -> Vec<(Failing<'a>, Vec<Sign<'a>>)> {
     let mut alike: Vec<(Failing<'_>, Vec<Sign<'_>>)> = Vec::new();
     let mut signs = signs.peekable();
@@ -132,7 +132,7 @@ fn alike<'a>(snapshot: &'a Snapshot, signs: impl Iterator<Item = Sign<'a>>) -> V
     let kubernetes = snapshot.kubernetes.as_ref();
     let sets = kubernetes.and_then(|it| it.daemon_sets.as_deref().ok()).unwrap_or_default();
     let pods = kubernetes.and_then(|it| it.pods.as_deref().ok()).unwrap_or_default();
-    // No machine is compared with all pods.
+    // The index avoids comparing each machine with all pods.
     let mut on_machine: HashMap<&str, Vec<&Pod>> = HashMap::new();
     for pod in pods.iter().filter(|pod| !pod.deleting) {
         on_machine.entry(pod.node.as_deref().unwrap_or(NO_NODE)).or_default().push(pod);
@@ -155,7 +155,7 @@ enum Failure {
     Restarts,
 }
 
-/// A pod of a DaemonSet whose container does not start, or does not last.
+/// A pod of a DaemonSet whose container does not start, or does not keep running.
 struct Failing<'a> {
     set: &'a Workload,
     pod: &'a Pod,
@@ -199,7 +199,7 @@ impl<'a> Failing<'a> {
         format!("{} {does} on {count} of {} nodes ({names})", set.name, set.desired)
     }
 
-    /// What shows why.
+    /// Returns the command that shows the reason.
     fn look(&self) -> Hint {
         let Self { pod, container, .. } = self;
         match self.how {

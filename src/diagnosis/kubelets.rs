@@ -1,4 +1,4 @@
-//! Kubelets: what keeps them from running, from registering, and from being asked.
+//! Kubelets: problems that keep them from running, from registering, and from being queried.
 
 use super::{Cause, Recognized, Symptoms, service};
 use crate::model::reason::sources::{KUBERNETES_TLS, TALOS_TROUBLESHOOTING_KUBELET};
@@ -37,10 +37,10 @@ something that its service status shows.",
                     matches!(it.problem.reason, NodeLeaseStale | NodeNotReady | NodeNotRegistered | StatusStale)
                 });
                 let diagnosis = Recognized::new(KUBELET.id, headline).rests_on(&sign).explains(follows);
-                // One that boots starts it by itself.
+                // A machine that is still booting starts its kubelet automatically.
                 let status = symptoms.node(sign.target).and_then(|node| node.talos.machine_status.as_ref().ok());
                 let boots = matches!(status, Some(Some(status)) if status.stage == "booting");
-                // Nor does it help one that Talos keeps restarting.
+                // A restart does not help a kubelet that Talos keeps restarting.
                 let restarts = symptoms.service(sign.target, "kubelet").is_some_and(service::keeps_exiting);
                 match sign.target.address.as_deref() {
                     Some(address) if !boots && !restarts => {
@@ -113,13 +113,13 @@ only when it starts.",
 fn unregistered(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Option<Recognized> {
     let node = symptoms.node(sign.target)?;
     let kubelet = symptoms.service(sign.target, "kubelet")?;
-    // A machine with the name of another one has its Node.
+    // If the machine uses another machine's name, the Node belongs to that machine.
     let own_name = node.talos.nodename.as_ref().ok()?.as_ref().is_none_or(|own| *own == node.name);
     if kubelet.state != "Running" || kubelet.healthy == Some(false) || !own_name {
         return None;
     }
     let requests = symptoms.snapshot.kubernetes.as_ref()?.signing_requests.as_ref();
-    // An issued request may be from before the machine was reinstalled: Kubernetes keeps it for an hour.
+    // An issued request may predate the machine's reinstallation, because Kubernetes keeps it for an hour.
     let is_its = |it: &SigningRequest| it.state != RequestState::Settled && it.node_name() == Some(&node.name);
     let (has, likely) = match requests.map(|all| all.iter().any(is_its)) {
         Ok(false) => (
@@ -160,7 +160,7 @@ Approve the request if you know this kubelet, and install an approver so that th
         let pending = symptoms.of_check(CheckId::K8sNodesCsrs, &[Reason::CsrPending]);
         pending
             .filter_map(|sign| {
-                // Without this consequence a request that waits is a warning that speaks for itself.
+                // Without this consequence, a pending request is a warning that needs no explanation.
                 let stale: Vec<_> =
                     symptoms.about(sign.target).filter(|it| it.problem.reason == Reason::StatusStale).collect();
                 let first = stale.first()?;
@@ -170,7 +170,7 @@ Approve the request if you know this kubelet, and install an approver so that th
                 );
                 let diagnosis = Recognized::new(UNAPPROVED.id, headline).rests_on(&sign);
                 let seen = diagnosis.sees(first.target.clone(), first.problem.observed.clone());
-                // Talos says the same of its kubelet, a minute later.
+                // Talos reports the same problem about its kubelet, a minute later.
                 let repeated = symptoms.about(sign.target).filter(|it| {
                     it.problem.reason == Reason::Diagnostic && it.problem.observed.starts_with("kubelet-csr:")
                 });

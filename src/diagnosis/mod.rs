@@ -1,8 +1,8 @@
-//! From symptoms to causes: what a person on call would say after reading all problems of a round.
+//! From symptoms to causes: the conclusions that a person on call would draw from all problems of a round.
 //!
-//! A cause is recognized by positive evidence alone, that is by problems that judges have seen and by facts of the same round,
-//! never by something that is missing. It explains problems and changes none: the verdict is the judges'. What nobody
-//! recognizes speaks for itself.
+//! A cause is recognized by positive evidence alone, that is by observed problems and by facts of the same round, never by missing
+//! evidence. It explains problems without changing them: only the judges decide the verdict. Problems without a recognized cause are
+//! reported as they are.
 
 mod access;
 mod api;
@@ -31,21 +31,21 @@ use crate::model::{CheckId, Hint, Reason, Severity, Source, Step, Target, Verdic
 use crate::snapshot::Snapshot;
 use symptoms::Sign;
 
-/// One cause of trouble. Everything that is said about it anywhere is made from this literal.
+/// One cause of trouble. All text about it, wherever it appears, comes from this literal.
 pub(crate) struct Cause {
-    /// Stable, kebab-case, and no reason code: those say what was seen, this says why.
+    /// A stable ID in kebab-case, different from reason codes: a reason code names an observation, this ID its cause.
     pub(crate) id: &'static str,
     /// One line for people.
     pub(crate) title: &'static str,
-    /// What it means for the cluster and its workloads, as half a sentence: whether somebody has to get up.
+    /// The effect on the cluster and its workloads, as half a sentence that shows whether it needs attention at night.
     pub(crate) impact: &'static str,
-    /// For `explain`, for somebody who has never seen the cluster. Paragraphs.
+    /// Paragraphs for `explain`, for readers who have never seen the cluster.
     pub(crate) explain: &'static str,
     /// The official document that the remedy comes from.
     pub(crate) source: Source,
-    /// What to do; steps that only read come first.
+    /// The steps of the remedy; steps that only read come first.
     pub(crate) remedy: &'static [Step],
-    /// All instances of it that the evidence shows.
+    /// Returns all instances of the cause for which there is evidence.
     pub(crate) recognize: fn(&Symptoms<'_>) -> Vec<Recognized>,
 }
 
@@ -58,34 +58,34 @@ impl fmt::Debug for Cause {
 /// A cause that was recognized in one round.
 #[derive(Clone, Debug)]
 pub(crate) struct Diagnosis {
-    /// Of the [`Cause`].
+    /// ID of the [`Cause`].
     pub(crate) id: &'static str,
     /// One sentence, with names and figures.
     pub(crate) headline: String,
-    /// What it rests on.
+    /// The evidence.
     pub(crate) seen: Vec<Seen>,
-    /// What to do next: commands that only read, then those that change something.
+    /// The next steps: commands that only read, then commands that change something.
     pub(crate) next: Vec<Hint>,
-    /// The worst severity of what it explains.
+    /// The worst severity of the problems that it explains.
     pub(crate) severity: Severity,
     /// The problems that follow from it, in the order of the catalog.
     pub(crate) explains: Vec<Explained>,
 }
 
-/// One observed fact, and where it was observed.
+/// One observed fact, and the target at which it was observed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Seen {
     pub(crate) target: Target,
     pub(crate) observed: String,
 }
 
-/// Names one problem of the round.
+/// A reference to one problem of the round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Explained {
     pub(crate) check: CheckId,
     pub(crate) target: Target,
     pub(crate) reason: Reason,
-    /// A check can find the same reason twice for one target.
+    /// Distinguishes problems, because a check can find the same reason twice for one target.
     pub(crate) observed: String,
 }
 
@@ -98,14 +98,14 @@ impl Diagnosis {
     }
 }
 
-/// A cause in the making.
+/// A cause that is still being assembled.
 #[derive(Clone, Debug)]
 pub(crate) struct Recognized {
     id: &'static str,
     headline: String,
     seen: Vec<Seen>,
     next: Vec<Hint>,
-    /// The problems that show it or are known to follow, by their place in the round.
+    /// Positions, in the round, of the problems that show the cause or are known to follow from it.
     shows: BTreeSet<usize>,
 }
 
@@ -114,7 +114,7 @@ impl Recognized {
         Self { id, headline: headline.into(), seen: Vec::new(), next: Vec::new(), shows: BTreeSet::new() }
     }
 
-    /// The problem shows the cause: it is evidence, it is explained, and its commands are next.
+    /// Adds a problem that shows the cause: it is evidence, it is explained, and its commands become next steps.
     fn rests_on(self, sign: &Sign<'_>) -> Self {
         let recognized = self.sees(sign.target.clone(), sign.problem.observed.as_str()).explains([*sign]);
         sign.problem.hints.iter().fold(recognized, |recognized, hint| recognized.then(hint.clone()))
@@ -124,19 +124,19 @@ impl Recognized {
         signs.into_iter().fold(self, Self::rests_on)
     }
 
-    /// A fact that supports it.
+    /// Adds a fact that supports the cause.
     fn sees(mut self, target: Target, observed: impl Into<String>) -> Self {
         self.seen.push(Seen { target, observed: observed.into() });
         self
     }
 
-    /// Problems that follow from it.
+    /// Adds problems that follow from the cause.
     fn explains<'a>(mut self, signs: impl IntoIterator<Item = Sign<'a>>) -> Self {
         self.shows.extend(signs.into_iter().map(|sign| sign.at));
         self
     }
 
-    /// One more command. Likely causes are left out: this is the cause.
+    /// Adds one more command. Likely causes are left out, because the cause is known.
     fn then(mut self, hint: Hint) -> Self {
         if !matches!(hint, Hint::Likely(_)) {
             self.next.push(hint);
@@ -144,18 +144,18 @@ impl Recognized {
         self
     }
 
-    /// Nothing that the problems propose changes anything.
+    /// Removes all proposed commands that change something.
     fn without_remedies(mut self) -> Self {
         self.next.retain(|hint| !matches!(hint, Hint::Remedy { .. }));
         self
     }
 
-    /// Only this command changes anything, whatever the problems propose.
+    /// Replaces all proposed commands that change something with this one.
     fn only_remedy(self, hint: Hint) -> Self {
         self.without_remedies().then(hint)
     }
 
-    /// Everything once, and commands that only read before those that change something.
+    /// Removes duplicates, and puts commands that only read before those that change something.
     fn diagnosis(mut self, severity: Severity, explains: Vec<Explained>) -> Diagnosis {
         let mut known = HashSet::new();
         self.seen.retain(|seen| known.insert(seen.clone()));
@@ -166,7 +166,7 @@ impl Recognized {
     }
 }
 
-/// Every cause, from root to symptom: whoever comes first explains what both could.
+/// Every cause, from root to symptom. The first cause that can explain a problem gets it.
 pub(crate) const ALL: &[&Cause] = &[
     &access::CREDENTIALS_EXPIRED,
     &access::OTHER_TALOSCONFIG,
@@ -228,12 +228,12 @@ pub(crate) fn find(id: &str) -> Option<&'static Cause> {
     ALL.iter().copied().find(|cause| cause.id == id)
 }
 
-/// What lies behind the problems of a round, from root to symptom; but what stops the whole cluster comes first.
+/// Returns the causes behind the problems of a round, from root to symptom. Causes that stop the whole cluster come first.
 pub(crate) fn diagnose(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Vec<Diagnosis> {
     recognized_in(&mut Symptoms::new(snapshot, verdicts))
 }
 
-/// As [`diagnose`], a cause at a time: of thousands of machines each takes a while, in which a signal may come.
+/// Same as [`diagnose`], one cause at a time: with thousands of machines each cause takes a while, and a signal may arrive meanwhile.
 pub(crate) async fn diagnose_in_turns(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Vec<Diagnosis> {
     let mut symptoms = Symptoms::new(snapshot, verdicts);
     let mut made = Vec::new();
@@ -260,8 +260,8 @@ fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosi
     }
 }
 
-/// Failures before warnings. The machines that etcd lacks are the reason, and what to do. That nothing works until they are back is what
-/// matters. Then comes what takes the Kubernetes API, or every write to it, from everybody, whoever else is in trouble.
+/// Sorts failures before warnings. A lost etcd quorum comes first, because nothing works until the missing machines are back. Next come
+/// causes that make the Kubernetes API, or every write to it, unavailable to everyone, before problems of single machines.
 fn in_order(mut made: Vec<Diagnosis>) -> Vec<Diagnosis> {
     let is_of_all = |diagnosis: &Diagnosis| {
         let takes_api = diagnosis.explains.iter().any(|it| it.check == CheckId::K8sApiEndpoint);

@@ -1,4 +1,4 @@
-//! Machines: whether they are there, reachable, and who they are.
+//! Machines: their existence, reachability and identity.
 
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms};
@@ -14,8 +14,8 @@ use crate::text::{excerpt, host};
 
 use Step::{Change, Do, Look};
 
-/// All that is found wrong with a machine that takes part in nothing, and the margin that etcd lacks, or may lack, without it. What people
-/// have decided about it, or have yet to decide, is no consequence, and no version is the wrong one because a machine is silent.
+/// Returns all problems of a machine that takes part in nothing, and the margin that etcd lacks, or may lack, without it. Results of
+/// decisions that people made or have yet to make are not consequences, and a silent machine does not make any version wrong.
 pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> Vec<Sign<'a>> {
     let decided = |reason| {
         use Reason::{
@@ -43,12 +43,12 @@ pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> V
     own.chain(margin(symptoms).filter(|_| votes)).collect()
 }
 
-/// What etcd lacks, or may lack, without one of its voters.
+/// Returns the problems of the margin that etcd lacks, or may lack, without one of its voters.
 fn margin<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = Sign<'a>> {
     symptoms.of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer])
 }
 
-/// Some control plane's list has it as a member with a vote, which is missing while it takes part in nothing.
+/// Returns whether a control plane lists the machine as a voting member, so that its vote is missing while it takes part in nothing.
 pub(super) fn is_voter(symptoms: &Symptoms<'_>, node: &Node) -> bool {
     let lists = symptoms.snapshot.nodes.iter().map(|node| &node.talos.etcd_members);
     let is_it = |member: &EtcdMember| {
@@ -58,19 +58,19 @@ pub(super) fn is_voter(symptoms: &Symptoms<'_>, node: &Node) -> bool {
     lists.flatten().flatten().any(|member| !member.is_learner && is_it(member))
 }
 
-/// As many are named in a headline.
+/// Maximum number of machines that a headline names.
 pub(super) const NAMES: usize = 5;
-/// More machines than this in the same trouble are one trouble.
+/// If more machines than this have the same problem, they get one diagnosis together.
 pub(super) const EACH: usize = 3;
 
-/// A machine that Talos misses, and what is to be said if it is the only one.
+/// A machine that Talos cannot reach, and the headline if it is the only one.
 struct Lost<'a> {
     sign: Sign<'a>,
     headline: String,
 }
 
-/// A diagnosis for each machine that Talos misses for this reason and nobody else explains; one for all of many. `what` is said of
-/// several.
+/// Diagnoses each machine that Talos misses for one of these reasons, unless another cause explains it; many machines get one diagnosis,
+/// with `what` in its headline.
 fn lost<'a>(
     cause: &'static str,
     what: &str,
@@ -213,7 +213,7 @@ etcd member first.",
             };
             let role = role(symptoms, sign.target);
             let observed = excerpt::of(&sign.problem.observed);
-            // An address in the error says the same.
+            // An address in the error contains the port already.
             let of = if observed.contains(":50000") { "" } else { " on its Talos API (port 50000)" };
             Some(format!("{role}{} does not answer{of}: {observed}{also}", sign.target))
         })
@@ -270,7 +270,8 @@ A machine that was removed and now runs something else looks the same until disc
     },
 };
 
-/// The machine was seen to live while it was silent to Talos. Being Ready is none: Kubernetes says so of the dead for 50 s.
+/// Returns whether the machine showed signs of life while it was silent to Talos. The Ready condition does not count: it outlasts the
+/// machine by 50 s.
 fn lives<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
     let Some(kubernetes) = &symptoms.snapshot.kubernetes else { return false };
     let memory = &symptoms.snapshot.memory;
@@ -278,11 +279,11 @@ fn lives<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
     let lease = kubernetes.node_leases.as_ref().ok().and_then(|leases| leases.by_name.get(&target.name));
     let renewed = silent_before && lease.is_some_and(|lease| lease.moved_within.is_some());
     let serves = kubernetes.servers.get(&target.name).is_some_and(Result::is_ok);
-    // Another cluster's leases tell nothing of this one.
+    // Another cluster's leases are not evidence about this one.
     serves || (renewed && symptoms.passed(CheckId::K8sNodesReady, target))
 }
 
-/// `control plane node `, as far as it is known.
+/// Returns `control plane node ` or `worker `, if the role is known.
 fn role(symptoms: &Symptoms<'_>, target: &Target) -> &'static str {
     match symptoms.node(target).map(|node| node.role) {
         Some(Role::ControlPlane) => "control plane node ",
@@ -380,7 +381,7 @@ not terminate or a volume that cannot be unmounted.",
     },
 };
 
-/// `resetting` is a stage, and nothing that a machine does to others.
+/// Describes a stage in a sentence. `resetting` would read as if the machine reset others.
 fn doing(stage: &str) -> &str {
     if stage == "resetting" { "being reset" } else { stage }
 }
@@ -413,12 +414,12 @@ Node with the made-up name.",
     },
 };
 
-/// The Node has stopped reporting, and a machine with another name answers at its address.
+/// Recognizes a Node that stopped reporting while a machine with another name answers at its address.
 fn renamed<'a>(symptoms: &Symptoms<'a>, stale: &Sign<'a>) -> Option<Recognized> {
     let node = symptoms.node(stale.target)?;
     let name = node.talos.contact.as_ref().ok()?.answered_by_other.as_deref()?;
     let new = symptoms.snapshot.nodes.iter().find(|other| other.is_called(name) && !std::ptr::eq(*other, node));
-    // etcd knows the machine by its old name until it restarts there, so the Node is not called stale.
+    // etcd knows the machine by its old name until it restarts there, so the Node is not reported as stale.
     if stale.problem.reason == Reason::AnsweredByOtherNode && !is_same_machine(symptoms.snapshot, node, new?) {
         return None;
     }
@@ -441,7 +442,7 @@ fn renamed<'a>(symptoms: &Symptoms<'a>, stale: &Sign<'a>) -> Option<Recognized> 
     Some(recognized.then(Hint::remedy("{talosctl} -n {} patch machineconfig --patch {}", [&node.address, &patch])))
 }
 
-/// Two Nodes of one machine, by its ID: of the first its kubelet no longer reports anything.
+/// Returns whether two Nodes are the same machine, by its ID, and the kubelet no longer reports to the first one.
 fn is_same_machine(snapshot: &Snapshot, old: &Node, new: &Node) -> bool {
     let objects = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
     let object = |node: &Node| objects?.iter().find(|object| node.is_called(&object.name));
@@ -516,7 +517,7 @@ With an autoscaler the number of workers is not constant: pass the minimum, or t
         let Some(expected) = symptoms.snapshot.asked.expect_workers else { return Vec::new() };
         let signs = symptoms.of(&[Reason::NodeMissing]).filter(|sign| sign.target.kind == Kind::Cluster);
         let signs: Vec<_> = signs.filter(|sign| sign.problem.about == Some(About::Role(Role::Worker))).collect();
-        // Where nobody misses a worker there is nothing to explain, and nothing is said.
+        // If no worker is missing, there is nothing to explain.
         if leaving.is_empty() || staying + leaving.len() < expected {
             return Vec::new();
         }

@@ -1,10 +1,10 @@
-//! What a service says, as far as a headline can quote it: one line, and the part that tells the error.
+//! A service's state as a headline can quote it: one line, with the part that shows the error.
 
 use crate::model::log_line;
 use crate::snapshot::Service;
 use crate::text::excerpt::{self, is_short};
 
-/// `observed` of a service, if it is short; else its state and what tells most of why.
+/// Returns a service's `observed` text if it is short, or else its state and the most informative part.
 pub(super) fn of_problem(observed: &str, service: Option<&Service>) -> String {
     match service {
         Some(service) if !is_short(observed) => of_service(service),
@@ -12,7 +12,8 @@ pub(super) fn of_problem(observed: &str, service: Option<&Service>) -> String {
     }
 }
 
-/// A service that runs has a health, and its last event only repeats what is wrong with it. Of one that does not, the event says why.
+/// Describes a service. A running service has a health message, which its last event only repeats. For other services, the event shows the
+/// reason.
 pub(super) fn of_service(service: &Service) -> String {
     let event = service.last_event.as_ref().map_or("", |event| event.message.as_str());
     let state = if service.state.is_empty() { "no state" } else { service.state.as_str() };
@@ -25,16 +26,16 @@ pub(super) fn of_service(service: &Service) -> String {
     }
 }
 
-/// What Talos says of a program that it starts again whenever it has ended.
+/// Talos's message about a program that it restarts whenever it exits.
 const RESTARTS: &str = ", going to restart forever: ";
 
-/// Another start has been tried already.
+/// Returns whether Talos has already tried to start the service again.
 pub(super) fn keeps_exiting(service: &Service) -> bool {
     service.state != "Running" && service.last_event.as_ref().is_some_and(|event| event.message.contains(RESTARTS))
 }
 
-/// How a program ended, and the last line of its log that tells of an error, in what Talos writes: `Error running …, going to restart
-/// forever: task … failed: exit code 1 (last log "…")`.
+/// Returns how a program ended and the last line of its log that shows an error, from Talos's event:
+/// `Error running …, going to restart forever: task … failed: exit code 1 (last log "…")`.
 fn end_of(event: &str) -> String {
     let end = event.split_once(RESTARTS).map_or(event, |(_, end)| end);
     let Some((end, log)) = end.split_once(" (last log \"") else { return end.to_owned() };
@@ -44,7 +45,7 @@ fn end_of(event: &str) -> String {
     }
 }
 
-/// The last line, as a rule. Of a program that explains its usage, the last one that speaks of an error, if any does.
+/// Returns the last line, usually. If the program printed its usage, returns the last line that mentions an error, if any.
 fn telling_line(log: &str) -> Option<String> {
     const ERRORS: [&str; 7] = ["error", "fail", "fatal", "invalid", "unknown", "not defined", "cannot"];
     let log = log.replace("\\n", "\n").replace("\\t", " ").replace("\\\"", "\"");

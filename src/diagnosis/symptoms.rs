@@ -1,7 +1,6 @@
-//! One round as the causes look at it: problems with their place, and what follows from which.
+//! One round from the perspective of causes: problems with their places, and which problem follows from which.
 //!
-//! A large cluster in trouble has thousands of problems. Whoever looks for some of them goes by check or by machine, and no
-//! problem is compared with all others.
+//! A large cluster in trouble has thousands of problems. Lookups go by check or by machine, so that no problem is compared with all others.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,33 +13,33 @@ use crate::model::{CheckId, Kind, Outcome, Problem, Reason, Severity, Target, Ve
 use crate::snapshot::{EtcdEndpoint, Node, Service, Snapshot};
 use crate::text::{host, some};
 
-/// What a cause is recognized from.
+/// The input from which causes are recognized.
 pub(crate) struct Symptoms<'a> {
     pub(super) snapshot: &'a Snapshot,
     all: Vec<Sign<'a>>,
     by_check: HashMap<CheckId, Vec<usize>>,
     subjects: Subjects,
     verdicts: &'a [(&'static Check, Verdict)],
-    /// Targets that a check has seen to be well; made when the first cause asks, since nobody does where nothing is wrong.
+    /// Targets that passed a check; computed on first use, because a healthy cluster never needs them.
     passed: OnceCell<HashSet<(CheckId, &'a Target)>>,
     nodes: HashMap<&'a str, &'a Node>,
     machines: Subjects,
     machine_targets: Vec<Target>,
-    /// For each problem, those that follow from it directly.
+    /// The direct consequences of each problem.
     consequences: Vec<Vec<usize>>,
-    /// What the causes that come first explain already.
+    /// Problems that earlier causes already explain.
     explained: BTreeSet<usize>,
 }
 
 /// One problem and where it was found.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sign<'a> {
-    /// Its place in the round.
+    /// The position in the round.
     pub(super) at: usize,
     pub(super) check: CheckId,
     pub(super) target: &'a Target,
     pub(super) problem: &'a Problem,
-    /// It follows from another problem.
+    /// The problem follows from another one.
     is_symptom: bool,
 }
 
@@ -54,7 +53,7 @@ impl Sign<'_> {
         }
     }
 
-    /// It does not follow from anything else.
+    /// Returns whether the problem follows from no other one.
     pub(super) fn is_root(&self) -> bool {
         !self.is_symptom
     }
@@ -94,12 +93,12 @@ impl<'a> Symptoms<'a> {
         self.all.iter().copied()
     }
 
-    /// The problems of these reasons.
+    /// Returns the problems with these reasons.
     pub(super) fn of(&self, reasons: &'static [Reason]) -> impl Iterator<Item = Sign<'a>> {
         self.all().filter(|sign| reasons.contains(&sign.problem.reason))
     }
 
-    /// The same of one check only.
+    /// Returns the problems of one check with these reasons.
     pub(super) fn of_check(&self, check: CheckId, reasons: &'static [Reason]) -> impl Iterator<Item = Sign<'a>> {
         let signs = self.of_this_check(check).map(|at| self.all[at]);
         signs.filter(|sign| reasons.contains(&sign.problem.reason))
@@ -109,17 +108,17 @@ impl<'a> Symptoms<'a> {
         self.by_check.get(&check).into_iter().flatten().copied()
     }
 
-    /// Problems about the same machine as this one, itself included.
+    /// Returns the problems about the same machine, including the target's own.
     pub(super) fn about(&self, target: &Target) -> impl Iterator<Item = Sign<'a>> {
         self.subjects.of_the_same(target, |at| self.all[at].target).into_iter().map(|at| self.all[at])
     }
 
-    /// This check has seen this target, and it is well.
+    /// Returns whether the target passed this check.
     pub(super) fn passed(&self, check: CheckId, target: &'a Target) -> bool {
         self.all_passed().contains(&(check, target))
     }
 
-    /// The same of a check that has the whole cluster for its target.
+    /// Returns whether a check passed whose target is the whole cluster.
     pub(super) fn passed_on_the_whole(&self, check: CheckId) -> bool {
         self.all_passed().iter().any(|(it, target)| *it == check && target.kind == Kind::Cluster)
     }
@@ -139,29 +138,29 @@ impl<'a> Symptoms<'a> {
         (target.kind == Kind::Node).then(|| self.nodes.get(target.name.as_str()).copied()).flatten()
     }
 
-    /// What this machine says of one of its services.
+    /// Returns the machine's own state of one of its services.
     pub(super) fn service(&self, target: &Target, id: &str) -> Option<&'a Service> {
         service(self.node(target)?, id)
     }
 
-    /// The machine that this is about, or that it runs on.
+    /// Returns the machine that the target is about, or that it runs on.
     pub(super) fn machine(&self, target: &Target) -> Option<&'a Node> {
         let same = self.machines.of_the_same(target, |at| &self.machine_targets[at]);
         same.first().map(|&at| &self.snapshot.nodes[at])
     }
 
-    /// Those of `--etcd-endpoints`.
+    /// Returns the endpoints of `--etcd-endpoints`.
     pub(super) fn endpoints_of_etcd(&self) -> &'a [EtcdEndpoint] {
         self.snapshot.external_etcd.as_deref().unwrap_or_default()
     }
 
-    /// How often two targets were compared.
+    /// Returns the number of comparisons between two targets.
     #[cfg(test)]
     pub(super) fn compared(&self) -> usize {
         self.subjects.compared.get() + self.machines.compared.get()
     }
 
-    /// Signs about the same machine, together, in the order of the first of each.
+    /// Groups signs by machine, in the order of the first sign of each group.
     pub(super) fn by_subject(&self, signs: impl Iterator<Item = Sign<'a>>) -> Vec<Vec<Sign<'a>>> {
         let mut groups: Vec<Vec<Sign<'a>>> = Vec::new();
         let mut group_of: HashMap<usize, usize> = HashMap::new();
@@ -177,13 +176,13 @@ impl<'a> Symptoms<'a> {
         groups
     }
 
-    /// No cause that comes first explains it.
+    /// Returns whether no earlier cause explains the problem.
     pub(super) fn is_open(&self, sign: &Sign<'_>) -> bool {
         !self.explained.contains(&sign.at)
     }
 
-    /// Of these problems and all that follows from them, those that nothing has explained so far; from now on they are. `None` if
-    /// these are explained already.
+    /// Marks these problems and all their consequences as explained, and returns those that were not explained before. `None` if these
+    /// problems are all explained already.
     pub(super) fn explain(&mut self, shows: &BTreeSet<usize>) -> Option<(Severity, Vec<Explained>)> {
         if shows.is_subset(&self.explained) {
             return None;
@@ -195,7 +194,7 @@ impl<'a> Symptoms<'a> {
         Some((severity, new.into_iter().map(|at| self.all[at].explained()).collect()))
     }
 
-    /// With all problems that follow from these, directly or not.
+    /// Adds all problems that follow from these, directly or indirectly.
     fn with_consequences(&self, shows: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut all = shows.clone();
         let mut open: Vec<usize> = shows.iter().copied().collect();
@@ -205,7 +204,7 @@ impl<'a> Symptoms<'a> {
         all
     }
 
-    /// For each problem, those that follow from it directly.
+    /// Returns the direct consequences of each problem.
     fn consequences(causes: &Causes, problems: usize) -> Vec<Vec<usize>> {
         let mut consequences = vec![Vec::new(); problems];
         for at in 0..problems {
@@ -217,16 +216,16 @@ impl<'a> Symptoms<'a> {
     }
 }
 
-/// Targets, found by the machine that they are about.
+/// An index of targets by the machine that they are about.
 ///
-/// What [`same_subject`] takes for the same is filed under a common key; it has the last word on each that is found there.
+/// Targets that [`same_subject`] may consider the same share a key; it then decides about each target found there.
 #[derive(Default)]
 struct Subjects {
-    /// Under its own name, whatever it is.
+    /// All targets, by their own name.
     names: HashMap<String, Vec<usize>>,
-    /// Machines, under their address.
+    /// Machines, by address.
     addresses: HashMap<String, Vec<usize>>,
-    /// Pods, under the name of their node.
+    /// Pods, by their node's name.
     pods: HashMap<String, Vec<usize>>,
     #[cfg(test)]
     compared: std::cell::Cell<usize>,
@@ -247,7 +246,7 @@ impl Subjects {
         subjects
     }
 
-    /// Where those that are about the same machine stand, in their order.
+    /// Returns the positions of the targets that are about the same machine, in order.
     fn of_the_same<'t>(&self, target: &Target, at: impl Fn(usize) -> &'t Target) -> Vec<usize> {
         fn found<'m>(map: &'m HashMap<String, Vec<usize>>, key: &str) -> impl Iterator<Item = usize> + use<'m> {
             map.get(key).into_iter().flatten().copied()
@@ -269,7 +268,7 @@ impl Subjects {
     }
 }
 
-/// Both are about one machine: by name, by address, or as a pod and its node.
+/// Returns whether both targets are about the same machine: by name, by address, or as a pod and its node.
 pub(crate) fn same_subject(one: &Target, other: &Target) -> bool {
     if one == other {
         return true;
@@ -291,7 +290,7 @@ fn is_machine(target: &Target) -> bool {
     matches!(target.kind, Kind::Node | Kind::EtcdMember | Kind::Endpoint)
 }
 
-/// The host of an endpoint, the address of others.
+/// Returns the host of an endpoint, or the address of any other target.
 fn address(target: &Target) -> Option<&str> {
     if target.kind != Kind::Endpoint {
         return target.address.as_deref();
@@ -299,7 +298,7 @@ fn address(target: &Target) -> Option<&str> {
     Some(host(&target.name))
 }
 
-/// `cp-1, cp-2 and cp-3`; each once.
+/// Lists each name once: `cp-1, cp-2 and cp-3`.
 pub(super) fn names<'a>(targets: impl IntoIterator<Item = &'a Target>) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut known = HashSet::new();
@@ -316,7 +315,7 @@ pub(super) fn names<'a>(targets: impl IntoIterator<Item = &'a Target>) -> String
     }
 }
 
-/// `cp-1, cp-2, cp-3 and 37 more`, where there are more than `most`.
+/// Lists at most `most` names: `cp-1, cp-2, cp-3 and 37 more`.
 pub(super) fn first_names(targets: &[&Target], most: usize) -> String {
     if targets.len() <= most {
         return names(targets.iter().copied());

@@ -1,4 +1,4 @@
-//! Each cause in its own trouble, not without the facts that it rests on, and never in health.
+//! Each cause is recognized in its own trouble, not without the facts that it rests on, and never in a healthy cluster.
 
 mod breaks;
 mod deepest;
@@ -30,7 +30,7 @@ use crate::testing::fixture::{CONTROL_PLANES, ago, amounts, condition, gap, heal
 
 type Break = fn(&mut Snapshot);
 
-/// A trouble, the cause that is to be recognized, and facts each of which it cannot do without.
+/// A trouble, the expected cause, and the facts each of which the cause requires.
 struct Case {
     cause: &'static str,
     trouble: Break,
@@ -76,7 +76,7 @@ fn problems(snapshot: &Snapshot) -> Vec<String> {
     .collect()
 }
 
-/// Absence is no evidence: without a fact that it rests on, nobody guesses.
+/// Absence is not evidence: without a fact that it rests on, a cause is not guessed.
 #[test]
 fn no_cause_is_recognized_without_the_facts_it_rests_on() {
     for case in CASES {
@@ -96,7 +96,7 @@ fn nothing_is_diagnosed_in_health() {
     assert_eq!(ids(&Snapshot::empty()), [""; 0]);
 }
 
-/// One diagnosis for each trouble, and each problem is explained once.
+/// Each trouble leads to one diagnosis, and each problem is explained once.
 #[test]
 fn a_trouble_has_one_cause_and_a_problem_one_diagnosis() {
     for case in CASES {
@@ -117,7 +117,7 @@ fn a_trouble_has_one_cause_and_a_problem_one_diagnosis() {
     }
 }
 
-/// A failure that no diagnosis explains is one that somebody has to explain to oneself.
+/// Users would have to explain a failure without a diagnosis themselves.
 #[test]
 fn a_machine_that_is_down_explains_all_that_follows() {
     let mut snapshot = healthy();
@@ -135,7 +135,7 @@ fn a_machine_that_is_down_explains_all_that_follows() {
     assert!(made[0].headline.starts_with("control plane node cp-3 (10.0.0.3) does not answer"), "{}", made[0].headline);
 }
 
-/// Kubernetes calls a machine Ready for most of a minute after it has died.
+/// Kubernetes reports a machine as Ready for most of a minute after it has died.
 #[test]
 fn ready_is_no_sign_of_life() {
     assert_eq!(ids(&broken(|snapshot| unreached(snapshot, GapKind::NodeUnreachable))), ["node-down"]);
@@ -177,7 +177,7 @@ fn causes_come_before_symptoms_and_symptoms_have_no_diagnosis_of_their_own() {
     );
 }
 
-/// Whatever is diagnosed: with `-v`, every problem is there below the stages, in full or in a line.
+/// Every problem appears below the stages with `-v`, in full or in one line, regardless of the diagnosis.
 #[test]
 fn no_report_loses_a_problem() {
     for case in CASES {
@@ -213,7 +213,7 @@ fn no_report_loses_a_problem() {
     }
 }
 
-/// An unmet condition that has nothing to do with the cause stays in full view.
+/// An unmet condition that is unrelated to the cause stays in full view.
 #[test]
 fn a_cause_explains_no_more_than_follows_from_it() {
     let mut snapshot = broken(|snapshot| service(snapshot, "w-1", "kubelet", "Waiting"));

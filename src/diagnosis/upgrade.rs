@@ -1,4 +1,4 @@
-//! What upgrades and the passing of time leave behind.
+//! Problems that upgrades and the passing of time leave behind.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn half_done(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
         .of(&[Reason::CordonedByTalos])
         .filter(|sign| {
             let node = symptoms.node(sign.target);
-            // While it is being upgraded, a cordon is as it should be.
+            // A cordon is expected while the machine is being upgraded.
             node.is_some_and(|node| matches!(&node.talos.machine_status, Ok(Some(it)) if it.stage == "running"))
         })
         .collect();
@@ -103,7 +103,7 @@ shows.",
             Kind::Cluster => observed.clone(),
             _ => format!("{}: {observed}", first_names(&targets(&signs), 3)),
         };
-        // The way there is what the reader needs first.
+        // The headline ends with the upgrade path, which the reader needs first.
         let advice = first.problem.hints.iter().find_map(|hint| match hint {
             Hint::Likely(advice) => Some(advice.clone()),
             _ => None,
@@ -111,7 +111,7 @@ shows.",
         let advice = advice.unwrap_or_else(|| format!("required: {}", first.problem.expected));
         let headline = format!("this upgrade is not supported in one step: {what}; {advice}");
         let recognized = rests_on_each(Recognized::new(UNSUPPORTED_JUMP.id, headline), &signs);
-        // Of Kubernetes' own versions machined knows nothing.
+        // machined has no information about Kubernetes' versions.
         let of_talos = signs.iter().filter(|sign| sign.check != CheckId::UpgradeKubernetesPath);
         let addresses = of_talos.filter_map(|sign| sign.target.address.as_deref());
         let recognized = addresses
@@ -168,7 +168,7 @@ never does. Two budgets that select the same pod always block its eviction.",
         let on = if targets(&signs).len() > 1 { format!("; on {}", first.target) } else { String::new() };
         let headline = format!("{who} cannot be drained{on}: {}", first.problem.observed);
         let recognized = rests_on_each(Recognized::new(DRAIN_BLOCKED.id, headline), &signs);
-        // What is special about this budget comes before what is true of all.
+        // Advice about this particular budget comes before general advice.
         let hints = signs.iter().flat_map(|sign| &sign.problem.hints);
         let likely = hints.filter(|hint| matches!(hint, Hint::Likely(_))).take(1).cloned();
         let recognized = likely.fold(recognized, Recognized::then);
@@ -202,15 +202,15 @@ Requests count, not usage: workloads that request far more than they use can fil
     },
 };
 
-/// Of more machines, neither is all shown that was seen nor a command proposed for each.
+/// Maximum number of machines for which observations are shown and commands are proposed.
 const MACHINES: usize = 3;
 
-/// Failures of these reasons that no judge knows a cause of.
+/// Returns failures with these reasons that follow from no other problem.
 fn failed<'a>(symptoms: &Symptoms<'a>, reasons: &'static [Reason]) -> Vec<Sign<'a>> {
     symptoms.of(reasons).filter(|sign| sign.is_root() && sign.problem.severity == Severity::Fail).collect()
 }
 
-/// The first ones show it, and all of them follow.
+/// Rests on the first signs, and explains all of them.
 fn rests_on_each(recognized: Recognized, signs: &[Sign<'_>]) -> Recognized {
     recognized.rests_on_all(signs.iter().take(MACHINES)).explains(signs.iter().copied())
 }
@@ -258,7 +258,7 @@ NTP uses UDP port 123. Since Talos 1.14 the default servers are queried with aut
     },
 };
 
-/// The services that wait for the clock, as Talos says in the event of each that waits.
+/// Returns the services that wait for the clock, according to Talos's event of each waiting service.
 fn waiting_for_time(node: &Node) -> Vec<&str> {
     let waits = |service: &&Service| {
         service.state == "Waiting" && service.last_event.as_ref().is_some_and(|event| event.message.contains(TIME_SYNC))
@@ -266,7 +266,7 @@ fn waiting_for_time(node: &Node) -> Vec<&str> {
     node.talos.services.iter().flatten().filter(waits).map(|service| service.id.as_str()).collect()
 }
 
-/// Talos's own name of that condition.
+/// Talos's own name for that condition.
 const TIME_SYNC: &str = "time sync";
 
 pub(super) const RENEWAL_BROKEN: Cause = Cause {
@@ -294,7 +294,7 @@ fn renewal_broken(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     found
 }
 
-/// What an endpoint says of a machine whose certificate it does not accept any more, while it accepts others by the same clock.
+/// Recognizes a machine whose certificate the endpoint no longer accepts, while it accepts others by the same clock.
 fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let accepted = symptoms.snapshot.nodes.iter().find_map(|node| {
         let contact = node.talos.contact.as_ref().ok()?;
@@ -314,10 +314,11 @@ fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
         .collect()
 }
 
-/// The endpoint has reached it, and does not take its certificate: the words are those of Go's `crypto/x509`, by way of apid.
+/// Returns whether the endpoint reached the machine but rejected its certificate as expired. The text comes from Go's `crypto/x509`,
+/// relayed by apid.
 fn is_not_accepted(node: &Node) -> bool {
     let says = |gap: &Gap| {
-        // One that begins later is a clock's doing.
+        // A certificate that is not valid yet is the fault of a clock.
         gap.text.contains("x509: certificate has expired or is not yet valid") && !gap.text.contains(" is before ")
     };
     node.talos.contact.as_ref().is_err_and(says)
@@ -325,7 +326,7 @@ fn is_not_accepted(node: &Node) -> bool {
 
 fn at_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let Some(talos) = &symptoms.snapshot.talos else { return Vec::new() };
-    // One that is accepted shows that the clock here is right.
+    // An accepted certificate shows that the local clock is right.
     let Some(valid) = talos.endpoints.iter().find(|endpoint| endpoint.version.is_ok()) else { return Vec::new() };
     let ended = |address: &str| {
         let endpoint = talos.endpoints.iter().find(|endpoint| endpoint.address == address);

@@ -1,11 +1,11 @@
-//! How far a round has come, for whoever watches it: what was asked, what has answered, and what is still awaited.
+//! The progress of a round, for display: requests that were sent, that were answered, and that are still pending.
 //!
-//! No fact: nothing is judged by it.
+//! Progress is not a fact; no verdict depends on it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// What a round asks side by side.
+/// The parts of a round that run concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     Endpoints,
@@ -15,32 +15,32 @@ pub(crate) enum Part {
     Servers,
 }
 
-/// One of them, as far as it has come.
+/// The progress of one part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) answered: usize,
-    /// Those that have failed, or do not answer in time.
+    /// Requests that failed or were not answered in time.
     pub(crate) failed: usize,
-    /// Those that neither has happened to.
+    /// Requests that have neither been answered nor failed.
     pub(crate) pending: usize,
-    /// The first of them, in the order in which they were asked.
+    /// Names of the first pending requests, in the order in which they were sent.
     pub(crate) first: Vec<String>,
 }
 
-/// What is counted of a part. There may be thousands of machines.
+/// Counters of a part. Only pending requests are kept by name, because there may be thousands of machines.
 #[derive(Debug, Default)]
 struct Counted {
     asked: usize,
     answered: usize,
     failed: usize,
-    /// By when it was asked.
+    /// Names by the order in which the requests were sent.
     pending: BTreeMap<usize, String>,
 }
 
-/// So many of those that are awaited are named.
+/// Number of pending requests that are named.
 const NAMED: usize = 3;
 
-/// Shared between the round and who shows it; both belong to one task.
+/// Shared between the round and its display, which run in one task.
 #[derive(Debug, Default)]
 pub(crate) struct Awaited(RefCell<BTreeMap<Part, Counted>>);
 
@@ -49,7 +49,7 @@ impl Awaited {
         self.0.borrow_mut().clear();
     }
 
-    /// Awaits one of a part.
+    /// Awaits one request of a part and counts its outcome.
     pub(crate) async fn one<T>(
         &self,
         part: Part,

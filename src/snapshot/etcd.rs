@@ -1,4 +1,4 @@
-//! What etcd tells, through Talos or through its own API.
+//! Facts about etcd, from Talos or from etcd's own API.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::text::host;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EtcdStatus {
     pub(crate) member_id: u64,
-    /// 0: it sees no leader.
+    /// 0 if the member has no leader.
     pub(crate) leader: u64,
     pub(crate) raft_term: u64,
     pub(crate) raft_index: u64,
@@ -19,14 +19,14 @@ pub(crate) struct EtcdStatus {
     /// Bytes.
     pub(crate) db_size: u64,
     pub(crate) db_size_in_use: u64,
-    /// Bytes; `None` where the answer has no place for it: before etcd 3.6, and through Talos.
+    /// Bytes; `None` if the answer does not contain it: before etcd 3.6, and through Talos.
     pub(crate) quota: Option<u64>,
     pub(crate) version: String,
-    /// Empty where it is not told: before etcd 3.6, and by Talos before 1.11.
+    /// Empty if not reported: before etcd 3.6, and by Talos before 1.11.
     pub(crate) storage_version: String,
-    /// Where the same member stood in the sample before this one, if the round has taken two.
+    /// The member's position in the previous sample, if the round took two.
     pub(crate) earlier: Option<RaftProgress>,
-    /// How much longer the member took than Talos on the same machine; of two samples, in the quicker one. 0 if etcd is queried directly.
+    /// Time that the member took longer than Talos on the same machine; the shorter one of two samples. 0 if etcd is queried directly.
     pub(crate) slower: Duration,
 }
 
@@ -35,12 +35,12 @@ impl EtcdStatus {
         self.leader != 0 && !self.errors.iter().any(|error| error.contains("no leader"))
     }
 
-    /// What a later sample is compared with.
+    /// Returns the position that a later sample is compared with.
     pub(crate) fn progress(&self) -> RaftProgress {
         RaftProgress { index: self.raft_index, applied: self.raft_applied_index }
     }
 
-    /// This sample, of the same round as `before`. Another member's past says nothing about this one.
+    /// Adds the progress since `before`, an earlier sample of the same round. A sample of another member is ignored.
     pub(crate) fn after(self, before: &Observed<Self>) -> Self {
         let before = before.as_ref().ok().filter(|before| before.member_id == self.member_id);
         let slower = before.map_or(self.slower, |before| self.slower.min(before.slower));
@@ -53,14 +53,14 @@ impl EtcdStatus {
 pub(crate) struct RaftProgress {
     /// The newest entry.
     pub(crate) index: u64,
-    /// The newest entry that the database holds.
+    /// The newest entry that the database contains.
     pub(crate) applied: u64,
 }
 
-/// What etcd is started with (`EtcdSpecs`).
+/// Image and arguments with which etcd is started (`EtcdSpecs`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EtcdSpec {
-    /// Argument `quota-backend-bytes`; `None`: not given. 0 stands for etcd's default, less for no quota.
+    /// Argument `quota-backend-bytes`; `None` if absent. 0 means etcd's default, and a negative value means no quota.
     pub(crate) quota: Option<i64>,
     /// `registry.k8s.io/etcd:v3.6.12`
     pub(crate) image: String,
@@ -71,7 +71,7 @@ pub(crate) struct EtcdSpec {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EtcdMember {
     pub(crate) id: u64,
-    /// Empty: added, never started.
+    /// Empty if the member was added but has never started.
     pub(crate) name: String,
     pub(crate) peer_urls: Vec<String>,
     pub(crate) client_urls: Vec<String>,
@@ -79,12 +79,12 @@ pub(crate) struct EtcdMember {
 }
 
 impl EtcdMember {
-    /// The hosts of its peer URLs, without brackets and port.
+    /// Returns the hosts of the peer URLs, without brackets and port.
     pub(crate) fn hosts(&self) -> Vec<String> {
         self.peer_urls.iter().map(|url| host(url).to_owned()).collect()
     }
 
-    /// A member publishes its name and where clients find it as soon as it runs.
+    /// Returns whether the member has never started. A member publishes its name and client URLs as soon as it runs.
     pub(crate) fn has_never_started(&self) -> bool {
         self.name.is_empty() && self.client_urls.is_empty()
     }
@@ -100,7 +100,7 @@ pub(crate) struct EtcdAlarm {
 pub(crate) enum AlarmKind {
     NoSpace,
     Corrupt,
-    /// A number that no etcd of our time knows.
+    /// A number that no known etcd version uses.
     Other(i32),
 }
 
@@ -109,7 +109,7 @@ pub(crate) enum AlarmKind {
 pub(crate) struct EtcdEndpoint {
     pub(crate) address: String,
     pub(crate) status: Observed<EtcdStatus>,
-    /// Linearizable.
+    /// Read linearizably.
     pub(crate) members: Observed<Vec<EtcdMember>>,
     pub(crate) alarms: Observed<Vec<EtcdAlarm>>,
 }

@@ -1,4 +1,4 @@
-//! What Kubernetes tells.
+//! Facts that the Kubernetes API reports.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,91 +13,91 @@ use crate::model::Shared;
 /// The Kubernetes side of a round.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kubernetes {
-    /// Kind [`GapKind::Malformed`]: a kubeconfig named by the user cannot be used. Kind [`GapKind::NotAsked`]: none was found.
+    /// [`GapKind::Malformed`] if a kubeconfig named by the user cannot be used, [`GapKind::NotAsked`] if none was found.
     pub(crate) credentials: Observed<KubernetesCredentials>,
-    /// Sources that were tried first and passed over: what, and why.
+    /// Sources that were tried first and skipped, each with the reason.
     pub(crate) passed_over: Vec<(String, String)>,
-    /// Credentials that are missing may still turn up in a later round: the Talos API has not told yet whether it hands out a
-    /// kubeconfig, or a source was set aside as another cluster's, which the first round cannot know for certain.
+    /// Whether missing credentials may still be found in a later round: the Talos API has not answered yet whether it issues a kubeconfig,
+    /// or a source was skipped as another cluster's, which the first round cannot know for certain.
     pub(crate) may_still_find: bool,
     /// `/readyz?verbose` of the cluster endpoint.
     pub(crate) endpoint: Observed<Readyz>,
-    /// Whether each address takes connections, if the name of the endpoint has several and is reached without a proxy; else empty.
+    /// Whether each address accepts connections, if the endpoint's name has several and is reached without a proxy; otherwise empty.
     pub(crate) endpoint_addresses: Vec<(SocketAddr, Observed<()>)>,
     /// `/readyz?verbose` of each control plane's own API server, by node name.
     pub(crate) servers: BTreeMap<String, Observed<Readyz>>,
     pub(crate) nodes: Observed<Vec<KubeNode>>,
     /// Leases of namespace `kube-node-lease`, by name (= node name).
     pub(crate) node_leases: Observed<Leases>,
-    /// Leases of namespace `kube-system`, by name. Without Talos, that of a component with static pods in another namespace alone is the
-    /// one from there if it was renewed later.
+    /// Leases of namespace `kube-system`, by name. Without Talos, the lease of a component whose static pods are only in another namespace
+    /// is taken from there if it was renewed later.
     pub(crate) system_leases: Observed<Leases>,
     /// Pods of namespace `kube-system`. Without Talos, the static pods of other namespaces as well.
     pub(crate) pods: Observed<Vec<Pod>>,
-    /// Static pods of the users' own on workers, by namespace and name. `None`: there is no such pod.
+    /// Static pods of the user's own on workers, by namespace and name. `None` if there is no such pod.
     pub(crate) user_pods: BTreeMap<(String, String), Observed<Option<Pod>>>,
-    /// DaemonSets of namespace `kube-system` and of those of the network plugin, and all that register a driver with the kubelets.
+    /// DaemonSets of `kube-system` and of the network plugin's namespaces, and all that register a driver with the kubelets.
     pub(crate) daemon_sets: Observed<Vec<Workload>>,
     /// Deployments of the same namespaces.
     pub(crate) deployments: Observed<Vec<Workload>>,
     /// `StatefulSet`s of the same namespaces.
     pub(crate) stateful_sets: Observed<Vec<Workload>>,
-    /// The namespaces of the network plugin beside `kube-system`; a gap if not all of theirs, or of drivers, is in the lists above and
-    /// below.
+    /// Namespaces of the network plugin other than `kube-system`; a gap if the lists above and below lack objects of the plugin or of
+    /// drivers.
     pub(crate) plugin_namespaces: Observed<Vec<String>>,
-    /// Pods of these namespaces, and those of drivers' DaemonSets that lack some.
+    /// Pods of these namespaces, and pods of drivers' DaemonSets that have too few.
     pub(crate) plugin_pods: Vec<Pod>,
-    /// Pods of all namespaces that were given to a node and have no sandbox, or have lost it.
+    /// Pods of all namespaces that are assigned to a node and have no sandbox, or have lost it.
     pub(crate) starting_pods: Observed<Vec<StartingPod>>,
     /// Pods of the same list that have a sandbox and wait for an image.
     pub(crate) pulling_pods: Vec<PullingPod>,
-    /// Pods of the same list that have no node, for a reason that a scheduler or the user gives.
+    /// Pods of the same list that have no node, for a reason given by a scheduler or the user.
     pub(crate) unplaced_pods: Vec<UnplacedPod>,
-    /// The drivers that each node's kubelet knows; asked for while several pods of a node wait for volumes.
+    /// Drivers that each node's kubelet knows; requested while several pods of a node wait for volumes.
     pub(crate) csi_nodes: Observed<Vec<CsiNode>>,
-    /// The volumes that drivers attach to nodes; asked for along with the drivers.
+    /// Volumes that drivers attach to nodes; requested together with the drivers.
     pub(crate) attached_volumes: Observed<Vec<AttachedVolume>>,
-    /// Sandboxes that could not be created; with all else that happened to pods if one of those is late.
+    /// Events about sandboxes that could not be created; all events of pods if one of those pods is late.
     pub(crate) pod_events: Observed<Vec<PodEvent>>,
     /// Pods of all namespaces that are bound to a node and have not finished.
     pub(crate) bound_pods: Observed<Vec<BoundPod>>,
     pub(crate) disruption_budgets: Observed<Vec<DisruptionBudget>>,
-    /// What each node has room for.
+    /// Allocatable resources of each node.
     pub(crate) node_room: Observed<Vec<NodeRoom>>,
     pub(crate) volume_attachments: Observed<Vec<VolumeAttachment>>,
     pub(crate) persistent_volumes: Observed<Vec<PersistentVolume>>,
-    /// What was requested of each control plane's own API server, by node name; of one that was not seen, why.
-    /// If no machine runs any, as far as Kubernetes alone tells: of whichever is behind the endpoint, by its URL.
+    /// Requested APIs of each control plane's own API server, by node name, or why they are unknown. If Kubernetes alone shows no machine
+    /// with an API server, the entry is for the one behind the endpoint, by its URL.
     pub(crate) requested_apis: BTreeMap<String, Observed<RequestedApis>>,
-    /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices. Without Talos, those of all Services with a label of
-    /// cluster DNS; one that has none is shown by an endpoint without addresses.
+    /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices. Without Talos, endpoints of all Services with a label of
+    /// cluster DNS; a Service without endpoints is represented by one without addresses.
     pub(crate) dns_endpoints: Observed<Vec<ServiceEndpoint>>,
     /// Endpoints of the Service `default/kubernetes`.
     pub(crate) api_endpoints: Observed<Vec<ServiceEndpoint>>,
-    /// All requests for certificates, whoever asks and whatever has become of them.
+    /// All certificate signing requests, regardless of requester and state.
     pub(crate) signing_requests: Observed<Vec<SigningRequest>>,
     pub(crate) validating_webhooks: Observed<Vec<Webhook>>,
     pub(crate) mutating_webhooks: Observed<Vec<Webhook>>,
-    /// Webhooks that convert objects of custom resources, by the definition's name. Read once in a run.
+    /// Webhooks that convert objects of custom resources, by the definition's name. Read once per run.
     pub(crate) conversions: Observed<Vec<Webhook>>,
     /// Endpoints of each Service that a webhook names, by namespace and name.
     pub(crate) webhook_endpoints: BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>,
     pub(crate) api_services: Observed<Vec<ApiService>>,
     /// `gitVersion` of the API server behind the endpoint, without Talos.
     pub(crate) version: Observed<String>,
-    /// UID of the namespace kube-system, which stands for the cluster. Asked by `upgrade-plan` only.
+    /// UID of the namespace kube-system, which identifies the cluster. Requested by `upgrade-plan` only.
     pub(crate) cluster_uid: Observed<String>,
-    /// What a policy requires something of, by the id of the entry.
+    /// Objects that a policy requires, by the id of the entry.
     pub(crate) required: BTreeMap<String, Observed<Served>>,
 }
 
 impl Kubernetes {
-    /// Pods of `kube-system` and of the network plugin that could be read.
+    /// Returns the pods of `kube-system` and of the network plugin that could be read.
     pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.iter().flatten().chain(&self.plugin_pods)
     }
 
-    /// The questions that were refused (403), each with the words of its refusal.
+    /// Returns the requests that were refused (403), each with the text of its refusal.
     pub(crate) fn refusals(&self) -> BTreeMap<String, &str> {
         let servers = self.servers.iter().map(|(node, server)| (format!("/readyz of {node}"), server));
         let readyz =
@@ -148,9 +148,9 @@ impl Kubernetes {
 pub(crate) struct KubernetesCredentials {
     /// `--kubeconfig /path`, `KUBECONFIG /path`, `~/.kube/config`, `in-cluster`, `Talos API (os:admin)`.
     pub(crate) source: String,
-    /// The files that it was read from; none of a pod's or of Talos.
+    /// Files that the kubeconfig was read from; empty for a pod's credentials and for Talos's.
     pub(crate) files: Vec<PathBuf>,
-    /// The user named it on the command line.
+    /// Whether the user named the kubeconfig on the command line.
     pub(crate) explicit: bool,
     pub(crate) context: String,
     /// `https://host:port`.
@@ -159,11 +159,11 @@ pub(crate) struct KubernetesCredentials {
     ///
     /// [`TalosCredentials::ca`]: super::TalosCredentials::ca
     pub(crate) ca: Option<Validity>,
-    /// `None`: token, exec plugin or other.
+    /// `None` if the user has a token, an exec plugin or another kind of credentials.
     pub(crate) certificate: Option<Certificate>,
 }
 
-/// The source of a kubeconfig that Talos has handed out for this run.
+/// The source of a kubeconfig that Talos issued for this run.
 pub(crate) const MINTED: &str = "Talos API (os:admin)";
 
 impl KubernetesCredentials {
@@ -175,7 +175,7 @@ impl KubernetesCredentials {
 /// An API server's answer to `/readyz?verbose`. Any status is an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Readyz {
-    /// `https://host:port` that was asked.
+    /// `https://host:port` that was queried.
     pub(crate) server: String,
     /// HTTP status.
     pub(crate) status: u16,
@@ -185,7 +185,7 @@ pub(crate) struct Readyz {
     pub(crate) text: String,
     /// Validity of the certificate that the server presented on this connection; `None` if it could not be read.
     pub(crate) certificate: Option<Validity>,
-    /// Why the certificate does not prove the address that was dialed, if the server proved to be the machine's API server by its name.
+    /// Reason why the certificate is not valid for the dialed address, if the server's name proved it to be the machine's API server.
     pub(crate) unnamed: Option<Gap>,
 }
 
@@ -208,38 +208,38 @@ pub(crate) struct KubeNode {
     pub(crate) addresses: Vec<String>,
     /// InternalIP values only.
     pub(crate) internal: Vec<String>,
-    /// Where flannel on other nodes sends what is for its pods; none without flannel.
+    /// Addresses to which flannel on other nodes sends traffic for this node's pods; empty without flannel.
     pub(crate) overlay: Vec<String>,
-    /// Whether the user has set that address.
+    /// Whether the user set that address.
     pub(crate) overlay_is_set: bool,
     pub(crate) labels: BTreeMap<String, String>,
-    /// `nodeInfo.machineID`; on Talos it is made from the machine's identity. Empty if not told.
+    /// `nodeInfo.machineID`; Talos derives it from the machine's identity. Empty if not reported.
     pub(crate) machine_id: String,
-    /// `nodeInfo.bootID`, another one after each boot. Empty if not told.
+    /// `nodeInfo.bootID`, which is different after each boot. Empty if not reported.
     pub(crate) boot_id: String,
-    /// `node-role.kubernetes.io/control-plane` is present.
+    /// Whether the label `node-role.kubernetes.io/control-plane` is present.
     pub(crate) control_plane_label: bool,
     pub(crate) os_image: String,
-    /// Version of the kernel; of Talos' own, it ends in `-talos`. Empty if not told.
+    /// Kernel version; Talos's own ends in `-talos`. Empty if not reported.
     pub(crate) kernel: String,
-    /// `v1.35.4`; empty if not told.
+    /// `v1.35.4`; empty if not reported.
     pub(crate) kubelet_version: String,
     pub(crate) unschedulable: bool,
     /// Annotation `talos.dev/cordoned=true`.
     pub(crate) cordoned_by_talos: bool,
-    /// Since when it has the taint that Kubernetes gives to a cordoned node.
+    /// Time at which it got the taint that Kubernetes adds to cordoned nodes.
     pub(crate) cordoned_since: Option<Timestamp>,
     pub(crate) taints: Vec<Taint>,
-    /// Ranges that its pods have their addresses from, one of each family; none where the network plugin hands out its own.
+    /// Address ranges of its pods, one of each family; empty if the network plugin assigns addresses from its own.
     pub(crate) pod_cidrs: Vec<String>,
     /// Resources among `cpu`, `memory` and `pods` of which nothing is allocatable.
     pub(crate) out_of: Vec<String>,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) deleting: bool,
-    /// Since when somebody is removing it: it is being deleted, or the cluster autoscaler has marked it. `None`: nobody is, or that
-    /// is not told.
+    /// Start of its removal: it is being deleted, or the cluster autoscaler marked it. `None` if it is not being removed, or the start is
+    /// unknown.
     pub(crate) leaving_since: Option<Timestamp>,
-    /// `Date` of the answer that it is from.
+    /// `Date` of the answer that contained it.
     pub(crate) told: Option<Timestamp>,
     pub(crate) created: Option<Timestamp>,
 }
@@ -248,27 +248,27 @@ pub(crate) struct KubeNode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum System {
     Talos,
-    /// The image or the kernel is another system's.
+    /// The image or the kernel belongs to another system.
     Another,
-    /// No machine: neither a system nor a machine or boot ID is told. Such are the nodes of kwok and of virtual kubelets.
+    /// Not a machine: no system, machine ID or boot ID is reported. Nodes of kwok and of virtual kubelets are like this.
     Virtual,
-    /// A machine that does not tell. It is judged as if it were Talos.
+    /// A machine whose system is unknown. It is judged as if it ran Talos.
     Untold,
 }
 
-/// How Kubernetes' own taints begin: of nodes that are not ready, under pressure, cordoned or out of service.
+/// Prefix of Kubernetes' own taints, for nodes that are not ready, under pressure, cordoned or out of service.
 pub(crate) const OWN_TAINTS: &str = "node.kubernetes.io/";
 
-/// Taint of a node that the cluster autoscaler is about to delete. Its value is the time at which that began.
+/// Taint of a node that the cluster autoscaler is about to delete. Its value is the time at which the removal began.
 pub(crate) const AUTOSCALER_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// Time that a removal may take, in which the node is not judged.
+/// Time that a removal may take, during which the node is not judged.
 const REMOVAL: Duration = Duration::from_secs(30 * 60);
-/// So far apart may the clocks be of whoever marks a node for removal and of the API server.
+/// Largest plausible difference between the API server's clock and the clock of the client that marks a node for removal.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_mins(1);
 
 impl KubeNode {
-    /// What the node runs, by its own words alone.
+    /// Returns the node's system, judged by the Node's own status alone.
     pub(crate) fn system(&self) -> System {
         let tells_nothing =
             [&self.os_image, &self.kernel, &self.machine_id, &self.boot_id].iter().all(|it| it.is_empty());
@@ -283,18 +283,18 @@ impl KubeNode {
         }
     }
 
-    /// The version in `Talos (v1.13.0)`. The name before it is chosen by whoever builds Talos: `Talos Enterprise (v1.13.0)`.
+    /// Returns the version in `Talos (v1.13.0)`. The builder of Talos chooses the name before it: `Talos Enterprise (v1.13.0)`.
     pub(crate) fn talos_tag(&self) -> Option<&str> {
         let (name, tag) = self.os_image.split_once('(')?;
         (name.starts_with("Talos") && tag.starts_with('v')).then(|| tag.trim_end_matches(')'))
     }
 
-    /// Whether it runs Windows, for which there are other DaemonSets.
+    /// Whether the node runs Windows, which has DaemonSets of its own.
     pub(crate) fn is_windows(&self) -> bool {
         self.os_image.contains("Windows") || self.labels.get("kubernetes.io/os").is_some_and(|os| os == "windows")
     }
 
-    /// Makes it a node as kwok and virtual kubelets register it.
+    /// Makes the node one that kwok or a virtual kubelet registers.
     #[cfg(test)]
     pub(crate) fn become_virtual(&mut self) {
         for told in [&mut self.os_image, &mut self.kernel, &mut self.machine_id, &mut self.boot_id] {
@@ -302,7 +302,7 @@ impl KubeNode {
         }
     }
 
-    /// The kubelet of this machine has registered it: both show the identity that Talos has given to the machine.
+    /// Whether the kubelet of this machine registered the Node: both show the identity that Talos gave to the machine.
     pub(crate) fn is_of_machine<'a>(&self, mut machine_ids: impl Iterator<Item = &'a String>) -> bool {
         machine_ids.any(|id| *id == self.machine_id)
     }
@@ -319,18 +319,18 @@ impl KubeNode {
         self.name.eq_ignore_ascii_case(name) && addresses.any(|address| self.addresses.iter().any(|it| it == address))
     }
 
-    /// Somebody has begun to remove it, and not long ago. A mark whose age is not known, by the server's clock, excuses nothing.
+    /// Whether a removal of the node began recently. A mark of unknown age, by the server's clock, excuses nothing.
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving_for().is_some_and(|age| age <= REMOVAL)
     }
 
-    /// A mark of the future is as good as one whose age is not known, unless two clocks explain it.
+    /// Returns the time since the removal began. The age of a mark from the future is unknown, unless two clocks explain it.
     pub(crate) fn leaving_for(&self) -> Option<Duration> {
         let age = self.told.zip(self.leaving_since).map(|(now, since)| now.duration_since(since))?;
         (age >= -CLOCKS_DIFFER).then(|| age.max(SignedDuration::ZERO).unsigned_abs())
     }
 
-    /// What the Node reports of its readiness, however old that is.
+    /// Returns the readiness that the Node reports, regardless of its age.
     pub(crate) fn readiness(&self) -> Readiness {
         match self.condition("Ready") {
             Some(ready) if ready.status == "True" => Readiness::Ready(ready.since),
@@ -349,10 +349,10 @@ impl KubeNode {
 /// Condition `Ready` of a Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// Ready since this time, if the condition tells.
+    /// Ready since this time, if the condition contains it.
     Ready(Option<Timestamp>),
     NotReady,
-    /// The node controller has set it, because the kubelet has stopped reporting; or there is no such condition.
+    /// Set by the node controller, because the kubelet stopped reporting; or the condition does not exist.
     Unknown,
 }
 
@@ -372,12 +372,12 @@ pub(crate) struct Condition {
     pub(crate) status: String,
     pub(crate) reason: String,
     pub(crate) message: String,
-    /// When it became so, if it says.
+    /// Time of the last transition, if reported.
     pub(crate) since: Option<Timestamp>,
 }
 
 impl Condition {
-    /// `False, KubeletNotReady: no network plugin`, of which it may say only a part.
+    /// Formats the condition as `False, KubeletNotReady: no network plugin`; reason and message may be missing.
     pub(crate) fn told_as(&self, what: &str) -> String {
         let separated = |separator: &str, text: &str| match text {
             "" => String::new(),
@@ -387,7 +387,7 @@ impl Condition {
     }
 }
 
-/// How far a status is from the good one. Nothing keeps whoever writes conditions from writing one twice: the worse one counts.
+/// Returns how far a status is from the good one. Writers of conditions can write one twice; the worse one counts.
 pub(crate) fn badness(status: &str, good: &str) -> u8 {
     match status {
         _ if status == good => 0,
@@ -399,20 +399,20 @@ pub(crate) fn badness(status: &str, good: &str) -> u8 {
 /// A list of leases and the clock of the server that answered.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Leases {
-    /// `Date` header of the answer; `None` if it had none. Of a list of several pages, of the first one.
+    /// `Date` header of the answer; `None` if it had none. If a list has several pages, the header of the first one.
     pub(crate) date: Option<Timestamp>,
-    /// `Date` header of the last page: none of the leases was written later.
+    /// `Date` header of the last page; no lease was written later.
     pub(crate) last_date: Option<Timestamp>,
     pub(crate) by_name: BTreeMap<String, Lease>,
 }
 
 impl Leases {
-    /// The identity leases of API servers, those of former processes included.
+    /// Returns the identity leases of API servers, including those of former processes.
     pub(crate) fn of_api_servers(&self) -> impl Iterator<Item = &Lease> {
         self.by_name.iter().filter(|(name, _)| name.starts_with("apiserver-")).map(|(_, lease)| lease)
     }
 
-    /// The same answer: neither the clock of the server nor any lease has moved.
+    /// Whether `other` is the same answer: neither the server's clock nor any lease has moved.
     pub(crate) fn is_repeated_by(&self, other: &Self) -> bool {
         let is_same = |(name, lease): (&String, &Lease)| {
             let other = other.by_name.get(name);
@@ -432,13 +432,13 @@ pub(crate) struct Lease {
     /// Label `kubernetes.io/hostname` (API server identity leases carry it).
     pub(crate) hostname: Option<String>,
     pub(crate) holder: Option<String>,
-    /// How long it is good for without being renewed, if it says so.
+    /// Validity of the lease without renewal, if it is specified.
     pub(crate) lasts: Option<Duration>,
-    /// Upper bound on the time between the last renewal and this reading: that long before, an earlier sample of this run had
-    /// another resource version. `None`: no two samples show a renewal.
+    /// Upper bound on the time between the last renewal and this reading: an earlier sample of this run, that long before, had another
+    /// resource version. `None` if no two samples show a renewal.
     pub(crate) moved_within: Option<Duration>,
-    /// The time between the earliest sample of this run that showed the same resource version and this reading. `None`: there is no
-    /// earlier one.
+    /// Time between the earliest sample of this run that showed the same resource version and this reading. `None` if there is no earlier
+    /// one.
     pub(crate) still_for: Option<Duration>,
 }
 
@@ -448,19 +448,18 @@ pub(crate) struct Pod {
     pub(crate) name: String,
     pub(crate) node: Option<String>,
     pub(crate) labels: BTreeMap<String, String>,
-    /// Carries `kubernetes.io/config.mirror`.
+    /// Whether the annotation `kubernetes.io/config.mirror` is present.
     pub(crate) mirror: bool,
     pub(crate) deleting: bool,
     /// Kind and name of the owner that controls it: a `DaemonSet`, a `ReplicaSet`, a `Node`.
     pub(crate) controller: Option<(String, String)>,
-    /// What its command says of `--leader-elect`, if anything.
+    /// Value of `--leader-elect` in its command, if present.
     pub(crate) leader_elect: Option<bool>,
-    /// What a component of the control plane is started with, if this is its static pod.
+    /// Flags of a control plane component, if this is its static pod.
     pub(crate) flags: Option<Flags>,
-    /// How long it has not been ready, by the clock of the server that answered. `None`: it is ready, or nothing says since when
-    /// it is not.
+    /// Time since the pod stopped being ready, by the clock of the server that answered. `None` if it is ready, or the time is unknown.
     pub(crate) unready_for: Option<Duration>,
-    /// Pod IPs that the kubelet has reported, one of each family.
+    /// Pod IPs that the kubelet reported, one of each family.
     pub(crate) addresses: Vec<String>,
     pub(crate) state: PodState,
 }
@@ -471,12 +470,12 @@ impl Pod {
         ["component", "k8s-app"].iter().any(|key| self.labels.get(*key).is_some_and(|value| value == component))
     }
 
-    /// Whether this is the mirror pod of an API server, whatever its namespace is.
+    /// Whether this is the mirror pod of an API server, in any namespace.
     pub(crate) fn is_api_server(&self) -> bool {
         self.is_mirror_of("kube-apiserver")
     }
 
-    /// Whether this is the mirror pod of a component, by its name, its labels or what it runs.
+    /// Whether this is the mirror pod of a component, by its name, its labels or its containers.
     pub(crate) fn is_mirror_of(&self, component: &str) -> bool {
         let node = self.node.as_deref();
         let is_named = self.name.strip_prefix(component).and_then(|rest| rest.strip_prefix('-')) == node;
@@ -485,47 +484,47 @@ impl Pod {
     }
 }
 
-/// A pod that a node should run and that has no sandbox, so that none of its containers runs; or one that nobody has given to a node.
+/// A pod that is assigned to a node and has no sandbox, so that none of its containers runs; or a pod that is not assigned to a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StartingPod {
     pub(crate) namespace: String,
     pub(crate) name: String,
     /// UID, which distinguishes pods of the same name.
     pub(crate) uid: String,
-    /// `None`: no scheduler has considered it.
+    /// `None` if no scheduler has considered the pod.
     pub(crate) node: Option<String>,
-    /// Kubernetes' own scheduler places it, and no other one.
+    /// Whether Kubernetes' own scheduler is the one that places the pod.
     pub(crate) by_default_scheduler: bool,
-    /// Since it was created, was given to the node or lost its sandbox, by the clock of the server that answered; `None` if nothing
-    /// says.
+    /// Time since the pod was created, was assigned to the node or lost its sandbox, by the clock of the server that answered; `None` if
+    /// unknown.
     pub(crate) waiting_for: Option<Duration>,
-    /// When it lost the sandbox that it had, as its kubelet says.
+    /// Time at which the pod lost its sandbox, as its kubelet reports it.
     pub(crate) lost_at: Option<Timestamp>,
     /// Whether the pod has volumes that must be provided: a Secret, a disk. They are mounted before the sandbox is created.
     pub(crate) has_own_volumes: bool,
-    /// Whether one of these is attached or mounted by a storage driver, and not made from an object of the API.
+    /// Whether one of these is attached or mounted by a storage driver, rather than made from an API object.
     pub(crate) mounts_storage: bool,
     /// Workload that the pod belongs to, or else the pod itself.
     pub(crate) owner: String,
-    /// A pod that was given to the node later, or at least has got its sandbox later than this one began to wait.
+    /// Pod that was assigned to the node later, or at least got its sandbox after this one began to wait.
     pub(crate) overtaken_by: Option<String>,
-    /// What its own status says.
+    /// Message in the pod's own status.
     pub(crate) says: String,
 }
 
 impl StartingPod {
-    /// A sandbox takes a second or two, and a scheduler may have thousands of pods before it. What nobody can tell the age of may be
-    /// late.
+    /// Whether the pod waits for too long. A sandbox takes a second or two, and a scheduler may have thousands of pods to place first. A
+    /// pod of unknown age may be late.
     pub(crate) fn is_late(&self) -> bool {
         let limit = Duration::from_secs(if self.node.is_some() { 60 } else { 300 });
         self.waiting_for.is_none_or(|waiting| waiting >= limit)
     }
 }
 
-/// Pods that have waited for this long wait for something that does not come by itself.
+/// Waiting time after which a pod's obstacle is not expected to disappear on its own.
 pub(crate) const WAITED: Duration = Duration::from_secs(300);
 
-/// A pod that has a sandbox, and whose next container has no image yet.
+/// A pod that has a sandbox, but whose next container has no image yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PullingPod {
     pub(crate) namespace: String,
@@ -535,11 +534,11 @@ pub(crate) struct PullingPod {
     pub(crate) owner: String,
     /// Image, as the pod specifies it.
     pub(crate) image: String,
-    /// Since it was given to the node, by the clock of the server that answered; `None` if nothing says.
+    /// Time since the pod was assigned to the node, by the clock of the server that answered; `None` if unknown.
     pub(crate) waiting_for: Option<Duration>,
-    /// What its own status says.
+    /// Message in the pod's own status.
     pub(crate) says: String,
-    /// Name of a different node on which a container of this image runs. Looked for only while many pods of a node wait.
+    /// Name of a different node on which a container of this image runs. Determined only while many pods of a node wait.
     pub(crate) runs_on: Option<String>,
 }
 
@@ -554,14 +553,14 @@ impl PullingPod {
     }
 }
 
-/// A pod that no node was found for, or that is not to have one yet.
+/// A pod for which no node was found, or that is not to be placed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnplacedPod {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// Since it was created, by the clock of the server that answered; `None` if nothing says.
+    /// Time since the pod was created, by the clock of the server that answered; `None` if unknown.
     pub(crate) waiting_for: Option<Duration>,
-    /// Why: `Unschedulable`, `SchedulingGated`, `another scheduler`
+    /// Reason: `Unschedulable`, `SchedulingGated`, `another scheduler`
     pub(crate) why: String,
 }
 
@@ -578,40 +577,40 @@ pub(crate) struct CsiNode {
     pub(crate) drivers: Vec<String>,
 }
 
-/// A volume that a driver attaches to a node, or has attached.
+/// A volume that a driver is attaching to a node, or has attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AttachedVolume {
     pub(crate) node: String,
     pub(crate) driver: String,
-    /// Name of the `PersistentVolume`; empty: another kind of volume.
+    /// Name of the `PersistentVolume`; empty for another kind of volume.
     pub(crate) volume: String,
     pub(crate) attached: bool,
 }
 
-/// What the kubelet has reported of a pod.
+/// An event that the kubelet reported about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodEvent {
     pub(crate) namespace: String,
     /// Name of the pod.
     pub(crate) pod: String,
-    /// Empty if nothing says.
+    /// Empty if unknown.
     pub(crate) uid: String,
     /// `FailedCreatePodSandBox`
     pub(crate) reason: String,
     pub(crate) message: String,
-    /// When it was reported for the last time.
+    /// Time of the last report.
     pub(crate) at: Option<Timestamp>,
 }
 
 impl PodEvent {
-    /// Whether the event is about this pod, and not an earlier one of its name.
+    /// Whether the event is about this pod, and not about an earlier one of the same name.
     pub(crate) fn is_of(&self, pod: &StartingPod) -> bool {
         let is_same = self.uid.is_empty() || pod.uid.is_empty() || self.uid == pod.uid;
         is_same && (&self.namespace, &self.pod) == (&pod.namespace, &pod.name)
     }
 }
 
-/// A pod that would have to leave a machine that is drained.
+/// A pod that would have to leave its machine if that were drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BoundPod {
     pub(crate) namespace: String,
@@ -621,18 +620,19 @@ pub(crate) struct BoundPod {
     pub(crate) needs: Shared<Needs>,
     /// Names of its `PersistentVolumeClaim`s.
     pub(crate) claims: Vec<String>,
-    /// Carries `kubernetes.io/config.mirror`.
+    /// Whether the annotation `kubernetes.io/config.mirror` is present.
     pub(crate) mirror: bool,
-    /// Kind and name of the owner that controls it. Only Kubernetes' own `DaemonSet` is called so: one of another group is `DaemonSet.GROUP`.
+    /// Kind and name of the owner that controls it. Only Kubernetes' own kind is named `DaemonSet`; one of another group is
+    /// `DaemonSet.GROUP`.
     pub(crate) controller: Option<(String, String)>,
     /// `Pending`, `Running`, …
     pub(crate) phase: String,
     /// Condition `Ready` is True.
     pub(crate) ready: bool,
     pub(crate) deleting: bool,
-    /// How long ago it should have been gone, by the clock of the server that listed it; `None`: nothing says so.
+    /// Time since the pod should have been gone, by the clock of the server that listed it; `None` if unknown.
     pub(crate) overdue: Option<Duration>,
-    /// Time that it is given to stop.
+    /// Grace period for its termination.
     pub(crate) grace: Duration,
     /// Whether the pod has an `emptyDir` volume.
     pub(crate) has_empty_dir: bool,
@@ -641,27 +641,27 @@ pub(crate) struct BoundPod {
 /// Amounts by resource: `cpu` in thousandths, all others in whole units, and `pods`.
 pub(crate) type Amounts = BTreeMap<String, u64>;
 
-/// What a pod asks of a node, which is the same of all pods of a workload.
+/// Requirements of a pod on its node, which all pods of a workload share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Needs {
-    /// Requests as the scheduler counts them; `None`: a quantity cannot be read.
+    /// Requests as the scheduler counts them; `None` if a quantity cannot be parsed.
     pub(crate) requests: Option<Amounts>,
     pub(crate) placement: Placement,
 }
 
-/// Where a pod may be, as far as that is not a matter of other pods.
+/// Constraints on the nodes of a pod, as far as they do not depend on other pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Placement {
     /// `nodeSelector`
     pub(crate) labels: BTreeMap<String, String>,
-    /// What its node affinity requires: all of one of these. `None`: nothing.
+    /// Required node affinity: one of these terms has to be met in full. `None` if nothing is required.
     pub(crate) terms: Option<Vec<Term>>,
     /// Tolerations; for a single pod, without those of Kubernetes' own taints: a node that is not ready accepts no pod.
     pub(crate) tolerations: Vec<Toleration>,
 }
 
 impl Placement {
-    /// Whether `nodeSelector` and the required node affinity let it be on this node; `None`: an operator of no known meaning.
+    /// Whether `nodeSelector` and the required node affinity allow this node; `None` if an operator is unknown.
     pub(crate) fn selects(&self, node: &str, labels: &BTreeMap<String, String>) -> Option<bool> {
         let is_selected = self.labels.iter().all(|(key, value)| labels.get(key) == Some(value));
         let Some(terms) = self.terms.as_ref().filter(|_| is_selected) else { return Some(is_selected) };
@@ -682,7 +682,7 @@ pub(crate) struct Term {
 }
 
 impl Term {
-    /// Whether a node of this name and with these labels meets one of them; `None`: an operator of no known meaning.
+    /// Whether a node of this name and with these labels meets one of the terms; `None` if an operator is unknown.
     pub(crate) fn any_is_met_by(terms: &[Self], node: &str, labels: &BTreeMap<String, String>) -> Option<bool> {
         let mut any = false;
         for term in terms {
@@ -691,7 +691,7 @@ impl Term {
         Some(any)
     }
 
-    /// An empty one is met by no node.
+    /// Whether a node meets the term. No node meets an empty one.
     fn is_met_by(&self, node: &str, labels: &BTreeMap<String, String>) -> Option<bool> {
         let mut all = !self.labels.is_empty() || !self.fields.is_empty();
         for it in &self.labels {
@@ -706,12 +706,12 @@ impl Term {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Toleration {
-    /// Empty: any.
+    /// Empty matches any.
     pub(crate) key: String,
     /// `Equal`, `Exists`; empty is `Equal`.
     pub(crate) operator: String,
     pub(crate) value: String,
-    /// Empty: any.
+    /// Empty matches any.
     pub(crate) effect: String,
 }
 
@@ -725,7 +725,7 @@ impl Toleration {
     }
 }
 
-/// A node as the scheduler looks at it.
+/// A node from the scheduler's point of view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeRoom {
     pub(crate) name: String,
@@ -733,7 +733,7 @@ pub(crate) struct NodeRoom {
     pub(crate) taints: Vec<Taint>,
     pub(crate) unschedulable: bool,
     pub(crate) deleting: bool,
-    /// `None`: a quantity cannot be read.
+    /// `None` if a quantity cannot be parsed.
     pub(crate) allocatable: Option<Amounts>,
 }
 
@@ -742,9 +742,9 @@ pub(crate) struct NodeRoom {
 pub(crate) struct VolumeAttachment {
     pub(crate) name: String,
     pub(crate) node: String,
-    /// Name of the `PersistentVolume`; empty: another kind of volume.
+    /// Name of the `PersistentVolume`; empty for another kind of volume.
     pub(crate) volume: String,
-    /// Why it could not be detached.
+    /// Reason why the volume could not be detached.
     pub(crate) detach_error: Option<String>,
 }
 
@@ -752,26 +752,26 @@ pub(crate) struct VolumeAttachment {
 pub(crate) struct PersistentVolume {
     /// Namespace and name of the claim that it is bound to.
     pub(crate) claim: Option<(String, String)>,
-    /// Nodes that reach it: all of one of these. `None`: every node does, as far as it says.
+    /// Nodes that can reach the volume: one of these terms has to be met in full. `None` if the volume specifies none, so every node can.
     pub(crate) terms: Option<Vec<Term>>,
 }
 
-/// What an API server has counted since its start.
+/// Deprecated APIs that were requested from an API server since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestedApis {
     pub(crate) started: Timestamp,
     pub(crate) apis: Vec<RequestedApi>,
 }
 
-/// An API that is deprecated and was requested.
+/// A deprecated API that was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestedApi {
-    /// Empty: the core group.
+    /// Empty for the core group.
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) resource: String,
     pub(crate) subresource: String,
-    /// `1.32`; empty: not announced.
+    /// `1.32`; empty if not announced.
     pub(crate) removed: String,
 }
 
@@ -780,7 +780,7 @@ pub(crate) struct RequestedApi {
 pub(crate) struct DisruptionBudget {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// `None`: it has no selector, and selects nothing. An empty one selects every pod of the namespace.
+    /// `None` if the budget has no selector and selects nothing. An empty one selects every pod of the namespace.
     pub(crate) selector: Option<Vec<Requirement>>,
     /// `unhealthyPodEvictionPolicy: AlwaysAllow`
     pub(crate) always_allows_unready: bool,
@@ -791,11 +791,11 @@ pub(crate) struct DisruptionBudget {
     pub(crate) disruptions_allowed: i32,
     pub(crate) current_healthy: i32,
     pub(crate) desired_healthy: i32,
-    /// Why its controller cannot tell how many pods it needs, and allows none to go.
+    /// Reason why its controller cannot determine how many pods it needs, and allows no disruption.
     pub(crate) sync_failed: Option<String>,
 }
 
-/// What keeps pods running: a DaemonSet, a Deployment or a `StatefulSet`.
+/// A DaemonSet, a Deployment or a `StatefulSet`, which keeps pods running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Workload {
     pub(crate) namespace: String,
@@ -803,33 +803,32 @@ pub(crate) struct Workload {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) generation: i64,
     pub(crate) observed_generation: Option<i64>,
-    /// Pods that it should have.
+    /// Number of pods that it should have.
     pub(crate) desired: i32,
     pub(crate) available: i32,
-    /// Pods of its newest template; `None` if those of an older one may stay.
+    /// Pods of the newest template; `None` if pods of an older one may stay.
     pub(crate) updated: Option<i32>,
-    /// Pods of an older template that are still there beside them.
+    /// Pods of an older template that still exist.
     pub(crate) outdated: i32,
-    /// Why the controller has given up on a rollout (Progressing is False), in its own words.
+    /// Reason why the controller gave up on a rollout (Progressing is False), in its own words.
     pub(crate) given_up: Option<String>,
-    /// Why the controller cannot create pods (`ReplicaFailure`), in the API server's words.
+    /// Reason why the controller cannot create pods (`ReplicaFailure`), in the API server's words.
     pub(crate) refused: Option<String>,
-    /// How long neither its specification nor its status has changed, by the clock of the server that answered; `None` if
-    /// nothing says.
+    /// Time since its specification or its status last changed, by the clock of the server that answered; `None` if unknown.
     pub(crate) unchanged_for: Option<Duration>,
     /// Whether the workload installs a network plugin on the nodes.
     pub(crate) installs_network: bool,
-    /// Whether its pods register a driver with the kubelet of each node, as those of CSI do.
+    /// Whether its pods register a driver with the kubelet of each node, as CSI drivers do.
     pub(crate) registers_driver: bool,
-    /// Whether its pods have one of Kubernetes' own priority classes, which say that the cluster needs them.
+    /// Whether its pods have one of Kubernetes' own priority classes, which mark pods that the cluster needs.
     pub(crate) is_critical: bool,
-    /// How a DaemonSet places its pods.
+    /// Placement of a DaemonSet's pods.
     pub(crate) spread: Spread,
-    /// What kube-proxy is started with, if this is its DaemonSet.
+    /// Flags of kube-proxy, if this is its DaemonSet.
     pub(crate) flags: Option<Flags>,
 }
 
-/// How a DaemonSet has its pods on nodes.
+/// Placement of a DaemonSet's pods and the limits of its rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spread {
     pub(crate) placement: Placement,
@@ -839,7 +838,7 @@ pub(crate) struct Spread {
     pub(crate) max_unavailable: usize,
 }
 
-/// A pod in this phase stays until it is deleted, and does nothing any more: it takes no room, and has been replaced if it was evicted.
+/// Whether a pod in this phase has ended: it stays until it is deleted, does nothing and takes no room, and was replaced if it was evicted.
 pub(crate) fn has_ended(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed")
 }
@@ -850,18 +849,18 @@ impl Workload {
         self.observed_generation.is_some_and(|observed| observed >= self.generation)
     }
 
-    /// Number of pods that it should have.
+    /// Returns the number of pods that it should have.
     pub(crate) fn replicas(&self) -> usize {
         usize::try_from(self.desired).unwrap_or_default()
     }
 
-    /// So many pods are not available.
+    /// Returns the number of pods that are not available.
     pub(crate) fn missing(&self) -> usize {
         usize::try_from(i64::from(self.desired) - i64::from(self.available.max(0))).unwrap_or_default()
     }
 
-    /// How far its rollout is, if more of its pods than these may be are not of its newest template: `rollout not complete: 1 of 4
-    /// pods updated`.
+    /// Returns the state of an incomplete rollout: `rollout not complete: 1 of 4 pods updated`. Up to `excused` pods may lack the newest
+    /// template, but no pods of a former one may be left.
     pub(crate) fn rollout(&self, excused: usize) -> Option<String> {
         let Self { desired, outdated, .. } = self;
         let updated = self.updated?;
@@ -873,36 +872,36 @@ impl Workload {
         (*outdated > 0).then(|| format!("rollout not complete: {outdated} pod{plural} of the former template left"))
     }
 
-    /// Why it has too few pods, or none of its newest template.
+    /// Returns the reason why it has too few pods, or none of its newest template.
     pub(crate) fn refusal(&self) -> Option<String> {
         self.refused.as_ref().map(|words| format!("its pods cannot be created: {words}"))
     }
 
-    /// A DaemonSet of a network plugin, by its name or label.
+    /// Whether the workload belongs to a network plugin, by its name or labels.
     pub(crate) fn is_of_network_plugin(&self) -> bool {
         self.names().any(|name| NETWORK_PLUGINS.contains(&name))
     }
 
-    /// A DaemonSet of flannel, or of a plugin that has flannel for its overlay.
+    /// Whether the workload is flannel's, or that of a plugin that uses flannel as its overlay.
     pub(crate) fn is_flannel(&self) -> bool {
         self.names().any(|name| ["canal", "flannel", "kube-flannel", "kube-flannel-ds"].contains(&name))
     }
 
-    /// What it is called, by itself and by its labels.
+    /// Returns its own name and the names in its labels.
     fn names(&self) -> impl Iterator<Item = &str> {
         let keys = ["k8s-app", "app", "component", "app.kubernetes.io/name", "name"];
         let labels = keys.into_iter().filter_map(|key| self.labels.get(key));
         labels.chain([&self.name]).map(String::as_str)
     }
 
-    /// A DaemonSet that gives pods their network; others of the plugin go with it, or between it and the kubelet.
+    /// Whether the workload gives pods their network. Other DaemonSets of a plugin assist it, or sit between it and the kubelet.
     pub(crate) fn is_network_agent(&self) -> bool {
         self.is_of_network_plugin() && !BESIDE_AGENTS.contains(&self.name.as_str())
     }
 }
 
-/// DaemonSets of network plugins, by their name or label. In their namespaces, all is theirs. Of any other plugin, its DaemonSet
-/// alone is known, by what it mounts.
+/// DaemonSets of network plugins, by name or label. All workloads in their namespaces belong to the plugin. Any other plugin is recognized
+/// by its DaemonSet's mounts, and only that DaemonSet is known to belong to it.
 const NETWORK_PLUGINS: [&str; 13] = [
     "antrea-agent",
     "calico-node",
@@ -919,7 +918,7 @@ const NETWORK_PLUGINS: [&str; 13] = [
     "weave-net",
 ];
 
-/// DaemonSets in [`NETWORK_PLUGINS`] that give pods no network by themselves.
+/// DaemonSets in [`NETWORK_PLUGINS`] that do not give pods a network on their own.
 const BESIDE_AGENTS: [&str; 2] = ["kube-multus-ds", "ovs-ovn"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -929,46 +928,47 @@ pub(crate) struct ServiceEndpoint {
     pub(crate) addresses: Vec<String>,
     pub(crate) ready: bool,
     pub(crate) node: Option<String>,
-    /// The pod behind it, which has an endpoint for each of its address families; `None` if there is no such pod.
+    /// Pod behind the endpoint; a pod has an endpoint for each of its address families. `None` if there is no such pod.
     pub(crate) pod: Option<String>,
     /// The first TCP port of its slice.
     pub(crate) port: Option<u16>,
-    /// `TCP`, `UDP`: protocols of the ports of its slice; `None` if that says nothing of ports.
+    /// `TCP`, `UDP`: protocols of its slice's ports; `None` if the slice names no ports.
     pub(crate) protocols: Option<Vec<String>>,
 }
 
 impl ServiceEndpoint {
-    /// Whether clients that use this protocol are sent to the endpoint. Without a port for it, none are.
+    /// Whether clients of this protocol are sent to the endpoint. None are if it has no port for the protocol.
     pub(crate) fn serves(&self, protocol: &str) -> bool {
         let has_port = self.protocols.as_ref().is_none_or(|protocols| protocols.iter().any(|it| it == protocol));
         self.ready && !self.addresses.is_empty() && has_port
     }
 }
 
-/// A request for a certificate.
+/// A certificate signing request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SigningRequest {
     pub(crate) name: String,
     /// Requested signer: `kubernetes.io/kubelet-serving`, `example.com/anything`.
     pub(crate) signer: String,
-    /// Name in the requested certificate, `system:node:NAME`; if it cannot be read, the user that sent the request: `system:bootstrap:TOKEN-ID`.
+    /// Name in the requested certificate, `system:node:NAME`; if it cannot be read, the user that sent the request:
+    /// `system:bootstrap:TOKEN-ID`.
     pub(crate) user: String,
     pub(crate) state: RequestState,
 }
 
 impl SigningRequest {
-    /// The Node that the request is for; `None` if that is not known.
+    /// Returns the Node that the request is for; `None` if unknown.
     pub(crate) fn node_name(&self) -> Option<&str> {
         self.user.strip_prefix("system:node:")
     }
 }
 
-/// How far a request for a certificate has come.
+/// The state of a certificate signing request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RequestState {
     /// Not yet approved or denied.
     Pending,
-    /// Approved, and its signer has not issued the certificate, or refuses to.
+    /// Approved, but its signer has not issued the certificate, or refuses to.
     Unissued,
     Denied,
     /// Issued.
@@ -983,7 +983,7 @@ pub(crate) struct Webhook {
     pub(crate) name: String,
     /// `failurePolicy` is not `Ignore`.
     pub(crate) fails_closed: bool,
-    /// Namespace and name; `None`: it is called by URL.
+    /// Namespace and name; `None` if the webhook is called by URL.
     pub(crate) service: Option<(String, String)>,
     pub(crate) rules: Vec<WebhookRule>,
     /// `namespaceSelector`
@@ -1015,7 +1015,7 @@ pub(crate) struct Requirement {
 }
 
 impl Requirement {
-    /// Whether an object whose label of this key has that value meets it; `None`: an operator of no known meaning.
+    /// Whether an object whose label of this key has that value meets the requirement; `None` if the operator is unknown.
     pub(crate) fn is_met_by(&self, value: Option<&str>) -> Option<bool> {
         let is_among = value.is_some_and(|value| self.values.iter().any(|wanted| wanted == value));
         Some(match self.operator.as_str() {
@@ -1037,7 +1037,7 @@ impl Requirement {
 pub(crate) struct ApiService {
     /// `v1beta1.metrics.k8s.io`
     pub(crate) name: String,
-    /// The API server answers for it itself.
+    /// Whether the API server serves the API itself.
     pub(crate) is_local: bool,
     /// Condition `Available`.
     pub(crate) available: Option<Condition>,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Observed;
 
-/// Most lines of a log.
+/// Maximum number of lines of a log.
 pub(crate) const LINES: usize = 20;
 
 /// A log on a node.
@@ -15,14 +15,14 @@ pub(crate) struct Log {
     pub(crate) of: Source,
 }
 
-/// Whose log it is.
+/// The source of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A Talos service.
     Service(String),
     /// The controllers of Talos, which render static pods and apply manifests.
     Controllers,
-    /// A container of a static pod, which is in `kube-system`.
+    /// A container of a static pod in `kube-system`.
     Container { pod: String, container: String },
 }
 

@@ -1,4 +1,4 @@
-//! What a run remembers from round to round.
+//! State that a run keeps from round to round.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,40 +7,40 @@ use jiff::Timestamp;
 
 use crate::snapshot::{EtcdMember, GapKind, Kubernetes, Leases, Node, Observed, Readiness, Service, Snapshot};
 
-/// What earlier rounds of the same run left behind. The engine keeps it; judges only read it.
+/// Observations of earlier rounds of the same run. The engine maintains them; judges only read them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Memory {
-    /// Complete rounds before this one.
+    /// Number of completed rounds.
     pub(crate) rounds: u32,
-    /// Since the start of the run.
+    /// Time since the start of the run.
     pub(crate) elapsed: Duration,
-    /// The last member list that any member gave.
+    /// The last member list that any member returned.
     pub(crate) etcd_members: Option<Vec<EtcdMember>>,
-    /// Highest raft term seen.
+    /// Highest Raft term so far.
     pub(crate) raft_term: Option<u64>,
-    /// When it grew last, since the start of the run.
+    /// Time from the start of the run to the last increase of the Raft term.
     pub(crate) elected: Option<Duration>,
     /// Names of the nodes that have answered the Talos API.
     pub(crate) answered: BTreeSet<String>,
-    /// Names of the nodes that somebody was removing.
+    /// Names of the nodes that were being removed.
     pub(crate) leaving: BTreeSet<String>,
-    /// The last boot of each machine that has told of one.
+    /// The last known boot of each machine.
     pub(crate) boots: BTreeMap<String, Boot>,
-    /// The last failure of each service, by the names of its node and its own; `None`: it has not failed.
+    /// The last failure of each service, by node name and service id; `None` if the service has not failed.
     pub(crate) failures: BTreeMap<(String, String), Option<Timestamp>>,
-    /// How often each container of a pod has been restarted, by the names of both.
+    /// Number of restarts of each container, by pod name and container name.
     pub(crate) restarts: BTreeMap<(String, String), u32>,
-    /// The nodes that were Ready in the previous round, since when, and the ID of their boot.
+    /// Nodes that were Ready in the previous round, each with the time since when and its boot ID.
     pub(crate) ready: BTreeMap<String, (Option<Timestamp>, String)>,
-    /// The newest list of node leases and that of system leases, each with the start of the round, by the runner's clock, that was
-    /// the first to show it like this.
+    /// The newest node leases and system leases, each with the start of the round, by the runner's clock, that first showed the list in
+    /// this state.
     pub(crate) node_leases: Option<(Leases, Timestamp)>,
     pub(crate) system_leases: Option<(Leases, Timestamp)>,
-    /// Rounds in a row in which every endpoint showed an unknown CA.
+    /// Number of consecutive rounds in which every endpoint showed an unknown CA.
     pub(crate) unknown_ca_rounds: u32,
-    /// Rounds in a row with 401 at the Kubernetes endpoint.
+    /// Number of consecutive rounds with 401 at the Kubernetes endpoint.
     pub(crate) unauthenticated_rounds: u32,
-    /// Since when, without a break, Kubernetes has refused each of these questions (403): [`Kubernetes::refusals`].
+    /// Time since when Kubernetes has refused each of these requests (403) without interruption: [`Kubernetes::refusals`].
     ///
     /// [`Kubernetes::refusals`]: crate::snapshot::Kubernetes::refusals
     pub(crate) forbidden_since: BTreeMap<String, Duration>,
@@ -49,16 +49,16 @@ pub(crate) struct Memory {
 /// A boot of a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Boot {
-    /// By its own clock.
+    /// Time of the boot, by the machine's own clock.
     pub(crate) at: Timestamp,
-    /// How often the machine was booted anew since it was first seen.
+    /// Number of reboots since the machine was first seen.
     pub(crate) times: u32,
-    /// The last round that was told of it.
+    /// The last round that reported this boot.
     round: u32,
 }
 
 impl Memory {
-    /// What is remembered after a round that ended `elapsed` into the run.
+    /// Returns the memory after a round that ended `elapsed` into the run.
     pub(crate) fn after(&self, snapshot: &Snapshot, elapsed: Duration) -> Self {
         let mut memory = Self { rounds: self.rounds + 1, elapsed, ..self.clone() };
         let nodes = || snapshot.nodes.iter().map(|node| &node.talos);
@@ -112,8 +112,8 @@ impl Memory {
 }
 
 impl Memory {
-    /// Pods with containers that were restarted since the last round that saw them: how often since, and in total. A new pod of
-    /// the same name starts at zero.
+    /// Returns the pods whose containers were restarted since the last round that saw them, each with its restarts since then and in total.
+    /// A new pod of the same name starts at zero.
     pub(crate) fn restarted(&self, snapshot: &Snapshot) -> BTreeMap<String, (u32, u32)> {
         let mut pods = BTreeMap::new();
         for (container, total) in restarts(snapshot) {
@@ -126,33 +126,33 @@ impl Memory {
         pods
     }
 
-    /// Each of these questions, and there is one, has been refused for so long.
+    /// Returns whether `questions` is not empty and each of them has been refused for at least `so_long`.
     pub(crate) fn refused_for(&self, so_long: Duration, questions: impl IntoIterator<Item = String>) -> bool {
         let lasts = |since: &Duration| self.elapsed.saturating_sub(*since) >= so_long;
         let mut questions = questions.into_iter().peekable();
         questions.peek().is_some() && questions.all(|it| self.forbidden_since.get(&it).is_some_and(lasts))
     }
 
-    /// The last boot of the machine; `None` if it has not told. machined begins with the machine.
+    /// Returns the last boot of the machine, `None` if it is unknown. machined starts when the machine boots.
     pub(crate) fn boot(&self, node: &Node) -> Option<Boot> {
         let services = node.talos.services.as_ref().ok()?;
         let at = services.iter().find(|service| service.id == "machined")?.running_since?;
         let round = self.rounds + 1;
         Some(match self.boots.get(&node.name) {
-            // Its clock may have been wrong at either time.
+            // The machine's clock may have been wrong at either time.
             Some(known) if known.at != at => Boot { at, times: known.times + 1, round },
             Some(known) => Boot { round, ..*known },
             None => Boot { at, times: 0, round },
         })
     }
 
-    /// It has failed since the last round that was told of it.
+    /// Returns whether the service has failed since the last round that reported it.
     pub(crate) fn has_failed(&self, node: &Node, service: &Service) -> bool {
         let known = self.failures.get(&(node.name.clone(), service.id.clone()));
         known.is_some_and(|known| service.last_failure() > *known)
     }
 
-    /// This boot, if the previous round was told of another.
+    /// Returns this boot if the previous round reported a different one.
     pub(crate) fn rebooted(&self, node: &Node) -> Option<Boot> {
         let known = self.boots.get(&node.name).filter(|known| known.round == self.rounds)?;
         self.boot(node).filter(|boot| boot.at != known.at)
@@ -175,7 +175,7 @@ fn keep(known: &mut Option<(Leases, Timestamp)>, seen: &Observed<Leases>, taken:
     }
 }
 
-/// Restarts of each container, by the names of its pod and its own. Talos and Kubernetes both tell: one of them may be behind.
+/// Counts the restarts of each container, by pod name and container name. Talos and Kubernetes both report them, and either may be behind.
 fn restarts(snapshot: &Snapshot) -> BTreeMap<(String, String), u32> {
     let statuses = snapshot.nodes.iter().flat_map(|node| &node.talos.static_pod_statuses).flatten();
     let pods = snapshot.kubernetes.iter().flat_map(Kubernetes::all_pods);

@@ -1,16 +1,16 @@
-//! Which answers are missing behind a fact, why, and whether a verdict can do without them.
+//! Missing answers behind a fact: which ones, why, and whether a verdict is possible without them.
 
 use super::{EtcdEndpoint, Gap, GapKind, Kubernetes, Node, Observed, Snapshot, TalosNode};
 use crate::model::{Fact, Role};
 
-/// An answer that is not there.
+/// A missing answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Missing<'a> {
     pub(crate) by: Source<'a>,
-    /// Name of the answer, in the words of its API.
+    /// Name of the answer in its API.
     pub(crate) what: &'static str,
     pub(crate) gap: &'a Gap,
-    /// A check that uses it cannot pass without it.
+    /// Checks that use the answer cannot pass without it.
     pub(crate) is_needed: bool,
 }
 
@@ -39,30 +39,30 @@ impl<'a> Source<'a> {
     }
 }
 
-/// An answer by name.
+/// A named answer.
 struct Answer<'a> {
     what: &'static str,
-    /// Why it is missing, if it is.
+    /// The reason why the answer is missing, if it is.
     gap: Option<&'a Gap>,
     need: Need,
 }
 
-/// When a lost answer makes a check undetermined that uses it.
+/// The condition under which a missing answer makes the checks that use it undetermined.
 #[derive(Clone, Copy)]
 enum Need {
     Always,
     /// Optional: older releases lack it, some roles cannot read it, and its checks only warn.
     UnlessRefused,
-    /// Older releases do not know it.
+    /// Older releases do not support it.
     UnlessUnsupported,
     /// Not required: another answer covers it, or it only adds detail.
     Never,
 }
 
 impl Snapshot {
-    /// The answers that this fact is made of and that are missing. Not those of whom gives none at all, for want of credentials,
-    /// of an endpoint, or of power: that is said of the machine, not of each fact. What is never asked, such as etcd of a worker,
-    /// is not missing.
+    /// Returns the missing answers behind this fact. Sources that give no answer at all, for lack of credentials, of an endpoint or of
+    /// power, are left out: that is reported once for the machine, not for each fact. Answers that are never requested, such as etcd's from
+    /// a worker, are not missing.
     pub(crate) fn missing(&self, fact: Fact) -> Vec<Missing<'_>> {
         match fact {
             Fact::TalosNodes => self.of_population(),
@@ -167,12 +167,13 @@ impl Snapshot {
     fn of_config_statuses(&self) -> Vec<Missing<'_>> {
         let of = |it| answer("ConfigStatuses", it);
         let mut missing = self.of_control_planes(|it| [of(&it.config_statuses)]);
-        // A worker has none.
+        // Workers have none.
         missing.extend(self.of_nodes(|it| it.role == Role::Worker, |it| [of(&it.config_statuses).optional()]));
         missing
     }
 
-    /// One control plane tells what was applied, and only where a user's own are among that is asked for these.
+    /// One control plane's answer shows which manifests were applied, and `ExtraManifestsConfigs` is requested only if the user's own
+    /// manifests are among them, so both answers are optional.
     fn of_manifests(&self) -> Vec<Missing<'_>> {
         self.of_control_planes(|it| {
             [

@@ -1,7 +1,7 @@
 //! The facts of one round, as plain values.
 //!
-//! Bytes become facts in `observe`, facts become verdicts in `checks`. Nothing here knows a client, a protobuf type or a
-//! rule, so a judge can be tested with a literal and a snapshot can be kept, compared and thrown away.
+//! `observe` turns bytes into facts, and `checks` turns facts into verdicts. Nothing in this module depends on a client, a protobuf type or
+//! a rule, so a judge can be tested with a literal, and a snapshot can be kept, compared and thrown away.
 
 mod awaited;
 mod etcd;
@@ -45,14 +45,14 @@ pub(crate) use talos::{
     TimeStatus, UnmetCondition, UserPod, VOLUME_PHASES, Version, Volume, own_role,
 };
 
-/// A fact that was asked for: the value, or why there is none.
+/// A requested fact: its value, or the reason why it is missing.
 pub(crate) type Observed<T> = Result<T, Gap>;
 
 /// Why a fact is missing. A gap is never evidence of health.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) kind: GapKind,
-    /// The cause in the words of whoever reported it, for people.
+    /// The cause in the words of its source, for people.
     pub(crate) text: Cow<'static, str>,
 }
 
@@ -61,37 +61,37 @@ impl Gap {
         Self { kind, text: text.into() }
     }
 
-    /// The endpoint reached the node and does not accept its certificate: the words are those of Go's `crypto/tls`, by way of apid.
+    /// Returns whether the endpoint reached the node but rejected its certificate. The text comes from Go's `crypto/tls`, relayed by apid.
     pub(crate) fn is_refused_certificate(&self) -> bool {
         self.kind == GapKind::NodeUnreachable && self.text.contains("tls: failed to verify certificate")
     }
 
-    /// The machine, or a firewall in front of it, refused the connection: it is on. The words of a machine that was dialed by an endpoint are
-    /// those of the kernel, by way of apid.
+    /// Returns whether the machine, or a firewall in front of it, refused the connection, so it is on. If an endpoint dialed the machine,
+    /// the text comes from the kernel, relayed by apid.
     pub(crate) fn is_refused_connection(&self) -> bool {
         let by_endpoint = || self.kind == GapKind::NodeUnreachable && self.text.contains("connection refused");
         self.kind == GapKind::ConnectionRefused || by_endpoint()
     }
 
-    /// How grpc-go, Go's resolver, and Omni say that a name leads to no address.
+    /// Texts in which grpc-go, Go's resolver and Omni report that a name does not resolve to an address.
     pub(crate) const UNRESOLVED: [&str; 3] = ["name resolver error", "no such host", "resolve nodes"];
 
-    /// Neither we nor the endpoint could resolve the name.
+    /// Returns whether we or the endpoint could not resolve the name.
     pub(crate) fn is_unresolved_name(&self) -> bool {
         let by_endpoint = || Self::UNRESOLVED.iter().any(|words| self.text.contains(words));
         self.kind == GapKind::NameNotFound || self.kind == GapKind::NodeUnreachable && by_endpoint()
     }
 
-    /// For a fact that no selected check needs, or whose prerequisite was missing.
+    /// A gap for a fact that no selected check needs, or whose prerequisite was missing.
     pub(crate) fn not_asked() -> Self {
         Self::new(GapKind::NotAsked, "not requested")
     }
 }
 
-/// The kinds of gap that some judge tells apart.
+/// Kinds of gaps that at least one judge distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum GapKind {
-    /// Nobody asked in this round: not needed, or the way there was already known to be closed.
+    /// Not requested in this round: the fact is not needed, or its source was already known to be unreachable.
     NotAsked,
     /// TCP connection refused (RST).
     ConnectionRefused,
@@ -99,8 +99,7 @@ pub(crate) enum GapKind {
     NoRoute,
     /// Neither a connection nor a refusal within the call's deadline.
     ConnectTimedOut,
-    /// Connected, and no answer came within the call's deadline, be it to the TLS handshake or to the question: what a frozen
-    /// process looks like.
+    /// Connected, but neither the TLS handshake nor the request was answered within the call's deadline, as with a frozen process.
     TimedOut,
     /// The hostname does not resolve.
     NameNotFound,
@@ -114,16 +113,16 @@ pub(crate) enum GapKind {
     ClientCertificateRefused,
     /// The peer answered as a Talos node without a configuration (maintenance mode).
     Maintenance,
-    /// The peer was asked nothing: no source that a worker cannot forge has its address, and the question takes credentials that the
-    /// peer could use; or nobody vouches for it.
+    /// No request was sent to the peer: its address comes from no source that a worker cannot forge and the request would carry credentials
+    /// that the peer could use, or no source vouches for the peer.
     Untrusted,
-    /// A proxy on the way refused or failed.
+    /// A proxy between us and the peer refused or failed.
     Proxy,
-    /// The connection was closed, reset, or spoke something else than TLS or HTTP/2.
+    /// The connection was closed or reset, or the peer spoke something other than TLS or HTTP/2.
     Broken,
-    /// The endpoint works, but could not reach the node it was asked to forward to.
+    /// The endpoint works, but could not reach the node that the request is for.
     NodeUnreachable,
-    /// A worker was asked to forward; workers do not.
+    /// A worker was used as an endpoint; workers do not forward requests.
     NoForwarding,
     /// The role of the credentials does not allow the call (Talos), or RBAC forbids it (Kubernetes 403).
     Forbidden,
@@ -131,40 +130,40 @@ pub(crate) enum GapKind {
     Unauthenticated,
     /// Omni did not accept the signature of the service account.
     SignatureRefused,
-    /// This version of Talos knows neither the call nor the resource type.
+    /// This version of Talos supports neither the call nor the resource type.
     Unsupported,
     /// Kubernetes answered 429.
     Throttled,
     /// The server answered with an error of its own (HTTP 5xx, gRPC Internal, Unknown, …).
     ServerError,
-    /// The answer, or the file, could not be understood.
+    /// The answer or the file could not be parsed.
     Malformed,
-    /// The exec plugin of the kubeconfig failed, or answered something that cannot be used.
+    /// The exec plugin of the kubeconfig failed, or its answer cannot be used.
     PluginFailed,
-    /// The file has no such context.
+    /// The file does not contain this context.
     ContextUnknown,
-    /// The file switches off verification of the server, or would send credentials in the clear.
+    /// The file disables verification of the server, or would send credentials unencrypted.
     Insecure,
-    /// The answer was longer than we read.
+    /// The answer is longer than the limit.
     TooLarge,
 }
 
-/// Everything one round has seen.
+/// Everything that one round observed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Snapshot {
     /// The runner's wall clock when the round began.
     pub(crate) taken: Timestamp,
-    /// What the user asked for, as far as judges need it.
+    /// The user's request, as far as judges need it.
     pub(crate) asked: Asked,
     /// `None` with `--no-talos`.
     pub(crate) talos: Option<Talos>,
     /// `None` with `--no-kubernetes`.
     pub(crate) kubernetes: Option<Kubernetes>,
-    /// etcd through its own API, by endpoint; `None` without `--etcd-endpoints`.
+    /// etcd as seen through its own API, by endpoint; `None` without `--etcd-endpoints`.
     pub(crate) external_etcd: Option<Vec<EtcdEndpoint>>,
     /// The population: every machine that any source names, sorted by name.
     pub(crate) nodes: Vec<Node>,
-    /// What earlier rounds of this run saw.
+    /// Observations of earlier rounds of this run.
     pub(crate) memory: Memory,
 }
 
@@ -183,15 +182,15 @@ pub(crate) struct Asked {
     pub(crate) expect_talos: Option<String>,
     /// `--expect-kubernetes`, without `v`: `1.35.4`, or `1.35` for any patch of it.
     pub(crate) expect_kubernetes: Option<String>,
-    /// System extensions that a policy expects on every machine, as it names them.
+    /// System extensions that a policy expects on every machine, named as in the policy.
     pub(crate) expect_extensions: Vec<String>,
-    /// Where warnings begin.
+    /// Limits at which warnings begin.
     pub(crate) thresholds: Thresholds,
-    /// Excuses.
+    /// Excuses and requirements of the policy file.
     pub(crate) policy: Shared<Policy>,
-    /// What is about to be done.
+    /// The planned change to the cluster.
     pub(crate) upgrade: Upgrade,
-    /// `upgrade-plan`: in which order.
+    /// The upgrade order; only `upgrade-plan` has one.
     pub(crate) order: Option<Order>,
     /// `--max-unready-workers`.
     pub(crate) max_unready_workers: Allowance,
@@ -199,24 +198,24 @@ pub(crate) struct Asked {
     pub(crate) require_quorum_margin: Option<usize>,
     /// `--fail-on node-condition=TYPE`
     pub(crate) fail_on_node_condition: Vec<String>,
-    /// `--k8s-endpoint` names another endpoint than the kubeconfig's, so certificates may differ.
+    /// `--k8s-endpoint`, if it differs from the kubeconfig's endpoint, so certificates may differ too.
     pub(crate) k8s_endpoint: Option<String>,
-    /// When the run has to end, on the wall clock: credentials must live that long.
+    /// The end of the run on the wall clock; credentials must be valid until then.
     pub(crate) deadline: Option<Timestamp>,
-    /// `--level` ends before the Nodes are judged, so their readiness is not asked for.
+    /// `--level` ends before the Nodes are judged, so their readiness is not requested.
     pub(crate) nodes_may_wait: bool,
-    /// Checks that the user switched off. They satisfy whatever requires them.
+    /// Checks that the user disabled. They satisfy the checks that require them.
     pub(crate) skipped: BTreeSet<CheckId>,
 }
 
 impl Asked {
-    /// `--nodes` asks for this machine.
+    /// Returns whether `--nodes` includes this machine.
     pub(crate) fn names(&self, node: &Node) -> bool {
         self.nodes.iter().any(|named| node.is_called(named))
     }
 }
 
-/// What is about to be done to the cluster, of which stage 8 says whether it may begin.
+/// The planned change to the cluster; stage 8 reports whether it can begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Upgrade {
     /// `--upgrade-talos`, without the `v`: `1.14.1`.
@@ -225,26 +224,26 @@ pub(crate) struct Upgrade {
     pub(crate) kubernetes: Option<String>,
     /// `--drain`: name or address of a machine.
     pub(crate) drain: Option<String>,
-    /// `--image`: the installer, `{schematic}` standing for the one that each machine runs.
+    /// `--image`: the installer image, with `{schematic}` as a placeholder for the schematic that each machine runs.
     pub(crate) image: Option<String>,
 }
 
 impl Upgrade {
-    /// Machines will be drained and rebooted: `talosctl upgrade-k8s` takes none down.
+    /// Returns whether machines will be drained and rebooted. `talosctl upgrade-k8s` takes none down.
     pub(crate) fn takes_down_machines(&self) -> bool {
         self.talos.is_some() || self.drain.is_some()
     }
 }
 
-/// What `upgrade-plan` is given beside the versions.
+/// Arguments of `upgrade-plan` other than the versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) first: First,
-    /// `--upgraded`: machines of which the upgrade was carried out, by name or address, each with the boot ID that it had before.
+    /// `--upgraded`: machines whose upgrade was carried out, by name or address, each with its boot ID from before the upgrade.
     pub(crate) upgraded: Vec<(String, String)>,
 }
 
-/// Which machines are upgraded before the others.
+/// The role whose machines are upgraded first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum First {
     Workers,
@@ -252,7 +251,7 @@ pub(crate) enum First {
     ControlPlanes,
 }
 
-/// How many workers may be missing.
+/// The number of workers that are allowed to be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Allowance {
     #[default]
@@ -261,20 +260,20 @@ pub(crate) enum Allowance {
     Percent(u8),
 }
 
-/// What is known of a certificate without asking anybody.
+/// Properties of a certificate that are known without a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Certificate {
     pub(crate) not_before: Timestamp,
     pub(crate) not_after: Timestamp,
     /// Extended key usage clientAuth is present.
     pub(crate) client_auth: bool,
-    /// The private key belongs to it.
+    /// The certificate matches the private key.
     pub(crate) matches_key: bool,
     /// Subject organizations: Talos roles (`os:reader`), Kubernetes groups.
     pub(crate) organizations: Vec<String>,
 }
 
-/// When a certificate is valid.
+/// The validity period of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     pub(crate) not_before: Timestamp,
@@ -282,14 +281,14 @@ pub(crate) struct Validity {
 }
 
 impl Node {
-    /// The machine, as findings name it.
+    /// The machine as findings name it.
     pub(crate) fn target(&self) -> Target {
         Target { address: Some(self.address.clone()), ..Target::new(Kind::Node, self.name.as_str()) }
     }
 }
 
 impl Snapshot {
-    /// A round in which nobody was asked and nothing was known, for tests that are about something else.
+    /// A round without requests or facts, for tests that are about something else.
     #[cfg(test)]
     pub(crate) fn empty() -> Self {
         Self {
@@ -303,12 +302,12 @@ impl Snapshot {
         }
     }
 
-    /// Control planes of the population, leaving ones excluded.
+    /// Control planes of the population, except those that are leaving.
     pub(crate) fn control_planes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.role == Role::ControlPlane && !node.leaving)
     }
 
-    /// The clock of an API server, which knows more of its nodes' than the runner's does.
+    /// The clock of an API server, which is a better reference for its nodes' clocks than the runner's.
     pub(crate) fn server_time(&self) -> Timestamp {
         let mut leases = self.kubernetes.iter().flat_map(|it| [&it.node_leases, &it.system_leases]).flatten();
         leases.find_map(|leases| leases.date).unwrap_or(self.taken)

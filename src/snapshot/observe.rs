@@ -1,4 +1,4 @@
-//! Who makes snapshots, as the engine sees it.
+//! The interface through which the engine obtains snapshots.
 
 use std::collections::BTreeSet;
 
@@ -8,34 +8,35 @@ use super::logs::{Log, Tail};
 use super::{Memory, Snapshot};
 use crate::model::Fact;
 
-/// What stood in the way of a success.
+/// Facts and machines that prevented a success.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Suspects {
-    /// What it is judged by.
+    /// The facts that the failed verdicts rest on.
     pub(crate) facts: BTreeSet<Fact>,
-    /// The machines that it is about, by name.
+    /// The machines that the problems are about, by name.
     pub(crate) machines: BTreeSet<String>,
 }
 
-/// How long a round waits for machines that were silent in the one before.
+/// The time that a round waits for machines that were silent in the round before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// No longer than an interval: another round comes.
+    /// No longer than an interval, because another round follows.
     Short,
-    /// As long as for any other machine: it may be the last word.
+    /// The full time, as for any other machine, because this may be the last round.
     Full,
 }
 
-/// The only seam to the outside world.
+/// The only interface to the outside world.
 pub(crate) trait Observe {
-    /// What is known before anybody is asked: credentials, as read from files.
+    /// Returns what is known before the first request: credentials, as read from files.
     fn preflight(&mut self, memory: &Memory) -> Snapshot;
-    /// All wanted facts, each with its own outcome, within the attempt timeout. One that is dropped before it ends leaves no trace.
+    /// Collects all wanted facts, each with its own outcome, within the attempt timeout. A future that is dropped before it ends leaves no
+    /// trace.
     async fn round(&mut self, memory: &Memory, patience: Patience) -> Snapshot;
-    /// As a round, and less: the population and the suspects alone, over the connections that there are. What other machines said in
-    /// `last` is repeated, so that nothing passes by it.
+    /// Collects only the population and the suspects, over existing connections. Answers of other machines are copied from `last`, so that
+    /// no check passes because they are left out.
     async fn recheck(&mut self, suspects: &Suspects, last: &Snapshot, memory: &Memory) -> Snapshot;
-    /// Asks again for these facts only.
+    /// Requests these facts again, and no others.
     async fn again(&mut self, facts: &BTreeSet<Fact>, snapshot: &mut Snapshot);
     /// Reads logs, each with its own outcome; done by `until`.
     async fn logs(&self, wanted: Vec<Log>, snapshot: &Snapshot, until: Instant) -> Vec<Tail>;

@@ -1,11 +1,11 @@
-//! A policy as the checks see it: what somebody has decided about this cluster in writing.
+//! A policy as the checks see it: written decisions about this cluster.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::Require;
 use crate::model::{CheckId, Excuse, Reason};
 
-/// The contents of a file of `--policy`. Its expected numbers and versions are in [`super::Asked`], where those of the options are.
+/// The contents of a `--policy` file. Its expected numbers and versions are in [`super::Asked`], together with those of the options.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Policy {
     pub(crate) machines: Vec<Declared>,
@@ -21,12 +21,12 @@ pub(crate) struct Declared {
     pub(crate) excuse: Excuse,
 }
 
-/// A known problem that may stay for a while.
+/// A known problem that is accepted for a while.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Acceptance {
     pub(crate) check: CheckId,
     pub(crate) reason: Reason,
-    /// Name of the target; `*` stands for any characters.
+    /// Name of the target; `*` matches any characters.
     pub(crate) target: String,
     /// If more problems match, none of them is accepted.
     pub(crate) max: usize,
@@ -34,16 +34,16 @@ pub(crate) struct Acceptance {
 }
 
 impl Acceptance {
-    /// `k8s.nodes.schedulable cordoned w-3`.
+    /// Returns check, reason and target: `k8s.nodes.schedulable cordoned w-3`.
     pub(crate) fn name(&self) -> String {
         format!("{} {} {}", self.check, self.reason.code(), self.target)
     }
 }
 
-/// Where warnings begin. The limits at which something fails are nobody's to move.
+/// Limits at which warnings begin. Limits for failures cannot be changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Thresholds {
-    /// A certificate that ends earlier; or within a tenth of its lifetime, if that is shorter.
+    /// Remaining validity of a certificate, or a tenth of its lifetime if that is shorter.
     pub(crate) certificates: SignedDuration,
     /// Percent of etcd's quota.
     pub(crate) etcd_space: u8,
@@ -58,14 +58,14 @@ impl Default for Thresholds {
             certificates: SignedDuration::from_hours(30 * 24),
             etcd_space: 80,
             disk_free: 10,
-            // Beyond this, etcd complains.
+            // etcd complains about a larger skew.
             clock_skew: SignedDuration::from_secs(1),
         }
     }
 }
 
-/// Longest time from the clock of the cluster to the end of an excuse. The runner's clock has been asked before, so a day more is another
-/// time zone or a slow clock.
+/// Longest time from the cluster's clock to the end of an excuse. The end was already compared with the runner's clock, so the additional
+/// day allows for another time zone or a slow clock.
 const LONGEST: SignedDuration = SignedDuration::from_hours(91 * 24);
 
 /// Whether an excuse counts now.
@@ -73,14 +73,14 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(91 * 24);
 pub(crate) enum ExcuseState {
     Holds,
     Expired,
-    /// It ends later than any excuse may by the clock of an API server: the runner's clock is wrong.
+    /// The excuse ends later than any excuse may by the clock of an API server, so the runner's clock is wrong.
     TooFar,
-    /// No API server has told its time.
+    /// No API server has reported its time.
     Unproven,
 }
 
 impl super::Snapshot {
-    /// Whether an excuse counts now. The runner's clock alone proves nothing: whoever sets it back has every excuse for ever.
+    /// Returns whether an excuse counts now. The runner's clock alone proves nothing: turning it back would make every excuse last forever.
     pub(crate) fn excuse_state(&self, excuse: &Excuse) -> ExcuseState {
         let has_passed = |now: Timestamp| now >= excuse.until;
         let lists = self.kubernetes.iter().flat_map(|it| [it.node_leases.as_ref(), it.system_leases.as_ref()]);

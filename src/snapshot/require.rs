@@ -1,4 +1,4 @@
-//! `require` of a policy: objects of the user's own and what has to hold of them; and what a round has seen of them.
+//! `require` of a policy: the user's own objects, the demands on them, and their state in a round.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -10,44 +10,44 @@ use crate::text::json_path::JsonPath;
 /// An entry of the policy.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Require {
-    /// `ceph`; what is shown is [`Require::name`].
+    /// `ceph`; users see [`Require::name`].
     pub(crate) id: String,
     pub(crate) of: Objects,
-    /// All of them have to hold.
+    /// The demands; all of them must be met.
     pub(crate) demands: Vec<Demand>,
-    /// Of so many objects; `None`: of all.
+    /// Number of objects that must meet the demands; `None` means all.
     pub(crate) at_least: Option<usize>,
-    /// No object at all is as good as one.
+    /// The absence of any object is accepted.
     pub(crate) allow_none: bool,
-    /// What it counts if the objects are seen and something does not hold.
+    /// The severity if the objects were read and a demand is not met.
     pub(crate) severity: Severity,
 }
 
 impl Require {
-    /// What the names of all begin with.
+    /// The prefix of all names.
     pub(crate) const PREFIX: &str = "policy.";
 
-    /// Whether a policy may name a requirement so.
+    /// Returns whether `text` is a valid id of a requirement.
     pub(crate) fn is_id(text: &str) -> bool {
         let is_letter = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
         (1..=40).contains(&text.len()) && text.chars().all(is_letter)
     }
 
-    /// As it is shown, and as `--check`, `--skip` and `--warn-only` take it.
+    /// Returns the name that is shown, and that `--check`, `--skip` and `--warn-only` accept.
     pub(crate) fn name(&self) -> String {
         format!("{}{}", Self::PREFIX, self.id)
     }
 }
 
-/// Which objects.
+/// The objects that an entry selects.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Objects {
     pub(crate) plural: String,
-    /// Empty: the core group.
+    /// Empty for the core group.
     pub(crate) group: String,
     pub(crate) place: Place,
     pub(crate) name: Option<String>,
-    /// As the API takes it, and what it means.
+    /// The selector in the form that the API takes, and its parsed requirements.
     pub(crate) selector: Option<(String, Vec<Requirement>)>,
     pub(crate) field_selector: Option<(String, Vec<FieldIs>)>,
 }
@@ -63,14 +63,14 @@ pub(crate) struct FieldIs {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Place {
-    /// The policy names none: right for objects that are in none.
+    /// The policy names no namespace, which is right for cluster-scoped objects.
     NoNamespace,
     Namespace(String),
     AllNamespaces,
 }
 
 impl Objects {
-    /// `cephclusters.ceph.rook.io`, as kubectl takes it.
+    /// Returns the name that kubectl takes: `cephclusters.ceph.rook.io`.
     pub(crate) fn resource(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
@@ -83,10 +83,10 @@ impl Objects {
     }
 }
 
-/// One `for`.
+/// One `for` of an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Demand {
-    /// As it was written.
+    /// The text as it was written.
     pub(crate) text: String,
     pub(crate) predicate: Predicate,
 }
@@ -97,11 +97,11 @@ pub(crate) enum Predicate {
         kind: String,
         status: String,
     },
-    /// The path leads to one value, which is this one.
+    /// The path leads to one value, and it is this one.
     Equal {
         path: JsonPath,
         value: String,
-        /// Stands for a field that the API leaves out.
+        /// The value that is assumed for a field that the API omits.
         or_else: Option<String>,
     },
     /// The path leads to something that is not empty.
@@ -122,38 +122,38 @@ impl Predicate {
     }
 }
 
-/// What the API server has of an entry.
+/// The API server's answer for an entry.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Served {
     Objects(RequiredObjects),
-    /// Not this resource, or not in this way: why, in words.
+    /// The resource is not served, or not in this way, with the reason in words.
     Not(String),
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RequiredObjects {
-    /// The server's clock when the list was begun.
+    /// The server's clock when the list began.
     pub(crate) date: Option<Timestamp>,
     pub(crate) objects: Vec<RequiredObject>,
 }
 
-/// As much of an object as the demands of its entry are about.
+/// The part of an object that the demands of its entry need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RequiredObject {
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
     pub(crate) created: Option<Timestamp>,
     pub(crate) is_deleted: bool,
-    /// In digits: some controllers write the one that they have observed as a text.
+    /// The generation in digits, because some controllers write the observed one as a string.
     pub(crate) generation: Option<String>,
     /// `status.observedGeneration`
     pub(crate) observed_generation: Option<String>,
-    /// Something stands in its status.
+    /// The status is not empty.
     pub(crate) has_status: bool,
     pub(crate) conditions: Vec<ObjectCondition>,
-    /// Of the workloads of Kubernetes itself, and of a `PodDisruptionBudget`.
+    /// Only for Kubernetes' own workloads and for `PodDisruptionBudget`s.
     pub(crate) replicas: Option<Replicas>,
-    /// For each demand of the entry, where its path leads.
+    /// The result of each demand's path, in the order of the demands.
     pub(crate) found: Vec<Found>,
 }
 
@@ -166,21 +166,21 @@ pub(crate) struct ObjectCondition {
     pub(crate) observed_generation: Option<String>,
 }
 
-/// Pods of a workload. What is left out is 0, as Go has it.
+/// Pods of a workload. Omitted numbers are 0, as in Go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replicas {
-    /// `None`: its status does not say.
+    /// `None` if the status does not report it.
     pub(crate) wanted: Option<i64>,
-    /// Of those, as many as the strategy of updates replaces by itself.
+    /// Number of wanted pods that the update strategy replaces automatically.
     pub(crate) to_update: i64,
     pub(crate) updated: i64,
     pub(crate) ready: i64,
     pub(crate) available: i64,
-    /// Those of earlier revisions that are still there.
+    /// Pods of earlier revisions that still exist.
     pub(crate) old: i64,
 }
 
-/// Where a path leads.
+/// The result of following a path.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Found {
     /// The demand has no path, or it leads nowhere.
@@ -188,8 +188,8 @@ pub(crate) enum Found {
     Nothing,
     /// Text, a number or a boolean.
     One(Value),
-    /// One list or mapping, and whether anything is in it.
+    /// One list or mapping.
     Composite { is_empty: bool },
-    /// So many, and whether one of them is empty.
+    /// Several values, and whether any of them is empty.
     Several { number: usize, is_any_empty: bool },
 }

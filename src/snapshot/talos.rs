@@ -1,4 +1,4 @@
-//! What Talos tells: the machines, and what each says of itself.
+//! Facts that Talos reports: the machines, and the state of each.
 
 use std::fmt;
 
@@ -12,76 +12,76 @@ use crate::model::{MachineType, Role, Shared};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Talos {
     pub(crate) credentials: Observed<TalosCredentials>,
-    /// In the order of the configuration. Each was asked on its own and without `node`.
+    /// In the order of the configuration. Each endpoint was queried directly, without `node`.
     pub(crate) endpoints: Vec<Endpoint>,
-    /// How many machines discovery lists. 0: it is off, or has no registry, so that each machine lists itself alone.
+    /// Number of machines that discovery lists. 0 if discovery is disabled or has no registry, so that each machine lists only itself.
     pub(crate) discovery: Observed<usize>,
-    /// What the cluster's own health check says. Asked for with `--server` only.
+    /// The result of the cluster's own health check. Requested with `--server` only.
     pub(crate) server: Observed<ServerCheck>,
 }
 
-/// A run of the cluster's own health check: what it told on the way, and how that ended.
+/// A run of the cluster's own health check: its progress, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerCheck {
-    /// The endpoint that carried it out.
+    /// The endpoint that ran the check.
     pub(crate) endpoint: String,
-    /// In the order in which it came.
+    /// Messages in the order in which they arrived.
     pub(crate) progress: Vec<ServerProgress>,
-    /// `Ok`: the server ended the stream by itself, without an error.
+    /// `Ok` if the server itself ended the stream, without an error.
     pub(crate) end: Observed<()>,
 }
 
 /// One message of the cluster's own health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerProgress {
-    /// The node that it is from; empty: the endpoint itself.
+    /// The node that sent the message; empty for the endpoint itself.
     pub(crate) hostname: String,
     /// `waiting for etcd to be healthy: OK`.
     pub(crate) message: String,
-    /// What went wrong on that node.
+    /// The error on that node.
     pub(crate) error: Option<Gap>,
 }
 
-/// A readable talosconfig. An unreadable one is the [`Gap`] around it (kind [`GapKind::Malformed`]).
+/// A readable talosconfig. An unreadable one is represented by the [`Gap`] around it (kind [`GapKind::Malformed`]).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TalosCredentials {
-    /// Of the CA that its servers are verified with, or of the one among several that counts for longest; `None`: its dates cannot be
+    /// Validity of the CA that the servers are verified with; of several, the one that is valid longest. `None` if its dates cannot be
     /// read.
     pub(crate) ca: Option<Validity>,
-    /// SHA-256 of each CA certificate, in hexadecimal: which cluster it is where Talos has no ID of it.
+    /// SHA-256 of each CA certificate, in hexadecimal. The digests identify the cluster if Talos has no ID for it.
     pub(crate) ca_digests: Vec<String>,
-    /// The file.
+    /// The file that the credentials were read from.
     pub(crate) source: String,
     pub(crate) context: String,
-    /// `None` where the configuration has no client certificate.
+    /// `None` if the configuration has no client certificate.
     pub(crate) certificate: Option<Certificate>,
-    /// The service account of Omni whose key signs in its place: the endpoints are Omni's, and no machines.
+    /// The Omni service account whose key signs requests instead. The endpoints are then Omni's, not machines.
     pub(crate) account: Option<Account>,
 }
 
-/// A service account of Omni, and for how long its key counts.
+/// A service account of Omni and the validity of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Account {
-    /// Which variable the key is from.
+    /// The environment variable that contains the key.
     pub(crate) variable: &'static str,
     pub(crate) name: String,
     pub(crate) not_before: Timestamp,
-    /// `None`: for ever.
+    /// `None` if the key does not expire.
     pub(crate) not_after: Option<Timestamp>,
 }
 
 /// One endpoint of the talosconfig.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Endpoint {
-    /// As configured, with port.
+    /// The configured address, with port.
     pub(crate) address: String,
-    /// Answer of `Version` without `node`.
+    /// The answer to `Version` without `node`.
     pub(crate) version: Observed<Version>,
-    /// Its own machine type.
+    /// The endpoint's own machine type.
     pub(crate) role: Observed<Option<Role>>,
-    /// Its own node name, if it has one.
+    /// The endpoint's own node name, if it has one.
     pub(crate) nodename: Observed<Option<String>>,
-    /// The host part is the host of the Kubernetes endpoint while several control planes exist, or moved between nodes.
+    /// The host is the Kubernetes endpoint's host while several control planes exist, or it moved between nodes.
     pub(crate) vip: bool,
 }
 
@@ -89,11 +89,11 @@ pub(crate) struct Endpoint {
 pub(crate) struct Version {
     /// `v1.13.0`.
     pub(crate) tag: String,
-    /// `metal`, `cloud`, `container`; empty if not told.
+    /// `metal`, `cloud`, `container`; empty if not reported.
     pub(crate) mode: String,
 }
 
-/// Who names a node.
+/// The sources that name a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sources {
     /// Talos discovery (`Members`).
@@ -111,31 +111,31 @@ pub(crate) struct Sources {
 /// One machine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
-    /// Node name; the address where no name is known.
+    /// Node name, or the address if no name is known.
     pub(crate) name: String,
-    /// As discovery has it: with its domain, if it has one.
+    /// The hostname in discovery, including the domain if there is one.
     pub(crate) hostname: Option<String>,
-    /// The address it was (or would be) asked at; shown to people.
+    /// The address at which the machine was (or would be) queried; shown to people.
     pub(crate) address: String,
-    /// All addresses that any source tells, without port.
+    /// All addresses from any source, without port.
     pub(crate) addresses: Vec<String>,
-    /// Those of them that Talos tells: discovery, or the machine itself. Empty: nobody has.
+    /// The addresses that Talos reports, through discovery or the machine itself. Empty if neither did.
     pub(crate) own_addresses: Vec<String>,
-    /// What Kubernetes has to show as its `machineID`, if discovery knows the machine. For a while that may be one that had its
-    /// name before it.
+    /// The `machineID` that its Node must have, if discovery lists the machine. For a while, discovery may still list an earlier machine of
+    /// the same name.
     pub(crate) machine_id: Option<String>,
-    /// The same by its own word, if it is an endpoint.
+    /// The machine ID that the machine itself reports, if it is an endpoint.
     pub(crate) own_machine_id: Option<String>,
-    /// By machine type, else by source.
+    /// The role by machine type, or else by source.
     pub(crate) role: Role,
     pub(crate) sources: Sources,
-    /// Is a Talos machine: discovery names it, it answered the Talos API, or its Node object's osImage says Talos.
+    /// The machine runs Talos: discovery lists it, it answered the Talos API, or its Node's osImage names Talos.
     pub(crate) is_talos: bool,
-    /// Is being removed (deletion timestamp or autoscaler taint): listed, not judged.
+    /// The machine is being removed (deletion timestamp or autoscaler taint), so it is listed but not judged.
     pub(crate) leaving: bool,
-    /// Outside of `-n`: per-node checks pass over it.
+    /// The machine is outside of `-n`, so per-node checks skip it.
     pub(crate) out_of_scope: bool,
-    /// Port of its API server, if it is a control plane (6443 unless told otherwise).
+    /// Port of its API server if it is a control plane; 6443 by default.
     pub(crate) api_port: u16,
     /// Talos facts. All are gaps with `--no-talos`.
     pub(crate) talos: Shared<TalosNode>,
@@ -146,7 +146,7 @@ impl Node {
         self.machine_id.iter().chain(&self.own_machine_id)
     }
 
-    /// Whether an option that names a machine, by name or address, means this one.
+    /// Returns whether an option that names a machine, by name or address, refers to this one.
     pub(crate) fn is_called(&self, named: &str) -> bool {
         self.name.eq_ignore_ascii_case(named)
             || self.hostname.as_ref().is_some_and(|hostname| hostname.eq_ignore_ascii_case(named))
@@ -155,111 +155,111 @@ impl Node {
     }
 }
 
-/// What one node says of itself. COSI resources: `Ok(None)` and empty lists mean "asked, and not there".
+/// Facts that one node reports about itself. For COSI resources, `Ok(None)` and empty lists mean "requested, and not there".
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TalosNode {
-    /// First contact through an endpoint. Every other fact is a [`GapKind::NotAsked`] gap if this is one.
+    /// First contact through an endpoint. If it is a gap, every other fact is a [`GapKind::NotAsked`] gap.
     pub(crate) contact: Observed<Contact>,
     pub(crate) machine_type: Observed<Option<MachineType>>,
     pub(crate) nodename: Observed<Option<String>>,
-    /// `skipNodeRegistration` of its configuration: its kubelet runs, and makes no Node object.
+    /// `skipNodeRegistration` of its configuration: the kubelet runs without creating a Node.
     pub(crate) skips_registration: bool,
     pub(crate) machine_status: Observed<Option<MachineStatus>>,
     pub(crate) services: Observed<Vec<Service>>,
     pub(crate) time_status: Observed<Option<TimeStatus>>,
-    /// What the kernel says of its clock. There is none in container mode.
+    /// The kernel's view of its clock, which does not exist in container mode.
     pub(crate) adjtime: Observed<Option<Adjtime>>,
     pub(crate) network_status: Observed<Option<NetworkStatus>>,
-    /// Global addresses of its links, but for loopback and dummy interfaces: those have what may be on every machine.
+    /// Global addresses of its links, except loopback and dummy interfaces, whose addresses may be the same on every machine.
     pub(crate) link_addresses: Observed<Vec<LinkAddress>>,
-    /// Whether KubePrism reaches an API server. There is none where it is switched off, and before Talos 1.5.
+    /// Whether KubePrism reaches an API server. `None` if it is disabled, and before Talos 1.5.
     pub(crate) kube_prism: Observed<Option<bool>>,
-    /// Of KubeSpan; none where it is switched off. Asked of control planes only: each of them is everybody's peer.
+    /// KubeSpan peers; empty if KubeSpan is disabled. Requested from control planes only, because each of them is a peer of every machine.
     pub(crate) kube_span_peers: Observed<Vec<Peer>>,
-    /// All of it, bytes.
+    /// Total memory, in bytes.
     pub(crate) memory: Observed<u64>,
-    /// Since Talos 1.8.
+    /// Available since Talos 1.8.
     pub(crate) volumes: Observed<Vec<Volume>>,
     pub(crate) mounts: Observed<Vec<Mount>>,
-    /// Since Talos 1.8. Each lasts as long as its problem.
+    /// Available since Talos 1.8. A diagnostic exists as long as its problem.
     pub(crate) diagnostics: Observed<Vec<Diagnostic>>,
-    /// What its kubelet shows to anybody who connects.
+    /// The certificate that its kubelet presents to any client.
     pub(crate) kubelet_certificate: Observed<ServingCertificate>,
     pub(crate) static_pods: Observed<Vec<String>>,
-    /// Those of them that are outside of `kube-system`.
+    /// Static pods outside of `kube-system`.
     pub(crate) user_pods: Vec<UserPod>,
-    /// What those of the control plane are started with.
+    /// Flags of the control plane's static pods.
     pub(crate) component_flags: Vec<Flags>,
     pub(crate) static_pod_statuses: Observed<Vec<StaticPodStatus>>,
-    /// What the static pods are rendered from: id (`static-pods`) and `ready`.
+    /// The resources from which static pods are rendered: id (`static-pods`) and `ready`.
     pub(crate) config_statuses: Observed<Vec<ReadyResource>>,
-    /// `Some(false)`: switched off in the machine configuration.
+    /// `Some(false)` if disabled in the machine configuration.
     pub(crate) scheduler_enabled: Observed<Option<bool>>,
     pub(crate) controller_manager_enabled: Observed<Option<bool>>,
     pub(crate) bootstrap_manifests: Observed<Option<BootstrapManifests>>,
-    /// Names of those that it has applied. Asked of control planes.
+    /// Names of the manifests that it has applied. Requested from control planes.
     pub(crate) manifests_applied: Observed<Vec<String>>,
-    /// Names of those that its configuration adds.
+    /// Names of the manifests that its configuration adds.
     pub(crate) extra_manifests: Observed<Vec<String>>,
-    /// Id of its own etcd member, known without asking etcd (`EtcdMembers`).
+    /// Id of its own etcd member, known without querying etcd (`EtcdMembers`).
     pub(crate) etcd_member_id: Observed<Option<u64>>,
     pub(crate) etcd_status: Observed<EtcdStatus>,
-    /// From the node's own etcd (`query_local`).
+    /// The member list of the node's own etcd (`query_local`).
     pub(crate) etcd_members: Observed<Vec<EtcdMember>>,
     pub(crate) etcd_alarms: Observed<Vec<EtcdAlarm>>,
     pub(crate) etcd_spec: Observed<Option<EtcdSpec>>,
-    /// `/var/lib/etcd` holds no member data. Asked only while etcd has not started.
+    /// `/var/lib/etcd` contains no member data. Requested only while etcd has not started.
     pub(crate) etcd_data_absent: Observed<bool>,
-    /// What its kubelet is started with, its configuration included; none where no kubelet is to run. Secret in newer versions.
+    /// Flags of its kubelet, including its configuration; `None` if no kubelet is to run. Secret in newer versions.
     pub(crate) kubelet_flags: Observed<Option<Flags>>,
-    /// Name and version of each system extension that it runs.
+    /// Name and version of each running system extension.
     pub(crate) extensions: Observed<Vec<(String, String)>>,
-    /// The installer that has ended well since the machine booted: it takes effect with the next boot. By the log of machined, of
-    /// which only the end is read: `None` says nothing of what was installed before that. Asked by `upgrade-plan` only.
+    /// The installer that has succeeded since the machine booted and takes effect at the next boot. It is found in machined's log, of which
+    /// only the end is read, so `None` does not exclude an earlier installation. Requested by `upgrade-plan` only.
     pub(crate) installed: Observed<Option<String>>,
-    /// ID of the cluster; `None`: Talos has none. Asked by `upgrade-plan` only.
+    /// ID of the cluster; `None` if Talos has none. Requested by `upgrade-plan` only.
     pub(crate) cluster_id: Observed<Option<String>>,
 }
 
-/// The role of a machine by its own word; unknown if it has not told.
+/// Returns the role that a machine reports for itself; unknown if it has not reported one.
 pub(crate) fn own_role(machine_type: &Observed<Option<MachineType>>) -> Role {
     machine_type.iter().flatten().next().map_or(Role::Unknown, |it| it.role())
 }
 
 impl TalosNode {
-    /// Id of the schematic by which the Image Factory has made what it runs: the version of an extension that has no content.
+    /// Returns the id of the schematic from which the Image Factory built the running image: the version of an extension without content.
     pub(crate) fn schematic(&self) -> Option<&str> {
         let found = self.extensions.iter().flatten().find(|(name, _)| name == "schematic");
         found.map(|(_, id)| id.as_str()).filter(|id| !id.is_empty())
     }
 }
 
-/// A static pod of the user's own, and what Kubernetes calls it: the kubelet adds the node's name.
+/// A static pod of the user's own, and its name in Kubernetes, to which the kubelet adds the node's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct UserPod {
-    /// In Talos.
+    /// The id in Talos.
     pub(crate) id: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
-/// What a component of Kubernetes is started with, without values: they may be secrets.
+/// Start-up flags of a Kubernetes component. Values are left out, because they may be secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
-    /// Id of its static pod; `kubelet` is none.
+    /// Id of the static pod, or `kubelet`, which is not a pod.
     pub(crate) pod: String,
-    /// Without `--`.
+    /// Names without `--`.
     pub(crate) names: Vec<String>,
-    /// Feature gates, and whether they are switched on.
+    /// Feature gates, and whether each is enabled.
     pub(crate) gates: Vec<(String, bool)>,
-    /// Admission plugins, whether they are switched on or off.
+    /// Admission plugins that are enabled or disabled.
     pub(crate) plugins: Vec<String>,
-    /// Groups and versions of APIs, whether they are switched on or off: `networking.k8s.io/v1alpha1`.
+    /// Groups and versions of APIs that are enabled or disabled: `networking.k8s.io/v1alpha1`.
     pub(crate) apis: Vec<String>,
 }
 
 impl TalosNode {
-    /// A node of which nothing was asked.
+    /// A node that was not queried, for the reason `why`.
     pub(crate) fn unasked(why: &Gap) -> Self {
         fn gap<T>() -> Observed<T> {
             Err(Gap::not_asked())
@@ -306,10 +306,10 @@ impl TalosNode {
     }
 }
 
-/// A certificate that a server has shown, and that nobody has verified.
+/// A certificate that a server presented, without verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServingCertificate {
-    /// Where it was shown.
+    /// The address that presented the certificate.
     pub(crate) address: String,
     pub(crate) validity: Validity,
     /// Common name, DNS names and addresses.
@@ -318,14 +318,14 @@ pub(crate) struct ServingCertificate {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contact {
-    /// The endpoint that forwarded.
+    /// The endpoint that forwarded the request.
     pub(crate) endpoint: String,
-    /// The address sent as `node`.
+    /// The address that was sent as `node`.
     pub(crate) address: String,
     pub(crate) version: Version,
-    /// The answer came from a node that calls itself differently than every source does: its name.
+    /// The name of the node that answered, if it calls itself differently than every source does.
     pub(crate) answered_by_other: Option<String>,
-    /// Endpoints that were tried before this one and do not get through to that address.
+    /// Endpoints that were tried before this one and cannot reach that address.
     pub(crate) not_through: Vec<String>,
 }
 
@@ -348,14 +348,14 @@ pub(crate) struct Service {
     pub(crate) id: String,
     /// `Running`, `Waiting`, `Preparing`, `Finished`, `Skipped`, `Failed`, …
     pub(crate) state: String,
-    /// `None`: Talos has no health report (unknown).
+    /// `None` if Talos reports no health (unknown).
     pub(crate) healthy: Option<bool>,
     /// Last message of its health check.
     pub(crate) health_message: String,
     pub(crate) last_event: Option<ServiceEvent>,
-    /// When the newest uninterrupted `Running` began, by the node's clock.
+    /// Start of the newest uninterrupted `Running`, by the node's clock.
     pub(crate) running_since: Option<Timestamp>,
-    /// When it has failed and was started again, by its events: Talos keeps the last of them since the boot.
+    /// Times at which the service failed and was restarted, from its events: Talos keeps the last ones since the boot.
     pub(crate) failures: Vec<Timestamp>,
 }
 
@@ -364,18 +364,18 @@ impl Service {
         self.failures.iter().copied().max()
     }
 
-    /// The service has not run yet, or waits to run again.
+    /// Returns whether the service has not run yet, or waits to run again.
     pub(crate) fn is_starting(&self) -> bool {
         matches!(self.state.as_str(), "Initialized" | "Starting" | "Preparing" | "Waiting")
     }
 
-    /// `Running` with a health check that passed.
+    /// Returns whether the service is `Running` with a health check that passed.
     pub(crate) fn is_healthy(&self) -> bool {
         self.state == "Running" && self.healthy == Some(true)
     }
 }
 
-/// State, health and last event in half a line.
+/// Shows state, health and last event in half a line.
 impl fmt::Display for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let health = match self.healthy {
@@ -402,22 +402,22 @@ pub(crate) struct ServiceEvent {
     pub(crate) at: Option<Timestamp>,
 }
 
-/// What Talos says of the synchronization of its clock.
+/// The state of Talos's time synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TimeStatus {
-    /// Also `true` when synchronization is switched off, or when the machine has given up waiting for it.
+    /// Also `true` if synchronization is disabled, or if the machine gave up waiting for it.
     pub(crate) synced: bool,
-    /// By configuration, or because it is the host's affair (container mode).
+    /// Disabled by configuration, or because the host is responsible for it (container mode).
     pub(crate) sync_disabled: bool,
 }
 
 /// The state of the kernel's clock, at most half a minute old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Adjtime {
-    /// What is still to be corrected.
+    /// The correction that is still to be made.
     pub(crate) offset: SignedDuration,
-    /// Somebody corrects the clock. If not, the offset says nothing.
+    /// The clock is being corrected. Otherwise the offset is meaningless.
     pub(crate) synced: bool,
 }
 
@@ -425,45 +425,46 @@ pub(crate) struct Adjtime {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NetworkStatus {
     pub(crate) address_ready: bool,
-    /// There is a default route, or the configured probes succeed.
+    /// A default route exists, or the configured probes succeed.
     pub(crate) connectivity_ready: bool,
     pub(crate) hostname_ready: bool,
-    /// `/etc/hosts` and `/etc/resolv.conf` are written.
+    /// `/etc/hosts` and `/etc/resolv.conf` have been written.
     pub(crate) etc_files_ready: bool,
 }
 
-/// How KubeSpan reaches another machine.
+/// The state of KubeSpan's connection to another machine.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Peer {
     /// Node name.
     #[serde(rename = "label")]
     pub(crate) name: String,
-    /// `up`, `down`, or `unknown` while there is nothing to tell it by.
+    /// `up`, `down`, or `unknown` while neither can be determined.
     pub(crate) state: String,
-    /// Go's zero, which is long ago: there has not been one.
+    /// Go's zero time, far in the past, if there has not been a handshake.
     #[serde(rename = "lastHandshakeTime", default)]
     pub(crate) last_handshake: Option<Timestamp>,
 }
 
-/// Keys are renewed every two minutes. Talos takes a peer for down after this time.
+/// Keys are renewed every two minutes. Talos considers a peer down after this time.
 const HANDSHAKE_LASTS: SignedDuration = SignedDuration::from_secs(275);
 
 impl Peer {
-    /// Talos tries one endpoint after the other of a peer that it cannot reach, and calls it `unknown` until each has failed.
+    /// Returns whether KubeSpan cannot reach the peer. Talos tries the endpoints of an unreachable peer one after the other, and reports
+    /// `unknown` until each has failed.
     pub(crate) fn is_down(&self, now: Timestamp) -> bool {
         let is_silent = self.last_handshake.is_some_and(|last| now.duration_since(last) > HANDSHAKE_LASTS);
         self.state == "down" || self.state == "unknown" && is_silent
     }
 }
 
-/// An address that a link of a machine has.
+/// An address of a machine's link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LinkAddress {
-    /// Without prefix length.
+    /// The address without prefix length.
     pub(crate) address: String,
     /// `eth0`
     pub(crate) link: String,
-    /// Whether the address stands alone (/32, /128) and not in a network of its link, as virtual IPs do.
+    /// Whether the address is a single one (/32, /128) rather than part of the link's network, as virtual IPs are.
     pub(crate) is_single: bool,
 }
 
@@ -473,36 +474,37 @@ pub(crate) struct Volume {
     pub(crate) id: String,
     /// `ready`, `failed`, `waiting`, …
     pub(crate) phase: String,
-    /// Bytes; `None` where it has none of its own, as directories.
+    /// Bytes; `None` if the volume has no size of its own, as directories.
     pub(crate) size: Option<u64>,
-    /// Why it failed.
+    /// The reason for a failure.
     pub(crate) error: String,
-    /// What went wrong when the keys of its encryption were brought up to date; since 1.9.
+    /// Errors from synchronizing its encryption keys; available since Talos 1.9.
     pub(crate) failed_syncs: Vec<String>,
 }
 
-/// What a [phase](Volume::phase) can be, each at its number in protobuf.
+/// All values of a [phase](Volume::phase), each at its number in protobuf.
 pub(crate) const VOLUME_PHASES: [&str; 8] =
     ["waiting", "failed", "missing", "located", "provisioned", "prepared", "ready", "closed"];
 
-/// Folders in which a machine keeps its data. Each can be a partition of its own since Talos 1.14; before that, `/var` has them all.
+/// Directories in which a machine keeps its data. Since Talos 1.14, each can be a partition of its own; before that, `/var` contains them
+/// all.
 pub(crate) const DATA_MOUNTS: [&str; 5] = ["/var", "/var/lib/etcd", "/var/lib/containerd", "/var/lib/kubelet", LOGS];
 
-/// Nothing stops if logs alone cannot be written.
+/// The log directory. Nothing stops if only logs cannot be written.
 pub(crate) const LOGS: &str = "/var/log";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     /// `/var`
     pub(crate) path: String,
-    /// `/dev/sda5`; two mounts of one device share its space. Empty if not told.
+    /// `/dev/sda5`; two mounts of one device share its space. Empty if not reported.
     pub(crate) device: String,
     /// Bytes.
     pub(crate) size: u64,
     pub(crate) available: u64,
 }
 
-/// A problem that Talos has found out about itself.
+/// A problem that Talos detected on its own machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Diagnostic {
     /// `address-overlap`, `kubelet-csr`, …
@@ -511,7 +513,7 @@ pub(crate) struct Diagnostic {
     pub(crate) details: Vec<String>,
 }
 
-/// Status of a static pod as the node's kubelet tells it to Talos.
+/// Status of a static pod as the node's kubelet reports it to Talos.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StaticPodStatus {
     pub(crate) namespace: String,
@@ -520,21 +522,21 @@ pub(crate) struct StaticPodStatus {
     pub(crate) state: PodState,
 }
 
-/// What judges read of a pod, from Talos or from Kubernetes.
+/// The part of a pod's state that judges read, from Talos or from Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PodState {
     pub(crate) phase: String,
-    /// The Ready condition; `None` if there is none.
+    /// The Ready condition; `None` if it is missing.
     pub(crate) ready: Option<bool>,
     pub(crate) containers: Vec<ContainerState>,
-    /// Condition or status message, if any (e.g. why it is not scheduled).
+    /// Message of a condition or of the status, if any, such as why the pod is not scheduled.
     pub(crate) message: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ContainerState {
     pub(crate) name: String,
-    /// `registry.k8s.io/kube-apiserver:v1.35.4`; empty if not told.
+    /// `registry.k8s.io/kube-apiserver:v1.35.4`; empty if not reported.
     pub(crate) image: String,
     pub(crate) ready: bool,
     pub(crate) restarts: u32,
@@ -542,9 +544,9 @@ pub(crate) struct ContainerState {
     /// `CrashLoopBackOff`, `ImagePullBackOff`, …
     pub(crate) waiting_reason: Option<String>,
     pub(crate) waiting_message: Option<String>,
-    /// Of the present or else the last termination.
+    /// Exit code of the current or else of the last termination.
     pub(crate) exit_code: Option<i32>,
-    /// When that was, by the node's clock.
+    /// Time of that termination, by the node's clock.
     pub(crate) finished: Option<Timestamp>,
     pub(crate) termination_reason: Option<String>,
     pub(crate) termination_message: Option<String>,

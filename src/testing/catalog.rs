@@ -1,4 +1,4 @@
-//! What each fact is read from, and what it takes to be allowed to: users grant rights by this table.
+//! The source of each fact, and the rights that it requires: users grant rights by this table.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What a check says of a snapshot, in half lines that tests can compare.
+//! A check's verdict on a snapshot, in half lines that tests can compare.
 
 pub(crate) use super::fixture::verdict as judge;
 use crate::model::{Hint, Outcome, Status, Target};
@@ -36,7 +36,8 @@ pub(crate) fn status(id: &str, snapshot: &Snapshot) -> Status {
     judge(id, snapshot).status()
 }
 
-/// `cp-1: fail node-unreachable`, with `, for ever` if waiting is pointless and `, see CHECK` if another check explains it.
+/// Formats an outcome as `cp-1: fail node-unreachable`, with `, for ever` if waiting is pointless and `, see CHECK` if another check
+/// explains it.
 pub(crate) fn text(target: &Target, outcome: &Outcome) -> Option<String> {
     let name = &target.name;
     match outcome {
@@ -56,12 +57,12 @@ pub(crate) fn text(target: &Target, outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// What a check finds wrong.
+/// Returns the problems that a check finds.
 pub(crate) fn wrong(id: &str, snapshot: &Snapshot) -> Vec<String> {
     judge(id, snapshot).findings.iter().filter_map(|finding| text(&finding.target, &finding.outcome)).collect()
 }
 
-/// The lines that a check shows for what passes.
+/// Returns the lines that a check shows for targets that pass.
 pub(crate) fn lines(id: &str, snapshot: &Snapshot) -> Vec<String> {
     let line = |outcome| match outcome {
         Outcome::Pass(line) => line,
@@ -74,12 +75,12 @@ pub(crate) fn observed(id: &str, snapshot: &Snapshot) -> Vec<String> {
     judge(id, snapshot).problems().map(|(_, problem)| problem.observed.clone()).collect()
 }
 
-/// What a check proposes, over all that it finds wrong.
+/// Returns the hints of all problems that a check finds.
 pub(crate) fn hints(id: &str, snapshot: &Snapshot) -> Vec<Hint> {
     judge(id, snapshot).problems().flat_map(|(_, problem)| problem.hints.clone()).collect()
 }
 
-/// Ids of the checks that fail outright.
+/// Returns the ids of the checks that fail.
 pub(crate) fn failing(snapshot: &Snapshot) -> Vec<&'static str> {
     IDS.into_iter().filter(|id| status(id, snapshot) == Status::Fail).collect()
 }

@@ -1,4 +1,4 @@
-//! For tests alone: healthy clusters as values, ways to break them, and the laws that hold for all of them.
+//! Test support: healthy clusters as values, ways to break them, and the laws that hold for all of them.
 
 mod catalog;
 pub(crate) mod fixture;

@@ -1,15 +1,15 @@
-//! How much work something is, however busy the machine is that does it.
+//! Measures work in CPU time, which does not depend on the load of the machine.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// What this thread has worked, however busy the machine is.
+/// CPU time of this thread.
 fn worked() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
-/// The least of three times; of what takes long, once will do.
+/// The shortest of three measurements; a single one is enough for long work.
 pub(crate) fn work<T>(of: impl Fn() -> T) -> Duration {
     let once = || {
         let before = worked();
@@ -22,8 +22,8 @@ pub(crate) fn work<T>(of: impl Fn() -> T) -> Duration {
     if first > Duration::from_millis(40) { first } else { first.min(once()).min(once()) }
 }
 
-/// Whether ten times as much of something was a hundred times the work, or more than thirty. Four milliseconds are
-/// what memory that is touched for the first time may take.
+/// Returns whether the work grew by more than a factor of thirty, when ten times the input should take ten times the
+/// work rather than a hundred times. First-time access to memory can take four milliseconds.
 pub(crate) fn is_square(few: Duration, many: Duration) -> bool {
     many > 30 * few.max(Duration::from_millis(4))
 }

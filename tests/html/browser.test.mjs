@@ -1,6 +1,7 @@
-// The HTML report in a real browser: what it looks like, what it lets happen, and who can use it.
+// The HTML report in a real browser: its appearance, the actions that it allows, and its accessibility.
 //
-//   PAGES=folder with the pages   SHOTS=folder for screenshots   CHROMIUM=the browser   MODULES=where npm has installed
+//   PAGES=directory with the pages   SHOTS=directory for screenshots   CHROMIUM=the browser   MODULES=where npm has
+//   installed
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:http";
@@ -24,7 +25,7 @@ let browser;
 let server;
 const asked = [];
 before(async () => {
-  // A loopback address is as secure a context as a file, and has an origin that permissions can be given to.
+  // A loopback address is as secure a context as a file, and has an origin to which permissions can be granted.
   server = createServer((request, response) => {
     const name = request.url.slice(1);
     if (!names.includes(name)) asked.push(request.url);
@@ -36,7 +37,7 @@ before(async () => {
   browser = await chromium.launch({
     executablePath: CHROMIUM,
     args: ["--no-sandbox", "--disable-gpu"],
-    // Whatever the browser itself may want to know, it gets no further than this machine, where nobody listens.
+    // Requests of the browser itself go no further than this machine, where nothing listens.
     proxy: { server: "127.0.0.1:1", bypass: "127.0.0.1" },
   });
 });
@@ -81,7 +82,7 @@ for (const name of [...small, hostile[0], large[1]]) {
         const path = SHOTS && join(SHOTS, `${name}-${scheme}-${width}.png`);
         if (path) await page.screenshot({ path, fullPage: !large.includes(name) });
       }
-      // A thousand nodes are looked at once: their rows are all alike.
+      // Pages with a thousand nodes are checked only once, because their rows are all alike.
       const rounds = large.includes(name) ? (scheme === "light" ? [false] : []) : [false, true];
       for (const unfolded of rounds) {
         if (unfolded) await unfold(page);
@@ -111,7 +112,7 @@ for (const name of hostile) {
     const { page, tried, close } = await open(name);
     await unfold(page);
     const seen = await page.evaluate(async () => {
-      // Whatever waits for being pointed at or focused.
+      // Triggers everything that reacts to pointing or focus.
       for (const one of document.querySelectorAll("*")) {
         one.dispatchEvent(new MouseEvent("mouseover", { bubbles: true }));
         one.focus?.();
@@ -120,7 +121,7 @@ for (const name of hostile) {
       return {
       ran: globalThis.ran,
       scripts: document.scripts.length,
-      // The box that filters is the page's own.
+      // The filter box belongs to the page.
       foreign: [...document.querySelectorAll("img, iframe, object, embed, link, base, form, input, audio, video, template")]
         .filter((one) => !one.closest("main > .filter")).length,
       handlers: [...document.querySelectorAll("*")].filter((one) =>
@@ -160,7 +161,7 @@ test("if something got in all the same, the policy would stop it", async () => {
   for (const directive of ["connect-src", "form-action", "frame-src", "img-src", "script-src-attr", "script-src-elem", "style-src-attr", "style-src-elem"]) {
     assert.ok(refused.refused.includes(directive), `${directive} in ${refused.refused}`);
   }
-  // What is refused is told as a request that failed; nobody was asked.
+  // Blocked requests are reported as failed; no server received one.
   assert.deepEqual(tried.filter((what) => !/^(console|request) /.test(what)), []);
   assert.deepEqual(asked, []);
   await close();
@@ -355,7 +356,7 @@ for (const name of large) {
   test(`${name}: a thousand nodes are shown at once and scroll smoothly`, async (context) => {
     const { page, close } = await open("late");
     const client = await page.context().newCDPSession(page);
-    // Time of the processor, which other work on this machine does not lengthen.
+    // CPU time, which other work on this machine does not prolong.
     await client.send("Performance.enable", { timeDomain: "threadTicks" });
     await page.context().unroute("**/*");
     await page.goto(address(name));

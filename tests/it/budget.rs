@@ -1,4 +1,4 @@
-//! What a healthy run costs, and the trace that shows it.
+//! The cost of a healthy run, and the trace that shows it.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -9,7 +9,7 @@ use simulator::world::{Server, Shape, Transport};
 use crate::cluster::{Cluster, cluster, with_user};
 use crate::harness::code;
 
-/// The budget, which `make perf` reads, too.
+/// The budget, which `make perf` reads as well.
 fn budget() -> toml::Table {
     include_str!("../../perf/budget.toml").parse().unwrap()
 }
@@ -18,7 +18,7 @@ fn of(section: &str, name: &str) -> u64 {
     budget()[section][name].as_integer().unwrap().try_into().unwrap()
 }
 
-/// The spans of a trace, and each's attributes.
+/// Returns the spans of a trace, each with its attributes.
 fn spans(trace: &str) -> Vec<(Value, BTreeMap<String, String>)> {
     let document: Value = serde_json::from_str(trace).unwrap();
     let spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
@@ -63,7 +63,7 @@ fn a_healthy_run_keeps_within_its_budget() {
     }
 }
 
-/// While something is in the way of a success, it alone is asked again, and everything before a success.
+/// A wait queries only the facts that prevent success, and everything once more before a success.
 #[test]
 fn a_wait_asks_what_was_not_well() {
     const ASKED: u64 = 40;
@@ -77,7 +77,7 @@ fn a_wait_asks_what_was_not_well() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     let rounds = cluster.asked("worker-2", "ServiceList");
     assert!(cluster.asked("worker-1", "ServiceList") >= ASKED);
-    // Three, one after 24 others, and those that saw it heal.
+    // Three, one after 24 others, and the ones that saw the recovery.
     assert!((5..=8).contains(&rounds), "{rounds} rounds asked everything");
     let counts = cluster.simulator().calls().counts();
     let requests: u64 = counts.iter().filter(|it| matches!(it.server, Server::ApiServer(_))).map(|it| it.times).sum();
@@ -90,7 +90,7 @@ fn a_wait_asks_what_was_not_well() {
     assert!(connected as u64 <= rounds * 4, "{connected} connections to API servers");
 }
 
-/// What the configuration names waits for nobody: a round trip each.
+/// Machines in the configuration are queried without waiting for others: one round trip each.
 #[test]
 fn kubelets_of_control_planes_do_not_wait_for_discovery() {
     let cluster = Cluster::of(&Shape { control_planes: 3, workers: 1, ..Shape::default() });
@@ -130,7 +130,7 @@ fn a_trace_belongs_to_its_parent_and_has_calls_with_their_ends() {
     }
 }
 
-/// Whatever the files hold that is long enough to be a key.
+/// Returns all values in the file that are long enough to be a key.
 fn secrets(file: &str) -> impl Iterator<Item = &str> {
     let values = file.lines().filter_map(|line| line.split_once(": ").map(|(_, value)| value.trim_matches('"')));
     values.filter(|value| value.len() > 40)
@@ -164,7 +164,7 @@ fn a_run_that_is_ended_leaves_its_trace() {
     let program = program.args(["--wait-timeout", "10m", "--trace", "trace.json"]);
     let (mut child, home) = program.spawn();
     let path = home.path().join("trace.json");
-    // It is begun before anybody is asked.
+    // The trace begins before the first request.
     while !path.exists() {
         assert!(child.try_wait().unwrap().is_none());
         std::thread::yield_now();

@@ -1,4 +1,5 @@
-//! What `--ci` adds for GitHub and GitLab, that nobody else gets anything of it, and that nothing from the cluster becomes part of it.
+//! The additional output of `--ci` for GitHub and GitLab: other environments get none of it, and no text from the cluster becomes part of
+//! it.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::documents::FORMATS;
 use crate::formats::{sick, small, stable, uncounted};
 use crate::harness::{Outcome, Program, code, program, side_by_side};
 
-/// As [`Program::run_and_keep`], for runs that may write escape sequences.
+/// Like [`Program::run_and_keep`], for runs that may write escape sequences.
 fn run(program: Program) -> (Outcome, TempDir) {
     let (child, home) = program.spawn();
     let output = child.wait_with_output().unwrap();
@@ -20,23 +21,23 @@ fn run(program: Program) -> (Outcome, TempDir) {
     (Outcome { code: code(output.status), stdout, stderr, took: Duration::ZERO }, home)
 }
 
-/// On a runner of GitHub.
+/// Sets the environment of a GitHub runner.
 fn on_github(program: Program) -> Program {
     let summary = program.path("summary");
     program
         .env("CI", "true")
         .env("GITHUB_ACTIONS", "true")
         .env("GITHUB_STEP_SUMMARY", summary)
-        // Color has a test of its own.
+        // Color has separate tests.
         .env("NO_COLOR", "1")
 }
 
 fn of(cluster: &Cluster) -> Program {
-    // A busy machine is no sick cluster.
+    // A busy machine must not make the cluster fail.
     cluster.program().args(["--attempt-timeout", "60s"])
 }
 
-/// The lines of stderr that are commands of GitHub's.
+/// Returns the lines of stderr that are GitHub commands.
 fn commands(outcome: &Outcome) -> Vec<&str> {
     assert!(!outcome.stdout.lines().any(|line| line.trim_start().starts_with("::")), "{outcome}");
     outcome.stderr.lines().filter(|line| line.trim_start().starts_with("::")).collect()
@@ -51,7 +52,7 @@ fn github_shows_what_is_wrong_and_only_that() {
     let (outcome, _) = run(on_github(of(&sick)));
     outcome.is(1, &[]);
     insta::assert_snapshot!("github", uncounted("text", &stable("text", &(commands(&outcome).join("\n") + "\n"))));
-    // Whatever stdout has.
+    // The commands do not depend on the format on stdout.
     for format in FORMATS {
         let (other, _) = run(on_github(of(&sick).args(["-o", format])));
         assert_eq!(other.code, 1, "{format}: {other}");
@@ -86,7 +87,7 @@ fn github_gets_a_summary_behind_what_others_wrote() {
     let (summary, outcome) = with(&vec![b'x'; 1024 * 1024]);
     assert_eq!(summary, "");
     assert!(outcome.stderr.contains("error: could not write the step summary"), "{outcome}");
-    // It is not there yet.
+    // A missing summary file is created.
     let (_, home) = run(on_github(of(&sick)));
     assert!(std::fs::read_to_string(home.path().join("summary")).unwrap().starts_with("\n## ✗ unhealthy: "));
 }
@@ -115,7 +116,7 @@ fn a_summary_that_cannot_be_written_changes_no_verdict() {
     }
 }
 
-/// stderr in a job of GitLab's: what is visible, and what is folded away.
+/// Splits stderr of a GitLab job into the visible and the collapsed part.
 fn folded(stderr: &str) -> (String, String) {
     let section = Regex::new(
         "(?s)^\u{1b}\\[0Ksection_start:[0-9]{10}:(cluster_health_[0-9]{13})\\[collapsed=true\\]\r\u{1b}\\[0K([^\n]*)\n(.*)\
@@ -169,7 +170,7 @@ fn gitlab_has_no_open_section_when_the_job_is_cancelled() {
         let output = child.wait_with_output().unwrap();
         assert_eq!(code(output.status), expected);
         let stderr = String::from_utf8(output.stderr).unwrap();
-        // The signal may have come before the first line.
+        // The signal may have arrived before the first line.
         assert!(stderr.is_empty() || folded(&stderr).0 == "cluster-health: progress\n", "{stderr:?}");
     }
 }
@@ -180,7 +181,7 @@ fn others_get_plain_lines() {
     let plain = of(&sick).run();
     let lines = |text: &str| {
         let times = Regex::new(r"\[ *[0-9hms.]+\]").unwrap();
-        // A busy machine takes more than a second for the first round.
+        // On a busy machine, the first round takes more than a second.
         let text: String =
             text.split_inclusive('\n').filter(|line| !line.contains("first check in progress")).collect();
         times.replace_all(&stable("text", &text), "[0s]").into_owned()
@@ -234,13 +235,13 @@ fn logs_that_show_color_get_it() {
     }
 }
 
-/// Commands of each CI system, what ends a section, what steers a terminal, what means something in Markdown, and percent signs
-/// that must not be taken for GitHub's own.
+/// Commands of each CI system, markers that end a section, control characters of terminals, Markdown syntax, and percent signs that must
+/// not be mistaken for GitHub's own.
 const HOSTILE: &str = "owned\u{1b}[31m\r\n::error::owned%0A::warning::owned\r::stop-commands::x\n  ::add-mask::a\n##[error]owned ##vso[task.complete \
     result=Succeeded]owned ##teamcity[buildStatus]\u{1b}[0Ksection_end:1:cluster_health\r\u{1b}[0K section_start:1:x[collapsed=true]\r\
     \u{202e}kcab|`<b>[x](https://evil.example)</details>\u{9b}2J\u{7}";
 
-/// Hostile are the name and the condition of a node, the message of a pod, and the lines of a log.
+/// A cluster with hostile text in a node's name and condition, a pod's message, and the lines of a log.
 fn hostile() -> Cluster {
     let cluster = cluster();
     cluster.change(|world| {
@@ -268,7 +269,7 @@ fn hostile() -> Cluster {
 #[test]
 fn nothing_from_the_cluster_is_a_command() {
     let cluster = hostile();
-    // What stands beside the report does not depend on its format, but for what GitLab has to be told without a text.
+    // The output next to the report does not depend on its format, except for messages that GitLab needs if there is no text.
     let others = [("text", "gitlab"), ("json", "gitlab"), ("text", "none")];
     let all = FORMATS.map(|format| (format, "github")).into_iter().chain(others);
     side_by_side(all, 2, |(format, ci)| {
@@ -290,7 +291,7 @@ fn nothing_from_the_cluster_is_a_command() {
                 texts.push(others.join("\n"));
                 assert!(commands.len() > 2 && commands.len() <= 18, "{format}: {outcome}");
                 let title = Regex::new("^::(error|warning) title=[a-z0-9.-]+::").unwrap();
-                // What the runner makes of it is as harmless as the rest.
+                // The runner decodes the commands into equally harmless text.
                 texts.extend(commands.iter().map(|line| {
                     let data = title.replace(line, "");
                     assert!(data.len() < line.len(), "{line}");
@@ -306,7 +307,7 @@ fn nothing_from_the_cluster_is_a_command() {
             }
             assert!(!text.lines().any(|line| line.trim_start().starts_with("::")), "{format} {ci}: {text}");
         }
-        // It arrived as words. Metrics have names alone, and logs are in reports for people and in JSON.
+        // The text arrived as plain words. Metrics contain only names, and logs are part of the reports for people and of JSON.
         let report = &outcome.stdout;
         let logs = match format {
             "text" | "markdown" => report.contains("  | owned"),

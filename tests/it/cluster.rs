@@ -1,4 +1,4 @@
-//! The program against a simulated cluster: real TLS, real protocols, one machine broken the way the test needs it.
+//! The program against a simulated cluster: real TLS, real protocols, and one machine broken as each test requires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,30 +11,30 @@ use simulator::{Network, Simulator, timeline};
 
 use crate::harness::{Outcome, Program, program};
 
-/// A running cluster, and credentials for it.
+/// A running cluster with its credentials.
 pub(crate) struct Cluster {
     simulator: Simulator,
     pub(crate) talosconfig: String,
     kubeconfig: String,
-    /// The key of a service account, and the CA of Omni as a root of the system.
+    /// The key of a service account, and Omni's CA as a system root.
     omni: Option<(String, String)>,
-    /// Names of the machines by their addresses, which differ from test to test.
+    /// Machine names by address; addresses differ between tests.
     names: BTreeMap<String, String>,
 }
 
-/// Three control planes and a worker, healthy.
+/// A healthy cluster with three control planes and a worker.
 pub(crate) fn cluster() -> Cluster {
     Cluster::of(&Shape::default())
 }
 
-/// A healthy cluster of a release of Talos.
+/// A healthy cluster that runs this Talos release.
 pub(crate) fn release(talos: &str) -> Cluster {
     let mut shape = Shape::default();
     shape.versions.talos = talos.parse().unwrap();
     Cluster::of(&shape)
 }
 
-/// The same kubeconfig, with other credentials than a certificate.
+/// Returns the kubeconfig with credentials other than a certificate.
 pub(crate) fn with_user(kubeconfig: &str, user: &str) -> String {
     let (before, rest) = kubeconfig.split_once("  user:\n").unwrap();
     let (_, after) = rest.split_once("contexts:\n").unwrap();
@@ -48,7 +48,7 @@ impl Cluster {
         Self::begin(network, world)
     }
 
-    /// A cluster that is of this world from the beginning.
+    /// Starts a cluster with this world as its initial state.
     pub(crate) fn begin(network: Network, world: World) -> Self {
         let mut names: BTreeMap<_, _> =
             world.machines.iter().map(|(at, machine)| (at.to_string(), machine.name.clone())).collect();
@@ -60,18 +60,18 @@ impl Cluster {
         Self { simulator, talosconfig, kubeconfig, omni: None, names }
     }
 
-    /// The program has this role in Talos instead of `os:reader`.
+    /// Gives the program this Talos role instead of `os:reader`.
     pub(crate) fn role(mut self, role: &str) -> Self {
         self.talosconfig = self.simulator.talosconfig(role, Flaw::None).unwrap();
         self
     }
 
-    /// The program has this kubeconfig instead of the reader's.
+    /// Gives the program this kubeconfig instead of the reader's.
     pub(crate) fn with_kubeconfig(self, kubeconfig: String) -> Self {
         Self { kubeconfig, ..self }
     }
 
-    /// The program comes through Omni, with this key of a service account.
+    /// Makes the program connect through Omni, with this key of a service account.
     pub(crate) fn through_omni(mut self, key: String) -> Self {
         self.talosconfig = self.simulator.omni_talosconfig();
         self.kubeconfig = self.simulator.omni_kubeconfig().unwrap();
@@ -79,7 +79,7 @@ impl Cluster {
         self
     }
 
-    /// The talosconfig names these endpoints instead of all control planes: machines or hosts.
+    /// Sets the endpoints of the talosconfig, instead of all control planes: machines or hosts.
     pub(crate) fn endpoints(mut self, endpoints: &[&str]) -> Self {
         let all: Vec<_> = endpoints.iter().map(|name| format!("            - {}\n", self.host(name))).collect();
         let (before, rest) = self.talosconfig.split_once("        endpoints:\n").unwrap();
@@ -119,33 +119,33 @@ impl Cluster {
         self.simulator.change(edit)
     }
 
-    /// From now on, the port of a machine's apid misbehaves.
+    /// Makes the port of a machine's apid misbehave from now on.
     pub(crate) fn transport(&self, machine: &str, transport: Transport) {
         let server = self.apid(machine);
         self.change(|world| world.transport.insert(server, transport));
     }
 
-    /// From now on, these calls to a machine misbehave.
+    /// Makes these calls to a machine misbehave from now on.
     pub(crate) fn fault(&self, machine: &str, call: &str, does: Misbehavior) {
         let fault = CallFault { server: Some(self.apid(machine)), ..CallFault::all(call, does) };
         self.change(|world| world.call_faults.push(fault));
     }
 
-    /// A machine gets into a state when another is asked something for the how manieth time.
+    /// Puts a machine into a state when another one receives a call for the `times`-th time.
     pub(crate) fn when_asked(&self, state: &str, node: &str, machine: &str, call: &str, times: u64) {
         let asked = serde_json::json!({"server": "apid", "node": machine, "call": call, "times": times});
         let step = serde_json::json!({"do": state, "node": node, "when-asked": asked});
         self.simulator.play(timeline::from_text(&step.to_string()).unwrap()).unwrap();
     }
 
-    /// How often a machine was asked this.
+    /// Returns the number of these calls to a machine.
     pub(crate) fn asked(&self, machine: &str, call: &str) -> u64 {
         let server = self.apid(machine);
         let counts = self.simulator.calls().counts();
         counts.iter().filter(|count| count.server == server && count.call == call).map(|count| count.times).sum()
     }
 
-    /// A run to be, with credentials for Talos and for Kubernetes where they are looked for.
+    /// Prepares a run, with credentials for Talos and Kubernetes in their default locations.
     pub(crate) fn program(&self) -> Program {
         let program = program().talosconfig(&self.talosconfig).file(".kube/config", &self.kubeconfig);
         let Some((key, ca)) = &self.omni else { return program };
@@ -153,8 +153,8 @@ impl Cluster {
         program.file("roots.pem", ca).env("SSL_CERT_FILE", roots).env("SIDERO_SERVICE_ACCOUNT_KEY", key)
     }
 
-    /// Runs to the end, and reads the report. Unless the arguments say otherwise, a call has half a minute: a busy machine is no
-    /// sick cluster.
+    /// Runs to the end, and reads the report. By default a call may take half a minute, because a busy machine must not make the cluster
+    /// fail.
     pub(crate) fn run(&self, arguments: &[&str]) -> Judgment {
         let mut program = self.program().args(["-o", "json"]).args(arguments);
         if !arguments.contains(&"--attempt-timeout") {
@@ -163,7 +163,7 @@ impl Cluster {
         self.judgment(program.run())
     }
 
-    /// The machine at this address, be it with a port or in a URL.
+    /// Returns the name of the machine at this address, which may include a port or be a URL.
     pub(crate) fn named<'a>(&'a self, target: &'a str) -> &'a str {
         let host = target.strip_prefix("https://").unwrap_or(target);
         let bare = match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
@@ -173,7 +173,7 @@ impl Cluster {
         self.names.get(host).or_else(|| self.names.get(bare)).map_or(target, String::as_str)
     }
 
-    /// What a run that wrote JSON to stdout has said.
+    /// Reads the results of a run that wrote JSON to stdout.
     pub(crate) fn judgment(&self, outcome: Outcome) -> Judgment {
         let report = outcome.json();
         assert_eq!(report["exitCode"], outcome.code, "{outcome}");
@@ -193,7 +193,7 @@ impl Cluster {
     }
 }
 
-/// A problem of the report. Machines are called by their names, wherever the report has their addresses.
+/// A problem of the report. Machines appear by name, even if the report has their address.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Said {
     pub(crate) check: String,
@@ -207,16 +207,16 @@ impl fmt::Debug for Said {
     }
 }
 
-/// What a run has said of a cluster.
+/// The results of a run.
 pub(crate) struct Judgment {
     pub(crate) outcome: Outcome,
     pub(crate) report: serde_json::Value,
-    /// Warnings, too.
+    /// Problems, including warnings.
     pub(crate) problems: BTreeSet<Said>,
 }
 
 impl Judgment {
-    /// This exit code, and these problems and no others: check, reason, target.
+    /// Asserts this exit code, and exactly these problems: check, reason, target.
     #[track_caller]
     pub(crate) fn is(&self, code: i32, problems: &[(&str, &str, &str)]) -> &Self {
         let expected: BTreeSet<_> = problems
@@ -231,20 +231,20 @@ impl Judgment {
         self
     }
 
-    /// It took no longer than this.
+    /// Asserts that the run took no longer than this.
     #[track_caller]
     pub(crate) fn within(&self, limit: Duration) -> &Self {
         assert!(self.outcome.took <= limit, "not within {limit:?}: {self}");
         self
     }
 
-    /// Status of a check: `pass`, `fail`, `blocked` …
+    /// Returns the status of a check: `pass`, `fail`, `blocked` …
     #[track_caller]
     pub(crate) fn status(&self, check: &str) -> &str {
         self.check(check)["status"].as_str().unwrap()
     }
 
-    /// The report on a check.
+    /// Returns the report's entry for a check.
     #[track_caller]
     pub(crate) fn check(&self, id: &str) -> &serde_json::Value {
         let mut checks = self.report["checks"].as_array().unwrap().iter();

@@ -1,15 +1,15 @@
-//! Completions in the real shells: each reads the script that the program prints, and is asked what it would offer. PowerShell is
-//! not among them: Debian does not package it. Its script is clap's own, too.
+//! Completions in the real shells: each reads the script that the program prints, and lists its candidates. PowerShell is not included,
+//! because Debian does not package it; its script is clap's own as well.
 
 use std::path::Path;
 
 use crate::harness::{Outcome, tool};
 
-/// How a shell that has read the script is made to complete the line `cluster-health LINE`, whose last word is at the cursor.
+/// A shell, and the way to complete the line `cluster-health LINE` in it, with the cursor at the last word.
 struct Shell {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// `@WORDS@` are the words of the line, quoted; `@LINE@` is the line.
+    /// `@WORDS@` stands for the words of the line, quoted; `@LINE@` for the line.
     ask: &'static str,
 }
 
@@ -26,7 +26,7 @@ printf '%s\n' "${COMPREPLY[@]}""#,
     Shell {
         name: "zsh",
         arguments: &["-f", "-c"],
-        // `_describe` is what shows the list, in a line editor only.
+        // `_describe` shows the list, but only in a line editor.
         ask: r#"compdef() { :; }
 source <(cluster-health completions zsh)
 _describe() { print -l -- "${(@P)3}"; }
@@ -41,7 +41,7 @@ _clap_dynamic_completer_cluster_health"#,
     Shell {
         name: "elvish",
         arguments: &["-norc", "-c"],
-        // `edit:` is there in a line editor only.
+        // `edit:` only exists in a line editor.
         ask: r"var edit: = (ns [&completion:=(ns [&arg-completer=[&]])])
 eval (cluster-health completions elvish | slurp) &ns=(ns [&edit:=$edit:])
 $edit:completion:arg-completer[cluster-health] @WORDS@",
@@ -52,7 +52,7 @@ fn in_path(name: &str) -> bool {
     std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|folder| folder.join(name).exists())
 }
 
-/// The shells of this machine. CI has all of them (`tools/setup terminal`).
+/// Returns the shells that are installed here. CI has all of them (`tools/setup terminal`).
 #[expect(clippy::print_stderr, reason = "says why a shell is left out")]
 fn shells() -> impl Iterator<Item = &'static Shell> {
     SHELLS.iter().filter(|shell| {
@@ -78,7 +78,7 @@ fn complete(shell: &Shell, line: &[&str]) -> Outcome {
         .run()
 }
 
-/// What is offered, without the descriptions that some shells show beside it.
+/// Asserts the candidates, without the descriptions that some shells display next to them.
 #[track_caller]
 fn offers(line: &[&str], expected: &[&str]) {
     for shell in shells() {

@@ -1,11 +1,11 @@
-//! What a document of each format says, read as strictly as its readers may.
+//! Readers for the document of each format, as strict as its actual readers may be.
 
 use serde_json::Value;
 
 /// All formats of `--output` and `--report`; a test compares them with the program's own list.
 pub(crate) const FORMATS: [&str; 7] = ["text", "json", "ndjson", "junit", "markdown", "html", "prometheus"];
 
-/// Whether this document tells of a run that came to its end and saw a healthy cluster. Panics if it is not a whole document.
+/// Returns whether the document reports a completed run with a healthy cluster. Panics if the document is incomplete.
 #[track_caller]
 pub(crate) fn is_success(format: &str, text: &str) -> bool {
     assert!(text.ends_with('\n'), "{format} is cut off: {text}");
@@ -35,7 +35,7 @@ pub(crate) fn is_success(format: &str, text: &str) -> bool {
             let line =
                 |name: &str| text.lines().find(|line| line.strip_prefix(name).is_some_and(|it| it.starts_with('{')));
             let value = |name: &str| line(name).unwrap().rsplit_once(' ').unwrap().1;
-            // The last metrics are there, too.
+            // The last metrics are present.
             assert!(text.contains("cluster_health_check_status{"), "{text}");
             value("cluster_health_healthy") == "1" && value("cluster_health_complete") == "1"
         }

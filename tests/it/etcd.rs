@@ -1,4 +1,4 @@
-//! etcd by its own API, for clusters whose etcd Talos does not run: `--etcd-endpoints`.
+//! etcd through its own API, for clusters whose etcd is not run by Talos: `--etcd-endpoints`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn run(cluster: &Cluster) -> Judgment {
     asked(cluster, &cluster.simulator().etcd_endpoints(), &cluster.simulator().etcd_credentials(Flaw::None).unwrap())
 }
 
-/// Asks etcd alone, at these endpoints.
+/// Queries only etcd, at these endpoints.
 fn asked(cluster: &Cluster, endpoints: &[String], credentials: &EtcdCredentials) -> Judgment {
     judged(cluster, program(cluster, endpoints, credentials))
 }
@@ -46,7 +46,7 @@ fn healthy() {
     run(&cluster()).is(0, &[]);
 }
 
-/// Every transport fault, and the exit code and reason of a member that has it. `None`: nothing is wrong with it.
+/// Every transport fault, with the exit code and reason for a member that has it. `None` means that nothing is wrong.
 fn transports() -> Vec<(Transport, Option<(i32, &'static str)>)> {
     vec![
         (Transport::Refuse, Some((1, "connection-refused"))),
@@ -60,21 +60,21 @@ fn transports() -> Vec<(Transport, Option<(i32, &'static str)>)> {
         (Transport::Expired, Some((1, "server-certificate-expired"))),
         (Transport::NotYetValid, Some((1, "server-certificate-expired"))),
         (Transport::WrongName, Some((1, "name-not-in-certificate"))),
-        // gRPC is not spoken without it.
+        // gRPC requires it.
         (Transport::NoAlpn, Some((69, "no-answer"))),
         (Transport::Delay(Duration::from_millis(20)), None),
         (Transport::Drip(Duration::from_millis(50)), Some((1, "timed-out"))),
     ]
 }
 
-/// A member that cannot be queried, while others answer: it is said once, and whether another one may be lost is not known. Who
-/// refuses is down, too.
+/// Returns the problems of a member that cannot be queried while others answer: it is reported once, and the failure tolerance is unknown,
+/// unless the member refuses connections and is therefore down.
 fn mute(reason: &'static str) -> Vec<(&'static str, &'static str, &'static str)> {
     let tolerance = if reason == "connection-refused" { "no-tolerance" } else { "no-answer" };
     vec![("etcd.leader", reason, "cp-1"), ("etcd.tolerance", tolerance, "cluster")]
 }
 
-/// The check that tells of a mute member for all others does not run.
+/// The check that usually reports a silent member for all others does not run.
 #[test]
 fn a_check_that_was_asked_for_alone_tells_its_own_cause() {
     let cluster = cluster();
@@ -113,7 +113,7 @@ fn all_members() {
     });
 }
 
-/// All questions of a round go through one connection, and which of them is answered first is luck.
+/// All requests of a round share one connection, and the order of their answers is random.
 #[test]
 fn no_member_passes_by_its_first_answer() {
     for members in [&MEMBERS[..1], &MEMBERS] {
@@ -131,7 +131,7 @@ fn fail(code: u16) -> Misbehavior {
     Misbehavior::Fail { code, text: "it broke".to_owned() }
 }
 
-/// What a call can answer, and what is then said of the member.
+/// Possible answers of a call, with the reason that is then reported for the member.
 fn misbehaviors() -> Vec<(Misbehavior, &'static str)> {
     vec![
         (Misbehavior::Hang, "timed-out"),
@@ -151,12 +151,12 @@ fn misbehaviors() -> Vec<(Misbehavior, &'static str)> {
     ]
 }
 
-/// Each call, and the checks that need its answer.
+/// Each call, with the checks that need its answer.
 const CALLS: [(&str, &[&str]); 4] = [
     ("Status", &["etcd.alarms", "etcd.leader", "etcd.learners"]),
     ("MemberList", &["etcd.learners", "etcd.members.consistent"]),
     ("Alarm", &["etcd.alarms"]),
-    // Whether there is a quorum for the list.
+    // Shows whether there is a quorum for the list.
     ("Range", &["etcd.learners", "etcd.members.consistent"]),
 ];
 
@@ -165,7 +165,7 @@ fn spoil(cluster: &Cluster, name: &str, call: &str, does: Misbehavior) {
     cluster.change(|world| world.call_faults.push(CallFault { server, ..CallFault::all(call, does) }));
 }
 
-/// Two members of three answer wrongly, each in a way of its own.
+/// Two of three members answer wrongly, each in a different way.
 #[test]
 fn every_answer_of_a_member_is_missed_by_the_checks_that_need_it() {
     let cases = CALLS.iter().flat_map(|call| {
@@ -181,7 +181,7 @@ fn every_answer_of_a_member_is_missed_by_the_checks_that_need_it() {
         }
         let refused = ways.iter().any(|(_, reason)| *reason == "etcd-access-denied");
         if *call == "Status" {
-            // Who cannot be queried may be up.
+            // A member that cannot be queried may be up.
             said.push(("etcd.tolerance", if refused { "etcd-access-denied" } else { "no-answer" }, "cluster"));
         }
         run(&cluster).is(if refused { 77 } else { 69 }, &said);
@@ -203,8 +203,8 @@ fn an_answer_that_no_member_gives_is_no_evidence() {
     });
 }
 
-/// Behind a balancer every question may reach another member. Lists and alarms are the same wherever they come from, and a read
-/// that needs a quorum proves it for all; but one member's status stands for itself alone.
+/// Behind a load balancer, each request may reach another member. Lists and alarms are the same on every member, and a read that needs a
+/// quorum proves it for all; but a member's status is only its own.
 #[test]
 fn one_member_that_answers_for_all() {
     for (call, code, said) in [
@@ -221,7 +221,7 @@ fn one_member_that_answers_for_all() {
     }
 }
 
-/// What is wrong with etcd, and what is said.
+/// A fault of etcd, with the expected exit code and problems.
 type Case = (fn(&mut World), i32, Vec<(&'static str, &'static str, &'static str)>);
 
 fn states() -> Vec<Case> {
@@ -241,7 +241,7 @@ fn states() -> Vec<Case> {
             |world| world.etcd_learner("cp-3"),
             1,
             vec![
-                // A learner answers no more than for its status.
+                // A learner only answers requests for its status.
                 ("etcd.alarms", "no-answer", "cp-3"),
                 ("etcd.learners", "learner", "cp-3"),
                 ("etcd.members.consistent", "no-answer", "cp-3"),
@@ -254,7 +254,7 @@ fn states() -> Vec<Case> {
             vec![("etcd.alarms", "alarm-nospace", "cp-3"), ("etcd.space", "space-nearly-full", "cp-3")],
         ),
         (|world| fill(world, "3.6.9"), 1, vec![("etcd.space", "space-nearly-full", "cp-3")]),
-        // An older one does not tell its quota, and in any case it is not like the others.
+        // An older version does not report its quota, and it differs from the others in any case.
         (|world| fill(world, "3.5.21"), 0, VERSIONS.to_vec()),
         (|world| world.etcd_lag("cp-3", 1200), 1, vec![("etcd.lag", "lagging", "cp-3")]),
         (|world| world.etcd_version("cp-3", "3.5.21"), 0, VERSIONS.to_vec()),
@@ -269,7 +269,7 @@ fn states() -> Vec<Case> {
             ],
         ),
         (
-            // Added, and never started: the others are all needed.
+            // A member that was added but never started, so that all others are needed.
             |world| {
                 let peer_urls = vec!["https://127.0.0.1:2380".to_owned()];
                 world.etcd[0].members.push(Member { id: 77, peer_urls, ..Member::default() });
@@ -282,7 +282,7 @@ fn states() -> Vec<Case> {
 
 const VERSIONS: [(&str, &str, &str); 1] = [("etcd.versions", "versions-mixed", "cluster")];
 
-/// A member of this version whose database is nearly as large as its quota.
+/// Makes the database of a member of this version nearly as large as its quota.
 fn fill(world: &mut World, version: &str) {
     world.etcd_quota(1 << 30);
     world.etcd_version("cp-3", version);
@@ -325,18 +325,18 @@ fn endpoints_that_are_not_the_members() {
     let own = ours.simulator().etcd_endpoints();
     let unproven = ("etcd.quorum", "quorum-unproven", "cluster");
     let unknown = ("etcd.tolerance", "no-answer", "cluster");
-    // One that is named three times is one.
+    // An endpoint that is given three times counts once.
     asked(&ours, &[&own[..1], &own[..1], &own[..1]].concat(), &credentials).is(69, &[unknown]);
     asked(&ours, &own[..1], &credentials).is(69, &[unknown]);
     let plain: Vec<_> = own.iter().map(|url| url.replace("https", "http")).collect();
     asked(&ours, &plain, &credentials).is(69, &[unproven]);
-    // Another cluster's has another authority.
+    // Another cluster has another CA.
     let strange = [&own[..2], &other.simulator().etcd_endpoints()[..1]].concat();
     let judged = asked(&ours, &strange, &credentials);
     assert_eq!((judged.outcome.code, judged.status("etcd.leader")), (69, "error"), "{judged}");
 }
 
-/// The endpoints are another cluster's, and Talos shows that ours has members of its own.
+/// The endpoints belong to another cluster, and Talos shows that ours has members of its own.
 #[test]
 fn another_etcd_vouches_for_nothing() {
     let (ours, other) = (cluster(), cluster());
@@ -359,7 +359,7 @@ fn another_etcd_vouches_for_nothing() {
     assert_eq!(run().of("etcd.alarms"), [("alarm-corrupt", "cp-3")]);
 }
 
-/// A user `health` with the role `root`.
+/// Enables authentication, with a user `health` that has the role `root`.
 fn with_users(world: &mut World) {
     let user = EtcdUser { name: "health".to_owned(), password: PASSWORD.to_owned(), root: true };
     world.etcd[0].auth = Some(EtcdAuth::of([user]));
@@ -367,13 +367,13 @@ fn with_users(world: &mut World) {
 
 const PASSWORD: &str = "gE7-streng_geheim";
 
-/// Asks these endpoints as that user.
+/// Queries these endpoints as that user.
 fn as_user(cluster: &Cluster, endpoints: &[String], password: &str) -> Program {
     let credentials = cluster.simulator().etcd_credentials(Flaw::None).unwrap();
     program(cluster, endpoints, &credentials).etcd_user("health", password)
 }
 
-/// Who was asked for a token, or for anything.
+/// Returns the servers that received this call, or any call for `*`.
 fn asked_for(cluster: &Cluster, call: &str) -> Vec<Server> {
     let counts = cluster.simulator().calls().counts();
     let of_etcd = counts.into_iter().filter(|count| matches!(count.server, Server::Etcd(_)));
@@ -386,7 +386,7 @@ fn a_password_is_shown_to_the_endpoints_alone() {
     cluster.change(with_users);
     let endpoints = cluster.simulator().etcd_endpoints();
     judged(&cluster, as_user(&cluster, &endpoints, PASSWORD)).is(0, &[]);
-    // One token for all of them.
+    // One token is used for all of them.
     assert_eq!(asked_for(&cluster, "Authenticate").len(), 1);
     cluster.simulator().calls().reset();
     judged(&cluster, as_user(&cluster, &endpoints[2..], PASSWORD))
@@ -406,7 +406,7 @@ fn a_password_reaches_no_server_that_is_not_verified() {
         let judged = judged(&cluster, as_user(&cluster, &endpoints, PASSWORD));
         assert_eq!((judged.outcome.code, asked_for(&cluster, "*")), (69, Vec::new()), "{flaw:?}: {judged}");
     });
-    // Nor is it sent in plain text, wherever TLS was meant for the others.
+    // The password is not sent in plain text either, even if the other endpoints use TLS.
     let cluster = cluster();
     let mut endpoints = cluster.simulator().etcd_endpoints();
     endpoints[1] = endpoints[1].replace("https", "http");

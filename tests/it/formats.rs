@@ -1,4 +1,4 @@
-//! Every format for every way in which a run can end: what it looks like, and that the exit code is the same.
+//! Every format for every way in which a run can end: the output, and that the exit code is the same.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::cluster::Cluster;
 use crate::documents::{FORMATS, is_success};
 use crate::harness::{Outcome, Program, program};
 
-/// The smallest cluster that has nodes of both roles.
+/// The smallest cluster with nodes of both roles.
 pub(crate) fn small() -> Cluster {
     Cluster::of(&Shape { control_planes: 1, workers: 1, ..Shape::default() })
 }
 
-/// Compares what each format has on stdout with its golden; the page for browsers, with what the others say.
+/// Compares stdout in each format with its golden file; the HTML page is compared with the other formats.
 #[track_caller]
 fn goldens(state: &str, code: i32, run: impl Fn(&str) -> Outcome) {
     let mut verdict = String::new();
@@ -32,10 +32,10 @@ fn goldens(state: &str, code: i32, run: impl Fn(&str) -> Outcome) {
             "json" => checks.clone_from(outcome.json()["checks"].as_array().unwrap()),
             "html" => {
                 assert_eq!(is_success("html", &outcome.stdout), code == 0, "{state}");
-                // The page has cluster, time and program in a table.
+                // The page shows cluster, time and program in a table.
                 let verdict = identity.replace(&verdict, "");
                 let (result, rest) = verdict.split_once(' ').unwrap();
-                // The reason, which the page has beside it.
+                // The page shows the reason next to the result.
                 let rest = rest.strip_suffix(" (config-unreadable)").unwrap_or(rest);
                 let words = [format!("<h1>{}", result.trim_end_matches(':')), format!("<p>{rest}</p>")];
                 for expected in
@@ -52,7 +52,8 @@ fn goldens(state: &str, code: i32, run: impl Fn(&str) -> Outcome) {
     }
 }
 
-/// For `make integrations`, in the folder that `DOCUMENTS` names: what `tests/readers` has read by programs that others have written.
+/// Writes a document for `make integrations` into the directory that `DOCUMENTS` names, where `tests/readers` runs third-party readers on
+/// it.
 fn for_readers(state: &str, format: &str, written: &str) {
     let Some(folder) = std::env::var_os("DOCUMENTS") else { return };
     let extension = match format {
@@ -64,8 +65,8 @@ fn for_readers(state: &str, format: &str, written: &str) {
     std::fs::write(Path::new(&folder).join(format!("run-{state}.{extension}")), written).unwrap();
 }
 
-/// The state whose goldens have every check. The others have these checks alone and no numbers of checks, so that a new check does not
-/// change them.
+/// The state whose golden files contain every check. The other states contain only these checks and no numbers of checks, so that a new
+/// check does not change them.
 const WHOLE: &str = "failing";
 const SHOWN: [&str; 3] = ["talos.credentials", "talos.endpoints", "talos.nodes.kubelet"];
 const NAME: &str = r"(?:talos|etcd|k8s)\.[a-z0-9.-]*[a-z0-9]";
@@ -99,11 +100,11 @@ pub(crate) fn uncounted(format: &str, shown: &str) -> String {
     })
 }
 
-/// Without what differs from run to run.
+/// Removes everything that differs from run to run.
 pub(crate) fn stable(format: &str, text: &str) -> String {
     let text = match format {
         "json" => lines(&serde_json::from_str(text).unwrap()),
-        // The document has a golden of its own.
+        // The document has a separate golden file.
         "ndjson" => {
             let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             let last = lines.last_mut().unwrap();
@@ -111,7 +112,7 @@ pub(crate) fn stable(format: &str, text: &str) -> String {
             last["report"] = "the JSON document".into();
             lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n") + "\n"
         }
-        // The columns are as wide as the addresses, which differ.
+        // The column widths depend on the addresses, which differ.
         "text" => Regex::new(" {2,}").unwrap().replace_all(text, "  ").into_owned(),
         _ => text.to_owned(),
     };
@@ -133,7 +134,7 @@ pub(crate) fn stable(format: &str, text: &str) -> String {
         .fold(text, |text, (pattern, with)| Regex::new(pattern).unwrap().replace_all(&text, *with).into_owned())
 }
 
-/// A field a line, and a check and each of its changes a line, so that a difference can be seen.
+/// Writes each field, each check and each change on a separate line, so that differences are visible.
 fn lines(document: &Value) -> String {
     let line = |(key, value): (&String, &Value)| match value
         .as_array()
@@ -146,7 +147,7 @@ fn lines(document: &Value) -> String {
 }
 
 fn of(program: Program, format: &str) -> Outcome {
-    // A busy machine is no sick cluster.
+    // A busy machine must not make the cluster fail.
     program.args(["-o", format, "--attempt-timeout", "60s"]).run()
 }
 
@@ -156,7 +157,7 @@ fn healthy() {
     goldens("healthy", 0, |format| of(cluster.program(), format));
 }
 
-/// The kubelet of the worker is not well.
+/// A cluster in which the worker's kubelet is unhealthy.
 pub(crate) fn sick() -> Cluster {
     let cluster = small();
     cluster.change(|world| {
@@ -172,8 +173,8 @@ fn failing() {
     goldens("failing", 1, |format| of(cluster.program(), format));
 }
 
-/// The deadline leaves time for a second round, which is the last and ends before it, unless a busy machine makes it much slower than
-/// the first.
+/// The deadline leaves time for a second round, which is the last one and ends before the deadline, unless a busy machine makes it much
+/// slower than the first.
 #[test]
 fn timeout() {
     let cluster = sick();
@@ -198,7 +199,7 @@ fn interrupted() {
     goldens("interrupted", 130, |format| {
         let program = cluster.program().args(["-o", format, "--wait-timeout", "1h", "--report", "json=r.json"]);
         let (child, home) = program.spawn();
-        // Signals are listened for before the first report is written.
+        // Signal handlers are installed before the first report is written.
         crate::signals::until(|| home.path().join("r.json").exists());
         crate::signals::send(&child, "INT");
         let output = child.wait_with_output().unwrap();

@@ -1,4 +1,4 @@
-//! A builder that runs the program in a clean environment and keeps the promises that hold for every run.
+//! A builder that runs the program in a clean environment and verifies the guarantees that hold for every run.
 
 use std::ffi::OsStr;
 use std::fs::Permissions;
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// A run to be: an empty home folder, no variable of ours, nothing inherited but PATH.
+/// A prepared run: an empty home directory, none of our variables, and nothing inherited except PATH.
 pub(crate) struct Program {
     command: Command,
     home: TempDir,
 }
 
-/// No run of these tests takes so long, unless it hangs.
+/// Longer than any run of these tests takes, unless it hangs.
 const HUNG: Duration = Duration::from_secs(300);
 
-/// What a run left behind.
+/// The results of a run.
 pub(crate) struct Outcome {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -32,10 +32,10 @@ pub(crate) fn program() -> Program {
     tool(env!("CARGO_BIN_EXE_cluster-health"))
 }
 
-/// A check that needs nothing but a good talosconfig: without a cluster, a run with it is healthy.
+/// A check that needs only a valid talosconfig: a run with it is healthy even without a cluster.
 pub(crate) const HEALTHY: [&str; 2] = ["--check", "talos.credentials"];
 
-/// Another program in the same clean environment.
+/// Prepares another program in the same clean environment.
 pub(crate) fn tool(path: impl AsRef<OsStr>) -> Program {
     let home = tempfile::tempdir_in(folder()).unwrap();
     let mut command = Command::new(path);
@@ -46,7 +46,8 @@ pub(crate) fn tool(path: impl AsRef<OsStr>) -> Program {
     Program { command, home }
 }
 
-/// Reports are flushed to the disk, and a disk that others keep busy takes seconds for it: memory, where programs may be run from it.
+/// Returns the directory for test files. Reports are flushed to disk, which takes seconds on a busy one, so memory is preferred if programs
+/// may be executed from it.
 fn folder() -> PathBuf {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     let may_run = |mount: &str| {
@@ -67,24 +68,24 @@ impl Program {
         self
     }
 
-    /// Writes a file below the home folder, with its folders.
+    /// Writes a file below the home directory, including its parent directories.
     pub(crate) fn file(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
-        // As talosctl and kubectl write theirs.
+        // The mode in which talosctl and kubectl write their files.
         std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
         self
     }
 
-    /// As one of etcd's own users.
+    /// Authenticates as a user of etcd.
     pub(crate) fn etcd_user(self, name: &str, password: &str) -> Self {
         let file = self.path("password");
         let program = self.file("password", password).env("CLUSTER_HEALTH_ETCD_USER", name);
         program.env("CLUSTER_HEALTH_ETCD_PASSWORD_FILE", file)
     }
 
-    /// As talosconfig where it is looked for.
+    /// Writes the talosconfig to its default location.
     pub(crate) fn talosconfig(self, content: impl AsRef<[u8]>) -> Self {
         self.file(".talos/config", content)
     }
@@ -101,7 +102,7 @@ impl Program {
         self.run_and_keep().0
     }
 
-    /// The home folder, with what the run left in it, lives as long as the second value.
+    /// Runs the program. The second value keeps the home directory with the files that the run left.
     pub(crate) fn run_and_keep(self) -> (Outcome, TempDir) {
         let started = Instant::now();
         let output = assert_cmd::Command::from_std(self.command).timeout(HUNG).output().unwrap();
@@ -115,12 +116,12 @@ impl Program {
         (outcome, self.home)
     }
 
-    /// For tests that talk to the running process. The home folder lives as long as the second value.
+    /// For tests that interact with the running process. The second value keeps the home directory.
     pub(crate) fn spawn(self) -> (Child, TempDir) {
         self.spawn_into(Stdio::piped())
     }
 
-    /// A script for sh that becomes this run, in its environment and nothing else but TERM.
+    /// Returns a script for sh that executes this run, in its environment plus TERM.
     pub(crate) fn into_script(self) -> (String, TempDir) {
         let quoted = |text: &OsStr| format!("'{}'", text.to_str().unwrap().replace('\'', r"'\''"));
         let mut words = vec!["exec env -i TERM=\"$TERM\"".to_owned()];
@@ -141,13 +142,13 @@ impl Program {
     }
 }
 
-/// The exit code as a shell sees it.
+/// Returns the exit code as a shell sees it.
 pub(crate) fn code(status: std::process::ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }
 
-/// Runs cases side by side, since most of them wait for an answer that never comes, and tells of all that go wrong.
+/// Runs cases concurrently, since most of them wait for an answer that never comes, and reports all that fail.
 #[track_caller]
 pub(crate) fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, threads: usize, run: impl Fn(T) + Sync) {
     let cases = Mutex::new(cases.into_iter().collect::<Vec<_>>());
@@ -171,7 +172,7 @@ pub(crate) fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, threads:
 impl Outcome {
     fn keeps_its_promises(&self) {
         for text in [&self.stdout, &self.stderr] {
-            // A thread that gets no second stack for its signals ends so in Rust's own code, before ours begins.
+            // If a thread cannot allocate a stack for its signal handlers, Rust's own code panics before ours begins.
             let is_of_rust = text.contains("failed to allocate an alternative stack");
             assert!(is_of_rust || !text.contains("panicked"), "{self}");
             assert!(!text.contains('\u{1b}'), "escape sequences without a terminal: {self}");
@@ -179,7 +180,7 @@ impl Outcome {
         }
     }
 
-    /// The exit code, and words that have to stand on stderr or in the report.
+    /// Asserts the exit code, and words that must appear on stderr or in the report.
     #[track_caller]
     pub(crate) fn is(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self}");
@@ -188,7 +189,7 @@ impl Outcome {
         }
     }
 
-    /// Stdout as exactly one JSON document.
+    /// Parses stdout as exactly one JSON document.
     #[track_caller]
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"))

@@ -1,4 +1,4 @@
-//! Bad files and options: one exit code each, a helpful message, nothing dialed.
+//! Invalid files and options: one exit code for each, a helpful message, and no connection.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -8,7 +8,7 @@ use simulator::pki::{Flaw, Leaf};
 use crate::harness::program;
 use crate::pki::{authority, client, talosconfig};
 
-/// Nothing listens there, and nothing may be asked for it to matter.
+/// An address without a listener, which these tests never reach.
 const NOWHERE: &str = "127.0.0.1:1";
 
 fn good() -> String {
@@ -63,7 +63,7 @@ fn an_unreadable_file() {
     let program = program().talosconfig(good());
     std::fs::set_permissions(program.path(".talos/config"), PermissionsExt::from_mode(0o000)).unwrap();
     let outcome = program.run();
-    // root reads it all the same, and then finds nobody at the endpoint.
+    // root can read the file anyway, and then finds no server at the endpoint.
     let root = std::fs::metadata("/proc/self").map(|own| std::os::unix::fs::MetadataExt::uid(&own)).unwrap() == 0;
     assert_eq!(outcome.code, if root { 1 } else { 78 }, "{outcome}");
 }
@@ -95,7 +95,7 @@ fn certificates_that_cannot_be_used() {
         let authority = authority();
         let client = client(&authority, flaw);
         let config = talosconfig(authority.pem(), &client, &[NOWHERE.to_owned()]);
-        // Waiting would not help, so it does not wait.
+        // Waiting would not help, so the run ends immediately.
         let outcome = program().talosconfig(config).args(["--wait-timeout", "1h", "-o", "json"]).run();
         outcome.is(78, &[reason]);
         assert_eq!(outcome.json()["result"], "error");
@@ -137,7 +137,7 @@ fn usage_errors() {
 fn variables_stand_for_options() {
     program().env("CLUSTER_HEALTH_TALOSCONFIG", "/no/such/file").run().is(78, &["/no/such/file"]);
     program().env("CLUSTER_HEALTH_WAIT_TIMEOUT", "-1s").run().is(2, &["negative"]);
-    // A variable that weakens the verdict is told.
+    // A variable that weakens the verdict is reported.
     let outcome = program().talosconfig(good()).env("CLUSTER_HEALTH_NO_KUBERNETES", "1").args(["-o", "json"]).run();
     outcome.is(1, &["CLUSTER_HEALTH_NO_KUBERNETES"]);
 }
@@ -150,7 +150,7 @@ fn a_variable_of_no_option_is_a_usage_error() {
     with("CLUSTER_HEALTH_STRICT").env("CLUSTER_HEALTH_STRCIT", "").args(["--no-kubernetes"]).run().is(1, &[]);
 }
 
-/// The option counts, and its variable may say how much; what is typed comes before the variable.
+/// The option can be repeated, and its variable can contain the number; the option takes precedence over the variable.
 #[test]
 fn verbose_may_be_given_twice() {
     let run = |arguments: &[&str], value: &str| {

@@ -1,5 +1,5 @@
-//! Faults of the machine: pipes that nobody reads, too few threads and descriptors, absurd settings, full disks. Whatever it is, the
-//! process ends in time, with a code that says what is known.
+//! Faults of the local machine: pipes without a reader, too few threads and descriptors, absurd settings, full disks. In each case, the
+//! process exits in time, with a code that matches the known facts.
 
 use std::fs::OpenOptions;
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
@@ -15,7 +15,7 @@ use crate::harness::{HEALTHY, Program, code, program, side_by_side, tool};
 use crate::pki::{authority, reader};
 use crate::signals::{report, reports, send, until};
 
-/// Nobody listens there.
+/// A run whose endpoint has no listener.
 fn unreachable() -> Program {
     let config = reader(&authority(), &[([127, 0, 0, 9], 1).into()]);
     program().talosconfig(config).args(["--no-kubernetes"]).args(reports(&["json"]))
@@ -25,19 +25,19 @@ fn healthy() -> Program {
     unreachable().args(HEALTHY)
 }
 
-/// Writes the result alone.
+/// A run that only writes the result.
 fn quiet() -> Program {
     healthy().args(["-q"])
 }
 
-/// A pipe with no room left.
+/// A pipe whose buffer is full.
 fn full() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(&vec![b'\n'; 64 << 10]).unwrap();
     (reader, writer)
 }
 
-/// Room for a busy machine.
+/// Tolerance for a busy machine.
 const ROOM: Duration = Duration::from_secs(2);
 
 fn ends_within(mut child: Child, limit: Duration) -> i32 {
@@ -65,7 +65,7 @@ fn a_stream_that_nobody_reads_ends_with_the_deadline() {
         (unreachable, "ndjson", true, 124),
         (unreachable, "text", false, 124),
         (healthy, "text", true, 74),
-        // All that was asked for has been written.
+        // The whole requested output was written.
         (quiet, "text", false, 0),
     ] {
         let (reader, stuck) = full();
@@ -84,7 +84,7 @@ fn a_stream_that_nobody_reads_ends_with_the_deadline() {
     }
 }
 
-/// As one that others keep busy, or that is suspended: whatever is due has come when it goes on, and is done in its order.
+/// Simulates a process that is starved or suspended: all events that are due have arrived when it continues, and are handled in order.
 #[test]
 fn a_process_that_stood_still_loses_no_document() {
     side_by_side(0..8, 8, |_| {
@@ -95,7 +95,7 @@ fn a_process_that_stood_still_loses_no_document() {
         let _endpoint = listener.accept().unwrap();
         let connected = Instant::now();
         send(&child, "STOP");
-        // When it ought to be gone.
+        // The process should have ended by then.
         until(|| connected.elapsed() > Duration::from_secs(3));
         send(&child, "CONT");
         let mut text = String::new();
@@ -145,7 +145,7 @@ fn a_second_signal_ends_it_at_once() {
     drop(reader);
 }
 
-/// The code is that of the report, and no file is left that nobody has asked for.
+/// The code is the report's, and no unrequested file is left.
 #[test]
 fn signals_at_any_moment_leave_whole_reports() {
     let begun = Instant::now();
@@ -187,7 +187,7 @@ fn settings_of_the_runtime_are_our_own() {
     }
 }
 
-/// The program in a shell that has taken something away.
+/// Prepares the program in a shell that has reduced a resource.
 fn limited(script: &str) -> Program {
     let config = reader(&authority(), &[([127, 0, 0, 9], 1).into()]);
     let script = format!(r#"{script} "$@""#);
@@ -202,13 +202,13 @@ fn too_few_threads_or_descriptors_are_said() {
         let outcome = limited(&format!("ulimit -n {descriptors}; exec")).run();
         match outcome.code {
             70 => outcome.is(70, &["could not start: too few file descriptors"]),
-            // The loader of a program that is not static.
+            // The dynamic loader, if the program is not static.
             127 => assert!(descriptors < 5, "{outcome}"),
             code => outcome.is(if descriptors < 24 { code } else { 1 }, &[]),
         }
         assert!(!outcome.stderr.contains("internal error"), "{descriptors}: {outcome}");
     }
-    // Each thread has a stack, which takes its part of the address space; the unoptimized program itself takes 47 MiB.
+    // Each thread's stack takes a part of the address space; the unoptimized program itself takes 47 MiB.
     let mut refused = 0;
     for megabytes in (64..160).step_by(8) {
         let outcome = limited(&format!("ulimit -v {}; exec", megabytes << 10)).run();
@@ -254,7 +254,7 @@ fn a_crash_leaves_no_memory_on_the_disk() {
     assert!(output.status.signal() == Some(6) && !output.status.core_dumped(), "{output:?}");
 }
 
-/// The files were written before.
+/// The files were written earlier.
 #[test]
 fn a_disk_that_is_full_at_the_end_leaves_the_code() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -263,7 +263,7 @@ fn a_disk_that_is_full_at_the_end_leaves_the_code() {
     assert!(is_success("json", &std::fs::read_to_string(home.path().join("json")).unwrap()));
 }
 
-/// Whether the resolver answers at once or never: the process does not wait for it.
+/// The process does not wait for the resolver, whether that answers immediately or never.
 #[test]
 fn endpoints_that_do_not_resolve_end_with_the_deadline() {
     let endpoints: Vec<String> = (0..10_000).map(|n| format!("cp-{n}.cluster-health.invalid")).collect();

@@ -1,4 +1,4 @@
-//! A cluster behind Omni: who is asked, what is sent, and what is said of it.
+//! A cluster behind Omni: which servers are queried, with what data, and the results.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn without_roots_nothing_is_asked() {
     std::fs::create_dir(&empty).unwrap();
     let program = program.env("SSL_CERT_FILE", "").env("SSL_CERT_DIR", &empty);
     program.run().is(78, &["SSL_CERT_FILE", "SSL_CERT_DIR", "no root certificates"]);
-    // The same of a kubeconfig without a CA, with a talosconfig of the machines.
+    // A kubeconfig without a CA has the same requirement, with a talosconfig for the machines.
     let talosconfig = cluster.simulator().talosconfig("os:reader", Flaw::None).unwrap();
     let program = cluster.program().talosconfig(talosconfig).args(["--kubeconfig", ".kube/config"]);
     let empty = program.path("empty");

@@ -1,4 +1,4 @@
-//! `upgrade-plan`: what each machine runs, as the simulated cluster shows it; and the message that a pod leaves behind.
+//! `upgrade-plan`: the state of each machine in the simulated cluster, and the message that a pod leaves behind.
 
 use serde_json::{Value, json};
 use simulator::world::Shape;
@@ -12,7 +12,7 @@ fn run(cluster: &Cluster, options: &[&str]) -> Outcome {
     cluster.program().args(TALOS).args(["--attempt-timeout", "60s"]).args(options).run()
 }
 
-/// The document, and of each machine its name and state.
+/// Returns the document, with name and state of each machine.
 fn plan(cluster: &Cluster, code: i32, options: &[&str]) -> (Value, Vec<(String, String)>) {
     let outcome = run(cluster, &[&["-o", "json"], options].concat());
     assert_eq!(outcome.code, code, "{outcome}");
@@ -40,7 +40,7 @@ fn boot_id(document: &Value, name: &str) -> String {
     machine(document, name)["bootId"].as_str().unwrap().to_owned()
 }
 
-/// The present etcd is too old for that of the target.
+/// The current etcd is too old for the target's etcd.
 #[test]
 fn a_release_in_between_is_named() {
     let cluster = cluster();
@@ -79,7 +79,7 @@ fn machines_come_in_order_with_what_they_run() {
         world.cordon("worker-1");
     });
     let (document, states) = plan(&cluster, 0, &["--upgrade-kubernetes", "1.36.4"]);
-    // cp-1 leads.
+    // cp-1 is the leader.
     let expected = [("cp-2", "done"), ("cp-3", "to-do"), ("cp-1", "to-do"), ("worker-1", "to-do")];
     assert_eq!(states, expected.map(|(name, state)| (name.to_owned(), state.to_owned())));
     assert_eq!(machine(&document, "cp-1")["leader"], true);
@@ -108,7 +108,8 @@ fn machines_come_in_order_with_what_they_run() {
     assert!(tsv.stdout.lines().all(|line| line.split('\t').count() == 21), "{tsv}");
 }
 
-/// Which cluster it is, and how it was reached: another tool that takes that over reaches the same one.
+/// Identifies the cluster and the connection to it, so that another tool with the same settings reaches the same
+/// cluster.
 #[test]
 fn a_plan_names_its_cluster_and_the_way_to_it() {
     let cluster = cluster();
@@ -130,7 +131,7 @@ fn a_plan_names_its_cluster_and_the_way_to_it() {
     let one = of(&cluster, &["--endpoints", &at, "--k8s-endpoint", &server]);
     assert_eq!((&one["talosEndpoints"], &one["kubeServer"]), (&json!([at]), &json!(server)));
     assert_eq!((&one["talos"], &one["kubernetes"]), (&found["talos"], &found["kubernetes"]));
-    // What cannot be read is not known, and what Talos does not have is its CA.
+    // A fact that cannot be read is unknown, and if Talos has no ID, the CA stands in for it.
     cluster.change(|world| {
         world.kubernetes.reader.retain(|rule| rule.resource_names.is_empty());
         for machine in world.machines.values_mut() {
@@ -161,7 +162,7 @@ fn each_machine_gets_the_image_of_its_own_schematic() {
     let factory = |schematic: &str| format!("factory.example/metal-installer/{schematic}:v1.13.1");
     let options = ["--image", &factory("{schematic}")];
 
-    // It could not be upgraded: the plan is not complete.
+    // The machine could not be upgraded, so the plan is incomplete.
     let (document, _) = plan(&cluster, 69, &options);
     assert_eq!(machine(&document, "cp-1")["image"], factory(&id("cp-1")));
     assert_eq!(machine(&document, "worker-1")["image"], Value::Null);
@@ -196,7 +197,7 @@ fn a_machine_that_does_not_answer_is_never_done() {
     run(&cluster, &[]).is(1, &["talos.nodes.reachable", "no answer from the Talos API"]);
 }
 
-/// By the log of machined, which os:reader may read, in the words of Talos 1.13 and 1.14.
+/// The source is machined's log, which os:reader may read, with the messages of Talos 1.13 and 1.14.
 #[test]
 fn an_installation_that_waits_for_a_reboot_is_seen() {
     let cluster = cluster();
@@ -237,7 +238,7 @@ fn who_has_upgraded_sees_what_fell_back() {
     assert_eq!(state(&plan(&cluster, 0, &["--upgraded", &upgraded]).0, "worker-1"), "done");
 }
 
-/// What `os:reader` and the ClusterRole without `--upgrade` see is enough.
+/// The rights of `os:reader` and of the ClusterRole without `--upgrade` are sufficient.
 #[test]
 fn without_kubernetes_or_etcd_the_plan_is_not_complete() {
     let cluster = cluster();
@@ -271,12 +272,12 @@ fn what_is_typed_wrong_is_a_usage_error() {
     }
     let missing = program().args(TALOS).args(["--talosconfig", "/nowhere"]).run();
     assert_eq!(missing.code, 78, "{missing}");
-    // In CI, a variable that nobody has filled is there and empty.
+    // In CI, a variable without a value exists but is empty.
     let empty = program().env("CLUSTER_HEALTH_CONTEXT", "").env("CLUSTER_HEALTH_TALOSCONFIG", "").args(TALOS).run();
     assert_eq!(empty.code, 78, "{empty}");
 }
 
-/// As a rollout has them for its gates.
+/// Sets the variables that a rollout sets for its gates.
 #[test]
 fn variables_of_gates_do_not_disturb_a_plan() {
     let cluster = cluster();
@@ -325,7 +326,7 @@ fn a_message_that_cannot_be_written_changes_nothing() {
         let run = cluster.program().args(["--attempt-timeout", "60s", "--termination-log", place]).run();
         assert_eq!(run.code, 0, "{place}: {run}");
     }
-    // Configuration errors say so, too.
+    // Configuration errors are included as well.
     let broken = program().talosconfig("a: [").file(MESSAGE, "");
     let path = broken.path(MESSAGE);
     let (outcome, home) = broken.env("CLUSTER_HEALTH_TERMINATION_LOG", path).run_and_keep();
@@ -334,7 +335,7 @@ fn a_message_that_cannot_be_written_changes_nothing() {
     assert!(text.starts_with("error: "), "{text}");
 }
 
-/// Scripts pass these paths and names to other tools. A changed one could lead to another cluster.
+/// Scripts pass these paths and names to other tools. A modified one could lead to another cluster.
 #[test]
 fn paths_and_names_are_handed_on_as_they_are_or_not_at_all() {
     let cluster = cluster();

@@ -1,4 +1,4 @@
-//! `--policy`: excuses that somebody has written down, and what is not a policy.
+//! `--policy`: written excuses, and invalid policies.
 
 use serde_json::json;
 use simulator::world::{CallFault, Misbehavior, Shape};
@@ -8,7 +8,7 @@ use crate::harness::program;
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// So many days from now, as a policy says it.
+/// Formats the time this many days from now as in a policy.
 fn days(from_now: i64) -> String {
     jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_secs(from_now * DAY)).unwrap().to_string()
 }
@@ -26,7 +26,7 @@ fn a_machine_that_is_off_on_purpose_does_not_fail_the_gate() {
     for (policy, code) in [
         (off("worker-1", &days(30)), 0),
         (off("worker-1", &days(-1)), 1),
-        // Somebody else is off.
+        // Another machine is declared off.
         (off("cp-1", &days(30)), 1),
         (off("worker-9", &days(30)), 1),
     ] {
@@ -36,7 +36,7 @@ fn a_machine_that_is_off_on_purpose_does_not_fail_the_gate() {
         assert_eq!(judged.outcome.code, code, "{policy}{judged}");
         assert_eq!(judged.report["policy"]["sha256"].as_str().unwrap().len(), 64);
         let weakened = judged.report["weakened"].to_string();
-        // What has ended makes nothing weaker.
+        // An expired excuse does not weaken anything.
         assert_eq!(weakened.contains("policy, line 3"), !policy.contains(&days(-1)[..10]), "{weakened}");
         let excused = judged.problems.iter().any(|it| it.reason == "machine-off" && it.target == "worker-1");
         assert_eq!(excused, code == 0, "{judged}");
@@ -65,7 +65,7 @@ fn an_accepted_problem_is_a_warning_also_where_warnings_fail() {
     assert_eq!(judged.status("policy.accept"), "pass");
 }
 
-/// Nobody is asked, and the exit code is that of a wrong command line.
+/// No server is queried, and the exit code is the one for a wrong command line.
 #[test]
 fn what_is_no_policy_is_a_usage_error() {
     let cluster = cluster();
@@ -91,7 +91,7 @@ fn what_is_no_policy_is_a_usage_error() {
     program().args(["policy", "schema"]).run().is(0, &["urn:cluster-health:policy:v1"]);
 }
 
-/// A check that a policy asks for cannot be left out by another option.
+/// A check that a policy requires cannot be left out with another option.
 #[test]
 fn what_a_policy_asks_for_is_checked_or_refused() {
     for (text, options, words) in [
@@ -107,14 +107,14 @@ fn what_a_policy_asks_for_is_checked_or_refused() {
     program().args(["--check", "policy.machines"]).run().is(2, &["`policy.machines` runs only with `--policy`"]);
 }
 
-/// The age of a backup, storage that nobody has made the default, and a kind that there is not.
+/// The age of a backup, storage without a default class, and a kind that does not exist.
 const REQUIRE: &str = "apiVersion: cluster-health/v1
 require:
   - {id: backup, resource: cronjobs.batch, namespace: kube-system, name: talos-backup, for: 'age={.status.lastSuccessfulTime}<24h'}
   - {id: storage, resource: storageclasses.storage.k8s.io, for: 'jsonpath={.metadata.annotations.storageclass\\.kubernetes\\.io/is-default-class}=true', atLeast: 1, orElse: false}
 ";
 
-/// With rights as `rbac --policy` prints them.
+/// A cluster with the rights that `rbac --policy` prints.
 fn requiring(policy: &str) -> Cluster {
     let run = program().file("policy.yaml", policy);
     let path = run.path("policy.yaml");
@@ -125,7 +125,7 @@ fn requiring(policy: &str) -> Cluster {
     let cluster = cluster();
     cluster.change(|world| {
         world.kubernetes.reader = rules;
-        // Everybody who has proved who it is may discover.
+        // Every authenticated user may use discovery.
         let discovery = json!({"nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*"], "verbs": ["get"]});
         world.kubernetes.reader.push(serde_json::from_value(discovery).unwrap());
     });
@@ -139,7 +139,7 @@ fn requiring(policy: &str) -> Cluster {
     cluster
 }
 
-/// A backup that succeeded so many seconds from now.
+/// Adds a backup that succeeded this many seconds from now.
 fn put_backup(cluster: &Cluster, from_now: i64) {
     let at =
         |seconds| jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap().to_string();
@@ -167,7 +167,7 @@ fn what_a_policy_requires_gates_the_run() {
     put_backup(&cluster, -30 * 3600);
     let old = with_policy(&cluster, REQUIRE, &[]);
     assert_eq!((old.outcome.code, said(&old)), (1, vec!["policy.backup requirement-unmet".to_owned()]), "{old}");
-    // Each is named like a check.
+    // Each requirement is named like a check.
     for (options, code) in [
         (&["--skip", "policy.backup"][..], 0),
         (&["--warn-only", "policy.backup"], 0),
@@ -176,7 +176,7 @@ fn what_a_policy_requires_gates_the_run() {
         (&["--check", "policy.backup"], 1),
         (&["--check", "policy.require"], 1),
         (&["--check", "k8s.dns,policy.storage"], 0),
-        // Several names are a union.
+        // Several names form a union.
         (&["--check", "policy.*,policy.storage"], 1),
         (&["--check", "policy,policy.storage"], 1),
         (&["--check", "*,policy.storage"], 1),
@@ -185,7 +185,7 @@ fn what_a_policy_requires_gates_the_run() {
         assert_eq!(judged.outcome.code, code, "{options:?}: {judged}");
         assert!(judged.report["weakened"].to_string().contains(options[1]), "{options:?}: {judged}");
     }
-    // By the cluster's clock it is a day old at once.
+    // The backup is suddenly a day old by the cluster's clock.
     put_backup(&cluster, -3600);
     cluster.change(|world| world.clock_ahead = 2 * DAY);
     let ahead = with_policy(&cluster, REQUIRE, &["--no-talos", "--check", "policy.require"]);
@@ -205,12 +205,12 @@ require:
     assert_eq!(judged.outcome.code, 69, "{judged}");
     assert!(judged.problems.iter().all(|it| it.reason == "kind-not-served"), "{judged}");
     assert_eq!(judged.problems.len(), 3, "{judged}");
-    // Without the rights that `rbac --policy` prints.
+    // The rights that `rbac --policy` prints are missing.
     let refused = requiring(odd);
     let judged = with_policy(&refused, REQUIRE, &["--check", "policy.require"]);
     assert_eq!(judged.outcome.code, 77, "{judged}");
     assert!(judged.report["checks"].to_string().contains("cluster-health rbac --policy FILE"), "{judged}");
-    // Who drops the query drops the name.
+    // A server that ignores the query ignores the name.
     let cluster = requiring(REQUIRE);
     put_backup(&cluster, -3600);
     cluster.change(|world| {
@@ -248,7 +248,7 @@ fn a_requirement_is_a_test_case_of_its_own() {
     assert!(!outcome.stdout.contains(r#"name="policy.require""#), "{}", outcome.stdout);
 }
 
-/// As names of checks do, a glob stands for all that it fits.
+/// A glob selects everything that it matches, as for names of checks.
 #[test]
 fn a_glob_leaves_out_what_it_fits() {
     let cluster = requiring(REQUIRE);
@@ -272,7 +272,7 @@ fn names_of_requirements_are_known_before_anybody_is_asked() {
             &["--skip", "policy.b*", "--check", "policy.backup"],
             &["`policy.backup` is required by one option and left out by another"],
         ),
-        // What a glob means is as much as other options leave of it, which here is nothing.
+        // A glob selects only the checks that other options leave, which is none here.
         (&["--skip", "policy.b*", "--skip", "policy.s*", "--check", "policy.*"], &["policy.*"]),
         (
             &["--skip", "policy.backup", "--check", "policy.backup"],

@@ -1,4 +1,5 @@
-//! Reports that are sent to web servers, and servers that mean harm: the exit code stays, the process ends in time, and no secret is shown.
+//! Reports that are sent to web servers, including malicious ones: the exit code stays the same, the process ends in time, and no secret is
+//! shown.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,12 +17,12 @@ use crate::harness::{HEALTHY, Outcome, Program, code, program, side_by_side};
 use crate::pki::{authority, client, reader, talosconfig};
 use crate::signals::send;
 
-/// In the URL of each receiver, and in the headers for it.
+/// Part of each receiver's URL, and of the headers for it.
 const SECRET: &str = "hunter22";
-/// From the verdict on, which these runs come to at once.
+/// Time from the verdict on, which these runs reach immediately.
 const LIMIT: Duration = Duration::from_millis(10_500);
 
-/// A CA, with a certificate for 127.0.0.1.
+/// A CA with a certificate for 127.0.0.1.
 struct Public {
     ca: String,
     tls: Arc<ServerConfig>,
@@ -45,14 +46,14 @@ impl Public {
     }
 }
 
-/// Something that is read and written, encrypted or not.
+/// A readable and writable connection, encrypted or not.
 trait Stream: Read + Write {}
 impl<T: Read + Write> Stream for T {}
 
-/// What a server does with a connection; the number counts them from zero.
+/// The behavior of a server on a connection; the number counts connections from zero.
 type Conduct = dyn Fn(usize, &mut dyn Stream) + Send + Sync;
 
-/// A server that lives as long as the tests do. `tls`: `None` for plain HTTP.
+/// Starts a server that lives as long as the tests. `tls` is `None` for plain HTTP.
 fn serve(
     tls: Option<Arc<ServerConfig>>,
     conduct: impl Fn(usize, &mut dyn Stream) + Send + Sync + 'static,
@@ -72,7 +73,7 @@ fn serve(
     address
 }
 
-/// A request as it arrived.
+/// A request as it was received.
 #[derive(Debug)]
 struct Request {
     head: String,
@@ -80,7 +81,7 @@ struct Request {
 }
 
 impl Request {
-    /// `None`: it did not arrive as a whole.
+    /// Returns `None` if the request was incomplete.
     fn read(stream: &mut dyn Stream) -> Option<Self> {
         let mut all = Vec::new();
         let end = loop {
@@ -110,7 +111,7 @@ fn more(stream: &mut dyn Stream, all: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Reads until the other side is gone.
+/// Reads until the peer has closed the connection.
 fn hold(stream: &mut dyn Stream) {
     while more(stream, &mut Vec::new()).is_some() {}
 }
@@ -119,7 +120,7 @@ fn answer(stream: &mut dyn Stream, text: impl AsRef<[u8]>) {
     let _ = stream.write_all(text.as_ref()).and_then(|()| stream.flush());
 }
 
-/// Writes until the other side is gone.
+/// Writes until the peer has closed the connection.
 fn without_end(stream: &mut dyn Stream, piece: &[u8]) {
     while stream.write_all(piece).is_ok() {}
 }
@@ -130,7 +131,7 @@ fn status(status: &str) -> String {
     format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
 
-/// A server that takes what it is sent, and the requests that it got.
+/// Starts a server that accepts everything, and returns the requests that it receives.
 fn taking(tls: Option<Arc<ServerConfig>>) -> (SocketAddr, Receiver<Request>) {
     let (sender, requests) = channel();
     let sender: Mutex<Sender<Request>> = Mutex::new(sender);
@@ -143,7 +144,7 @@ fn taking(tls: Option<Arc<ServerConfig>>) -> (SocketAddr, Receiver<Request>) {
     (address, requests)
 }
 
-/// A run that is healthy at once, and has a token for 127.0.0.1.
+/// A run that is immediately healthy, and has a token for 127.0.0.1.
 fn healthy(public: &Public) -> Program {
     run(public).args(HEALTHY)
 }
@@ -154,7 +155,7 @@ fn unhealthy(public: &Public) -> Program {
 }
 
 fn run(public: &Public) -> Program {
-    // Nobody listens on port 1 of any loopback address.
+    // Port 1 has no listener on any loopback address.
     let program = program().talosconfig(reader(&authority(), &[([127, 0, 0, 9], 1).into()]));
     let program =
         program.file("roots.pem", &public.ca).file("headers", format!("127.0.0.1\tAuthorization: {SECRET}\n"));
@@ -166,7 +167,7 @@ fn url(format: &str, address: SocketAddr) -> String {
     format!("{format}=https://u:{SECRET}@{address}/{SECRET}?{SECRET}")
 }
 
-/// No output has the secret: neither streams nor files.
+/// Asserts that no output contains the secret, in streams or in files.
 #[track_caller]
 fn assert_secret(outcome: &Outcome, home: &tempfile::TempDir) {
     assert!(!outcome.stderr.contains(SECRET) && !outcome.stdout.contains(SECRET), "{outcome}");
@@ -212,7 +213,7 @@ fn the_finished_report_arrives_once_in_its_format() {
     });
 }
 
-/// A URL has no earlier file to carry the time over from, and a Pushgateway keeps what it is not sent.
+/// A URL has no earlier file from which to carry over the time, and a Pushgateway keeps metrics that it is not sent.
 #[test]
 fn the_last_success_is_sent_only_with_a_success() {
     const METRIC: &str = "cluster_health_last_success_timestamp_seconds";
@@ -231,7 +232,7 @@ fn the_last_success_is_sent_only_with_a_success() {
     }
 }
 
-/// What the server does, how many connections there are, and what is said: nothing if it is a success.
+/// The server's behavior, the number of connections, and the expected message; `None` for a success.
 type Case = (&'static str, Box<dyn Fn(usize, &mut dyn Stream) + Send + Sync>, Option<usize>, Option<&'static str>);
 
 fn hostile(elsewhere: SocketAddr) -> Vec<Case> {
@@ -317,7 +318,7 @@ fn hostile(elsewhere: SocketAddr) -> Vec<Case> {
             hold(stream);
         }),
         case("nothing is read", 2, "no answer within", |_, stream| {
-            // The handshake, and the first piece of the request.
+            // The handshake, and the first part of the request.
             let _ = more(stream, &mut Vec::new());
             loop {
                 thread::park();
@@ -365,7 +366,7 @@ fn only_the_system_s_roots_vouch_for_a_receiver() {
     let (public, other) = (Public::new(), Public::new());
     let (address, requests) = taking(Some(Arc::clone(&public.tls)));
     let of_cluster = authority();
-    // The cluster's CA has signed the receiver's certificate.
+    // The cluster's CA signed the receiver's certificate.
     let config = talosconfig(&public.ca, &client(&of_cluster, simulator::pki::Flaw::None), &["127.0.0.9:1".to_owned()]);
     let program = unhealthy(&other).talosconfig(config).args(["--report", &url("json", address)]);
     let (outcome, home) = program.run_and_keep();
@@ -387,12 +388,12 @@ fn without_roots_nothing_is_checked() {
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(home.path().join("file")).unwrap()).unwrap();
     assert_eq!(report["exitCode"], 78);
     assert!(requests.try_recv().is_err());
-    // Nobody needs any without a receiver.
+    // Root certificates are not needed without a receiver.
     let none = Public { ca: String::new(), tls: Public::new().tls };
     healthy(&none).run().is(0, &[]);
 }
 
-/// In each way in which a connection is not made.
+/// Covers each way in which a connection attempt can fail.
 #[test]
 fn a_server_that_cannot_be_reached_changes_nothing() {
     let public = Public::new();
@@ -447,7 +448,7 @@ fn without_encryption_no_header_is_sent() {
     assert_eq!(requests.try_recv().unwrap().header("x-token"), None);
 }
 
-/// Before the first check, and without a word of it.
+/// The refusal comes before the first check, and does not repeat the text.
 #[test]
 fn what_is_malformed_is_refused() {
     let public = Public::new();
@@ -467,7 +468,7 @@ fn what_is_malformed_is_refused() {
     }
     let lost = unhealthy(&public).env("CLUSTER_HEALTH_REPORT_HEADERS_FILE", "none");
     lost.args(["--report", "json=https://127.0.0.9:1/"]).run().is(78, &["file of headers `none`: no such file"]);
-    // What else may be typed by mistake.
+    // Other typing errors.
     for argument in
         ["--reprot=json=https://r.example/hunter22", "https://r.example/hunter22", "--level=https://r.example/hunter22"]
     {
@@ -479,7 +480,7 @@ fn what_is_malformed_is_refused() {
     assert!(!help.stdout.contains(SECRET), "{help}");
 }
 
-/// The file holds tokens: nothing is written in its place.
+/// The file contains tokens, so nothing may replace it.
 #[test]
 fn the_file_of_headers_is_no_file_of_a_report() {
     let public = Public::new();
@@ -491,7 +492,7 @@ fn the_file_of_headers_is_no_file_of_a_report() {
     assert!(requests.try_recv().is_err());
 }
 
-/// Whoever waits for the verdict reads it then, in files and on stdout.
+/// Everything else is available in files and on stdout when the verdict is.
 #[test]
 fn everything_else_is_written_before_it_is_sent() {
     let public = Public::new();
@@ -555,7 +556,7 @@ fn a_signal_ends_what_is_being_sent() {
     assert!(arrived.try_recv().is_err(), "there is no second attempt");
 }
 
-/// The environment's, never the kubeconfig's; loopback is exempt, as for everything else.
+/// Only the environment's proxy is used, never the kubeconfig's; loopback is exempt, as for all other requests.
 #[test]
 fn no_proxy_but_the_environment_s_is_used() {
     let public = Public::new();

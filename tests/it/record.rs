@@ -1,4 +1,4 @@
-//! Recordings of raw answers: only where they are asked for, and only by a program that was built for it.
+//! Recordings of raw answers: only on request, and only by a program that was built for it.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::pki::{authority, reader};
 
 const VARIABLE: &str = "CLUSTER_HEALTH_RECORD";
 
-/// Nothing listens at its endpoint.
+/// A run whose endpoint has no listener.
 fn refused() -> Program {
     program().talosconfig(reader(&authority(), &[([127, 0, 0, 1], 1).into()]))
 }

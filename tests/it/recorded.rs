@@ -1,4 +1,4 @@
-//! The program against the recorded answers of a real cluster: it has to say of them what it said of the cluster itself.
+//! The program against recorded answers of a real cluster: the results must be the same as for the cluster itself.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use simulator::{Network, Simulator};
 use crate::cluster::with_user;
 use crate::harness::program;
 
-/// What a recording says about itself.
+/// The metadata of a recording.
 #[derive(Deserialize)]
 struct State {
     name: String,
@@ -22,7 +22,7 @@ struct State {
     args: Vec<String>,
 }
 
-/// What a scenario of e2e expects; `e2e/README.md` describes it.
+/// The expectation of an e2e scenario, as described in `e2e/README.md`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Expect {
@@ -36,10 +36,10 @@ struct Expect {
     blocked: Option<BTreeSet<String>>,
 }
 
-/// The kubeconfig of the rig leads to its first control plane. No recording but the healthy one is about that.
+/// The rig's kubeconfig leads to its first control plane. Only the healthy recording is about this.
 const OF_THE_RIG: &str = "k8s.api.servers endpoint-on-machine cp1";
 
-/// Runs at a time: most of them wait for answers that do not come.
+/// Number of concurrent runs, most of which wait for answers that never come.
 const AT_ONCE: usize = 6;
 
 #[test]
@@ -63,7 +63,7 @@ fn end_to_end(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("e2e").join(folder)
 }
 
-/// What is said of a recording and was not said of the cluster, or the other way round.
+/// Returns the differences between the results for a recording and for the cluster.
 fn judge(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut document: Value = serde_json::from_str(&text).unwrap();
@@ -74,7 +74,7 @@ fn judge(path: &Path) -> Vec<String> {
     world.kubernetes.tokens.insert("good".to_owned(), User { name: "reader".to_owned(), groups: Vec::new() });
     let addresses: Vec<_> = (2..=5).map(|last| format!("10.55.0.{last}")).collect();
     let simulator = Simulator::start(network, world).unwrap();
-    // The machine may be busy. Where something hangs, somebody has to wait for the end of it.
+    // The machine may be busy. Calls that hang have to be waited for.
     let hangs = text.contains("TimedOut");
     let mut program = program().args(["-o", "json", "--attempt-timeout", if hangs { "30s" } else { "60s" }]);
     let machine = |index| simulator.network().machine(index).to_string();
@@ -87,7 +87,7 @@ fn judge(path: &Path) -> Vec<String> {
         program = program.talosconfig(simulator.talosconfig(&state.talos, Flaw::None).unwrap());
     }
     if state.kube != "none" {
-        // Named, as it was: one that is found by chance is passed over if it is another cluster's.
+        // The original run named it: a default kubeconfig is skipped if it belongs to another cluster.
         let path = program.path("kubeconfig");
         let kubeconfig = simulator.kubeconfig("reader", Flaw::None).unwrap();
         program = program.file("kubeconfig", with_user(&kubeconfig, "{token: good}"));
@@ -105,7 +105,7 @@ fn judge(path: &Path) -> Vec<String> {
     different.into_iter().map(|difference| format!("{}: {difference}", state.name)).collect()
 }
 
-/// Of the scenario that a recording was made in; `here` is what its variables stand for.
+/// Returns the expectation of the scenario in which the recording was made; `here` replaces its variables.
 fn expectation(name: &str, here: &[(&str, String)]) -> Expect {
     #[derive(Deserialize)]
     struct Scenario {
@@ -188,7 +188,7 @@ fn problems(report: &Value) -> Vec<Problem<'_>> {
     .collect()
 }
 
-/// `a|b` is either, `*` is anything, column by column.
+/// Matches a pattern column by column: `a|b` matches either, `*` matches anything.
 fn fits(wanted: &str, seen: &str) -> bool {
     let column = |(wanted, seen): (&str, &str)| wanted.split('|').any(|word| word == "*" || word == seen);
     let (wanted, seen): (Vec<_>, Vec<_>) = (wanted.split_whitespace().collect(), seen.splitn(3, ' ').collect());

@@ -1,11 +1,11 @@
-//! `report`: stored reports in other formats, and those of several clusters as one.
+//! `report`: stored reports in other formats, and reports of several clusters combined into one.
 
 use std::path::Path;
 
 use crate::cluster::cluster;
 use crate::harness::{Outcome, Program, program};
 
-/// Reports of a healthy cluster and of one whose worker is down, as runs leave them, under these names.
+/// Returns reports of a healthy cluster and of one whose worker is down, as runs write them.
 fn stored() -> (String, String) {
     let cluster = cluster();
     let healthy = cluster.program().args(["-o", "json", "--cluster-name", "prod-a"]).run();
@@ -17,7 +17,7 @@ fn stored() -> (String, String) {
     (healthy.stdout, unhealthy.stdout)
 }
 
-/// As if it were of a cluster of its own, under this name.
+/// Changes a report so that it appears to come from another cluster, with this name.
 fn other(json: &str, name: &str, id: &str) -> String {
     let mut report: serde_json::Value = serde_json::from_str(json).unwrap();
     assert!(report["cluster"]["talosId"].as_str().unwrap().starts_with("ca-sha256:"));
@@ -41,7 +41,7 @@ fn many_clusters_are_one_verdict() {
     report(&[a, b], &["--expect", "prod-a,prod-b"])
         .is(1, &["unhealthy: 1 unhealthy, 1 healthy of 2 clusters, exit code 1", "prod-b: unhealthy", "worker-1"]);
     report(&[a], &["--expect", "prod-a"]).is(0, &["healthy: prod-a"]);
-    // One without a report, of twenty.
+    // One of twenty clusters has no report.
     let names: Vec<String> = (1..=20).map(|n| format!("site-{n}")).collect();
     let present: Vec<(String, String)> =
         names[..19].iter().map(|name| (format!("{name}.json"), other(&healthy, name, name))).collect();
@@ -80,7 +80,7 @@ fn what_is_old_or_there_twice_does_not_count() {
     report(&[a], &["--max-age", "1h"]).is(0, &["healthy: prod-a"]);
     report(&[a], &["--max-age", "0s"]).is(69, &["prod-a: undetermined", "old: it ended"]);
     report(&[a, ("b.json", &healthy)], &[]).is(69, &["there are 2 reports of prod-a: a.json, b.json"]);
-    // A job with the credentials of another: two green reports, and a cluster that was never seen.
+    // A job used another cluster's credentials: two green reports, and one cluster that was never observed.
     let renamed = healthy.replace("\"prod-a\"", "\"prod-b\"");
     let outcome = report(&[a, ("b.json", &renamed)], &["--expect", "prod-a,prod-b"]);
     outcome.is(69, &["one cluster has several names: prod-a, prod-b were verified with the same Talos CA"]);
@@ -89,7 +89,7 @@ fn what_is_old_or_there_twice_does_not_count() {
     report(&[("a.json", &later)], &[]).is(69, &["it is from the future"]);
 }
 
-/// Whatever a path leads to: no success, no wait, and the file is named.
+/// The result is neither a success nor a wait, regardless of the path's contents, and the file is named.
 #[test]
 fn what_is_no_report_is_named_and_never_a_success() {
     let (healthy, _) = stored();

@@ -1,10 +1,10 @@
-//! Streams and files: one document on stdout, valid reports whatever happens, the same code for every format.
+//! Streams and files: one document on stdout, valid reports in every case, and the same code for every format.
 
 use crate::documents::{FORMATS, is_success};
 use crate::harness::{HEALTHY, code, program, tool};
 use crate::pki::{authority, reader};
 
-/// Nobody listens on port 1 of any loopback address.
+/// A talosconfig whose endpoint refuses connections: port 1 has no listener on any loopback address.
 fn unreachable() -> String {
     reader(&authority(), &[([127, 0, 0, 9], 1).into()])
 }
@@ -28,14 +28,14 @@ fn the_code_is_the_same_for_every_format_and_verbosity() {
 fn stdout_is_one_valid_document_and_every_check_is_in_it() {
     let checks = program().args(["list", "-o", "json"]).run().json();
     let all = checks.as_array().or_else(|| checks["checks"].as_array()).unwrap();
-    // Only who asks about an upgrade reads of it, and who gives a policy of that.
+    // Checks of upgrades and of policies appear only if the options request them.
     let is_asked_for =
         |id: &str| id.starts_with("upgrade.") || id.starts_with("policy.") || id == "talos.nodes.extensions";
     let listed = all.iter().filter(|check| !is_asked_for(check["id"].as_str().unwrap())).count();
     let second_opinion = ["--server", "--no-kubernetes"];
     for (arguments, unplanned) in [
         (&second_opinion[..], 0),
-        // Without `--server` nothing is said of the second opinion.
+        // Without `--server`, the second opinion is not mentioned.
         (&second_opinion[1..], 1),
         (&["--context", "none"], 1),
         (&["--skip", "*"], 1),
@@ -65,7 +65,7 @@ fn files_are_written_beside_stdout() {
     assert_eq!(left.len(), 3, "no temporary file stays: {left:?}");
 }
 
-/// All that is written to it would be gone, and the report with all that comes after it.
+/// Everything written to the stream would be lost, and the report would be overwritten by later output.
 #[test]
 fn a_file_that_a_stream_goes_to_is_no_file_of_a_report() {
     let earlier = "what an earlier step said\n";
@@ -83,7 +83,7 @@ fn a_file_that_a_stream_goes_to_is_no_file_of_a_report() {
     }
 }
 
-/// In CI, both are pipes: two documents would be one mixture.
+/// In CI both streams are pipes, so two documents would be mixed.
 #[test]
 fn no_report_goes_to_the_pipe_of_a_stream() {
     for stream in ["stdout", "stderr"] {
@@ -93,7 +93,7 @@ fn no_report_goes_to_the_pipe_of_a_stream() {
     }
 }
 
-/// What a pipeline passes on may be the name of a branch.
+/// Arguments from a pipeline may contain the name of a branch.
 #[test]
 fn what_is_wrong_with_arguments_is_no_command_of_a_ci_system() {
     for argument in ["--no\n::stop-commands::x", "--trace=a\n##vso[task.complete]/", "--report=\u{1b}[2Jx=y"] {
@@ -105,7 +105,7 @@ fn what_is_wrong_with_arguments_is_no_command_of_a_ci_system() {
     }
 }
 
-/// A report would replace it before it is read, and nobody has another copy.
+/// A report would replace the input before it is read, and there may be no other copy.
 #[test]
 fn what_is_read_is_no_file_of_a_report() {
     let [ca, crt, key] = ["ca.pem", "crt.pem", "key.pem"];
@@ -138,7 +138,7 @@ fn what_is_read_is_no_file_of_a_report() {
         (ca, by_certificate, &etcd, None),
         (crt, by_certificate, &etcd, None),
         (key, by_certificate, &etcd, None),
-        // What is not read: another context's, and what stands behind a file that cannot be used.
+        // Files that are not read: another context's, and files after one that cannot be used.
         ("other", by_certificate, &kube, None),
         (".talos/config", by_certificate, &["--etcd-endpoints=127.0.0.1:1", "--etcd-cacert=none/x"], None),
         (key, by_certificate, &["--no-talos"], Some("KUBECONFIG")),
@@ -194,7 +194,8 @@ fn what_is_read_is_no_file_of_a_report() {
     null.args(["--report=json=/dev/null", "--no-kubernetes"]).run().is(1, &[]);
 }
 
-/// Each pair of outputs, under each name that one file can have. Before, the last one to be written was there, and the exit code 0.
+/// Tests each pair of outputs, under each name that one file can have. Formerly, only the output that was written last survived, with exit
+/// code 0.
 #[test]
 fn no_two_outputs_are_one_file() {
     const SUMMARY: &str = "GITHUB_STEP_SUMMARY";
@@ -209,7 +210,7 @@ fn no_two_outputs_are_one_file() {
             (["--termination-log", "x"], [SUMMARY, "NAME"]),
         ] {
             for exists in [true, false] {
-                // A hard link to nothing cannot be made.
+                // A hard link needs an existing file.
                 if name == "hard" && !exists {
                     continue;
                 }
@@ -234,7 +235,7 @@ fn no_two_outputs_are_one_file() {
     }
 }
 
-/// A folder of the URL's name would be made, with its secrets in it.
+/// Otherwise, a directory named after the URL would be created, with the URL's secrets in its name.
 #[test]
 fn only_reports_are_sent_to_urls() {
     for option in ["--trace", "--termination-log"] {
@@ -246,7 +247,7 @@ fn only_reports_are_sent_to_urls() {
     }
 }
 
-/// What is to be written can be made a link to what was read while the run goes on.
+/// During the run, an output path can be replaced by a link to an input.
 #[test]
 fn a_link_that_appears_while_the_run_goes_on_is_not_followed() {
     for (option, is_pipe) in [
@@ -259,7 +260,7 @@ fn a_link_that_appears_while_the_run_goes_on_is_not_followed() {
         ("GITHUB_STEP_SUMMARY", false),
     ] {
         let config = unreachable();
-        // Beside it, what tells that the files are open.
+        // An additional file, which shows that the files are open.
         let begun = ["--report=junit=begun", "--wait-timeout=3s", "--no-kubernetes", "--color=never"];
         let program = program().talosconfig(&config).args(begun);
         let out = program.path("out");
@@ -276,7 +277,7 @@ fn a_link_that_appears_while_the_run_goes_on_is_not_followed() {
             assert!(child.try_wait().unwrap().is_none(), "{option}");
             std::thread::yield_now();
         }
-        // A pipe is there before it is opened.
+        // A pipe exists before it is opened.
         let is_open = || is_pipe && has_open(child.id(), &out) || !is_pipe && out.exists();
         while !is_open() {
             std::thread::yield_now();
@@ -291,16 +292,16 @@ fn a_link_that_appears_while_the_run_goes_on_is_not_followed() {
     }
 }
 
-/// As the kernel tells of the process.
+/// Returns whether the process has opened the file, according to the kernel.
 fn has_open(process: u32, file: &std::path::Path) -> bool {
     let open = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
     open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).any(|it| it == file)
 }
 
-/// Reports and stdout: what does not fit leaves the lines before it.
+/// Reports and stdout: output that does not fit leaves the earlier lines intact.
 #[test]
 fn ndjson_on_a_full_disk_has_whole_lines() {
-    // 512 bytes each. A signal that is ignored stays so.
+    // 512 bytes each. An ignored signal stays ignored.
     for blocks in [1, 2, 3, 5, 8, 13, 21] {
         for to in ["-o ndjson > out", "--report ndjson=out", "-o ndjson > out 2>&1"] {
             let shell = tool("sh").talosconfig(unreachable());
@@ -310,7 +311,7 @@ fn ndjson_on_a_full_disk_has_whole_lines() {
             let text = std::fs::read_to_string(home.path().join("out")).unwrap_or_default();
             let is_shared = to.ends_with("2>&1");
             assert!(text.is_empty() || is_shared || text.ends_with('\n'), "{blocks} {to}: {text}");
-            // What stderr has said between them may be torn.
+            // Messages of stderr in between may be torn.
             for line in text.lines().filter(|line| !is_shared || line.contains('{')) {
                 assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{blocks} {to}: {line}");
             }

@@ -1,5 +1,5 @@
-//! What stands in the way of what: a check that does not run blocks nothing, and whoever leaves one out is told what it would
-//! have found.
+//! Dependencies between checks: a check that does not run blocks nothing, and if a check is left out, the checks that depend on it report
+//! its problems.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use simulator::world::Misbehavior;
 
 use crate::cluster::{Judgment, cluster};
 
-/// Ids in the report: of checks that ran, and of those that others name as their reason.
+/// Returns ids in the report: of checks that ran, and of checks that others name as their reason.
 fn ran_and_named(judged: &Judgment) -> (BTreeSet<String>, BTreeSet<String>) {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let (mut ran, mut named) = (BTreeSet::new(), BTreeSet::new());
@@ -29,7 +29,7 @@ fn names_only_what_ran(judged: &Judgment) {
     assert!(named.is_subset(&ran), "{:?} did not run: {judged}", named.difference(&ran));
 }
 
-/// The kubelet has died, and Kubernetes has noticed. Nobody can know of the pressure on its node; that is said with a reason.
+/// The kubelet is dead, and Kubernetes has noticed. The pressure on its node is unknown, and the report states the reason.
 #[test]
 fn the_pressure_on_a_node_whose_kubelet_is_dead() {
     let cluster = cluster();
@@ -55,7 +55,7 @@ fn a_dead_worker_when_nobody_asks_whether_it_answers() {
     assert!(!judged.to_string().contains("not requested"), "{judged}");
 }
 
-/// What breaks a call to Talos says nothing of Kubernetes, and neither does a refusal.
+/// A failed or refused call to Talos is not evidence about Kubernetes.
 #[test]
 fn what_talos_does_not_answer_is_told_in_its_own_words() {
     let refused = || Misbehavior::Fail { code: 16, text: "who are you".to_owned() };

@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM, SIGHUP and SIGKILL at every phase: the code is the signal's, and the reports are valid.
+//! SIGINT, SIGTERM, SIGHUP and SIGKILL in every phase: the exit code is the signal's, and the reports are valid.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use crate::formats::small;
 use crate::harness::{code, program, side_by_side};
 use crate::pki::{authority, reader};
 
-/// A run that waits for an endpoint which accepts and never answers; returns once it has connected there.
+/// Starts a run that waits for an endpoint which accepts connections and never answers; returns once it has connected.
 fn waiting(arguments: &[&str]) -> (Child, TempDir) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let config = reader(&authority(), &[listener.local_addr().unwrap()]);
@@ -27,27 +27,27 @@ fn waiting(arguments: &[&str]) -> (Child, TempDir) {
     (child, home)
 }
 
-/// A run whose endpoint refuses: it is between two rounds nearly all of the time.
+/// Starts a run whose endpoint refuses connections, so that it is between two rounds nearly all the time.
 fn between_rounds() -> (Child, TempDir) {
     let (child, home) = program()
         .talosconfig(reader(&authority(), &[([127, 0, 0, 9], 1).into()]))
         .args(["--no-kubernetes", "--wait-timeout", "1h"])
         .args(reports(&TWO))
         .spawn();
-    // The checkpoint of the first round shows that it is over.
+    // The checkpoint of the first round shows that the round is over.
     until(|| report(&home).is_some_and(|report| report["rounds"] == 1));
     (child, home)
 }
 
-/// What CI usually asks for. Each file is flushed to the disk, which other tests keep busy.
+/// The usual formats in CI. Each file is flushed to disk, which other tests keep busy.
 const TWO: [&str; 2] = ["junit", "json"];
 
-/// Files in these formats, called as their formats.
+/// Returns arguments for files in these formats, named after the formats.
 pub(crate) fn reports(formats: &[&str]) -> impl Iterator<Item = String> {
     formats.iter().flat_map(|format| ["--report".to_owned(), format!("{format}={format}")])
 }
 
-/// Whether each file that is there tells of success.
+/// Returns whether each existing file reports success.
 fn successes(home: &TempDir) -> Vec<(&'static str, bool)> {
     let read = |format: &'static str| Some((format, std::fs::read_to_string(home.path().join(format)).ok()?));
     FORMATS.into_iter().filter_map(read).map(|(format, text)| (format, is_success(format, &text))).collect()
@@ -112,21 +112,21 @@ fn a_killed_run_leaves_failing_reports() {
     }
 }
 
-/// Whenever it is killed, each file is as a whole what was last written, and only the last word can be a success.
+/// Whenever the run is killed, each file contains a complete version, and only the last version can be a success.
 #[test]
 fn a_run_killed_at_any_moment_leaves_whole_files() {
     let cluster = small();
-    // Whoever reads one of them may take the others for written: JSON comes last.
+    // JSON comes last, so that a reader of the JSON file can assume that the others have been written.
     let others = FORMATS.into_iter().filter(|format| *format != "json");
     let formats: Vec<_> = others.chain(["json"]).collect();
-    // A busy machine is no sick cluster.
+    // A busy machine must not make the cluster fail.
     let program = || cluster.program().args(["--attempt-timeout", "60s"]).args(reports(&formats));
     let begun = Instant::now();
     let (mut child, home) = program().spawn_into(Stdio::null());
     assert_eq!(code(child.wait().unwrap()), 0);
     let took = begun.elapsed();
     assert_eq!(successes(&home), FORMATS.map(|format| (format, true)));
-    // Moments without a pattern, the same in each run of the test: from before the start to after the end.
+    // Irregular moments, the same in each run of the test: from before the start to after the end.
     let moments = (1..=50_u32).map(|n| took.mul_f64(f64::from(n.wrapping_mul(2_654_435_769) >> 16) / 65_536.0 * 1.2));
     side_by_side(moments, 2, |moment| {
         let (mut child, home) = program().spawn_into(Stdio::null());

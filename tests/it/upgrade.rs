@@ -1,4 +1,4 @@
-//! Before an upgrade: may it begin, and may a machine go now?
+//! Checks before an upgrade: whether it can begin, and whether a machine can be taken down now.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::harness::program;
 const BUDGETS: &str = "poddisruptionbudgets.policy";
 
 fn put_pod(world: &mut World, name: &str, node: &str) {
-    // On control planes, too: otherwise no other machine takes it.
+    // The pod tolerates control planes, because no other machine could take it.
     let spec = json!({
         "nodeName": node, "tolerations": [{"operator": "Exists"}],
         "containers": [{"name": "web", "image": "registry.example/web:v1"}],
@@ -32,7 +32,7 @@ fn put_pod(world: &mut World, name: &str, node: &str) {
     );
 }
 
-/// A budget of these pods.
+/// Adds a budget for these pods.
 fn put_budget(world: &mut World, name: &str, allowed: i32) {
     world.kubernetes.put(BUDGETS, json!({
         "metadata": {"name": name, "namespace": "default", "generation": 1},
@@ -44,7 +44,7 @@ fn put_budget(world: &mut World, name: &str, allowed: i32) {
     }));
 }
 
-/// A pod on the worker and one on a control plane, and a budget that lets so many of them go.
+/// A cluster with a pod on the worker and one on a control plane, and a budget that allows this many disruptions.
 fn with_web(allowed: i32) -> Cluster {
     let cluster = cluster();
     cluster.change(|world| {
@@ -91,7 +91,7 @@ fn each_machine_is_judged_as_the_next_to_be_upgraded() {
     );
 }
 
-/// As before each machine of a rollout: the path of all, the drain of one.
+/// The options before each machine of a rollout: the upgrade path of all machines, and the drain of one.
 #[test]
 fn of_an_upgrade_one_machine_may_be_the_next() {
     let cluster = with_web(0);
@@ -177,7 +177,7 @@ fn what_is_asked_of_an_upgrade_is_not_left_out() {
     assert_eq!(judged.of("upgrade.drain"), [("eviction-blocked", "worker-1")]);
 }
 
-/// `text` with `content` between the line that begins with `<!-- MARK` and the one with `<!-- end -->`.
+/// Returns `text` with `content` between the line that begins with `<!-- MARK` and the one with `<!-- end -->`.
 fn filled(text: &str, mark: &str, content: &str) -> String {
     let at = text.find(&format!("<!-- {mark}: ")).unwrap();
     let begin = at + text[at..].find('\n').unwrap() + 1;
@@ -185,7 +185,7 @@ fn filled(text: &str, mark: &str, content: &str) -> String {
     format!("{}```text\n{}\n```\n{}", &text[..begin], content.trim_end(), &text[end..])
 }
 
-/// A database of which the budget needs so many. `UPDATE=1` rewrites what the guide shows of it.
+/// A database whose budget requires a number of pods. `UPDATE=1` rewrites the output in the guide.
 #[test]
 fn the_guide_shows_a_machine_that_is_held_and_one_that_may_go() {
     let cluster = cluster();
@@ -263,7 +263,7 @@ fn each_api_server_tells_what_was_requested_of_it() {
     assert!(observed.ends_with("flowcontrol.apiserver.k8s.io/v1beta3 flowschemas (removed in 1.32)"), "{observed}");
     let diagnosis = &judged.report["diagnoses"][0];
     assert_eq!(diagnosis["id"], "api-removed", "{judged}");
-    // The right to it alone is missing.
+    // Only the right to the metrics is missing.
     cluster.change(|world| {
         for rule in &mut world.kubernetes.reader {
             rule.non_resource_urls.retain(|it| it != "/metrics");
@@ -272,7 +272,7 @@ fn each_api_server_tells_what_was_requested_of_it() {
     let refused = cluster.run(&["--upgrade-kubernetes", "1.36.4"]);
     assert_eq!(refused.outcome.code, 77, "{refused}");
     assert!(refused.check("upgrade.apis").to_string().contains("cluster-health rbac --upgrade"), "{refused}");
-    // Who upgrades Talos alone reads none.
+    // An upgrade of Talos alone does not read them.
     cluster.run(&["--upgrade-talos", "v1.13.9"]).is(0, &[]);
 }
 
@@ -299,7 +299,7 @@ fn a_flag_that_the_target_refuses_is_found_in_the_static_pod() {
     judged.is(1, &[("upgrade.flags", "removed-flag", "cp-3")]);
 }
 
-/// Talos 1.13.4 shows them to administrators only.
+/// Talos 1.13.4 shows them only to administrators.
 #[test]
 fn flags_of_kubelets_are_compared_where_the_role_shows_them() {
     let cluster = cluster();
@@ -357,11 +357,11 @@ fn the_pods_of_a_machine_need_room_on_the_others() {
     assert_eq!(judged.report["diagnoses"][0]["id"], "no-room", "{judged}");
 }
 
-/// Two workers, and nothing on the first one that a drain would evict.
+/// A cluster with two workers, the first of which has no pods that a drain would evict.
 fn with_an_empty_worker() -> Cluster {
     let cluster = Cluster::of(&Shape { workers: 2, ..Shape::default() });
     cluster.change(|world| {
-        // What was there has moved.
+        // All pods on it have moved.
         for pod in world.kubernetes.objects.get_mut("pods").unwrap() {
             if pod["spec"]["nodeName"] == "worker-1" && pod["metadata"]["ownerReferences"][0]["kind"] != "DaemonSet" {
                 pod["spec"]["nodeName"] = "worker-2".into();
@@ -400,7 +400,7 @@ fn a_machine_that_was_drained_has_let_go_of_its_volumes() {
     );
 }
 
-/// Pods as a real API server lists them.
+/// Returns pods as a real API server lists them.
 fn pods(nodes: &[String], of_each: usize) -> impl Iterator<Item = Value> {
     let toleration =
         |key: &str| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
@@ -437,7 +437,7 @@ fn pods(nodes: &[String], of_each: usize) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Prints what it takes: `cargo test --test it -- --ignored --nocapture a_thousand_machines`.
+/// Prints the cost: `cargo test --test it -- --ignored --nocapture a_thousand_machines`.
 #[test]
 #[ignore = "a minute and more, and gigabytes for the simulator"]
 fn a_thousand_machines_of_110_pods() {

@@ -1,7 +1,7 @@
-//! Whoever is kept from seeing what is wrong does not find it healthy: rows of trouble, in each of which one call is lost.
+//! A run that cannot see a problem does not report a healthy cluster: rows with a trouble, in each of which one call is lost.
 //!
-//! The laws of the judges try every fact in process; this is a sample of them through sockets, parsers, and the program as built: of whole
-//! runs, and of runs with `--check` for one check that fails. `BLIND=3000` makes it larger.
+//! The laws of the judges try every fact in process; this is a sample that goes through sockets, parsers and the built program: whole runs,
+//! and runs with `--check` for one failing check. `BLIND=3000` makes the sample larger.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,10 +16,10 @@ use simulator::world::{CallFault, Misbehavior, Server, World};
 use crate::row::Row;
 use crate::run::judged;
 
-/// Runs of the sample, and as many of each check alone.
+/// Number of whole runs in the sample, and of runs with a single check.
 const USUAL: usize = 100;
 
-/// How a call is lost: by gRPC, and by HTTP.
+/// Ways to lose a call, for gRPC and for HTTP.
 const WAYS: [(&str, Misbehavior, Misbehavior); 6] = [
     ("refused", fail(7), fail(403)),
     ("unimplemented", fail(12), fail(404)),
@@ -33,7 +33,7 @@ const fn fail(code: u16) -> Misbehavior {
     Misbehavior::Fail { code, text: String::new() }
 }
 
-/// Row and call whose loss hides the trouble, and why nothing else can tell. A name may end in `*`.
+/// Rows and calls whose loss hides the trouble, and why nothing else can show it. A name may end in `*`.
 const HIDDEN: &[(&str, &str, &str)] = &[
     (
         "k8s-10-workload-unavailable",
@@ -48,16 +48,16 @@ const HIDDEN: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// One call that is lost.
+/// One lost call.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 struct Loss {
     call: String,
-    /// `None`: whoever is asked.
+    /// The affected server; `None` means all servers.
     at: Option<(Kind, String)>,
     way: usize,
 }
 
-/// Which server of a machine.
+/// The kind of server on a machine.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Apid,
@@ -93,7 +93,7 @@ impl Loss {
         world.call_faults.push(CallFault { server, ..CallFault::all(&self.call, does.clone()) });
     }
 
-    /// Whether it may hide the trouble of a row.
+    /// Returns whether the loss is allowed to hide the trouble of a row.
     fn may_hide(&self, row: &Row) -> bool {
         let fits = |name: &str, found: &str| {
             name.strip_suffix('*').map_or_else(|| name == found, |beginning| found.starts_with(beginning))
@@ -101,7 +101,7 @@ impl Loss {
         HIDDEN.iter().any(|(name, call, _)| fits(name, &row.name) && fits(call, &self.call))
     }
 
-    /// What is wrong with a run of the row in which it happens.
+    /// Returns the error of a run of the row with this loss.
     fn wrong(&self, row: &Row) -> Option<String> {
         let (Self { call, at, way }, ran) = (self, judged(row, |world| self.happen(world)));
         let of = at.as_ref().map_or_else(String::new, |(kind, name)| format!(" of {kind:?} {name}"));
@@ -114,7 +114,7 @@ impl Loss {
     }
 }
 
-/// One trial for each row that has a part in the sample.
+/// Returns one trial for each row in the sample.
 pub(crate) fn trials(rows: &[Arc<Row>]) -> Vec<Trial> {
     let runs = std::env::var("BLIND").ok().and_then(|runs| runs.parse().ok()).unwrap_or(USUAL);
     let is_sick =
@@ -132,10 +132,10 @@ fn whole(row: Arc<Row>, share: usize) -> Trial {
     })
 }
 
-/// The same of each check that fails in the row: so many losses in all.
+/// Returns a trial of each failing check of the row on its own, with this number of losses in total.
 fn alone(row: Arc<Row>, share: usize) -> Trial {
     Trial::test(format!("blind alone: {}", row.name), move || {
-        // These options need checks of their own.
+        // These options require additional checks.
         let needs_more = |it: &String| it.starts_with("--expect-") || it == "--require-quorum-margin";
         if row.arguments.iter().any(needs_more) {
             return Ok(());
@@ -146,7 +146,7 @@ fn alone(row: Arc<Row>, share: usize) -> Trial {
         for (at, check) in failing.iter().enumerate() {
             let share = (at + 1) * share / failing.len() - at * share / failing.len();
             let alone = row.alone(check);
-            // What only warns does not fail alone.
+            // A check that only warns does not fail on its own.
             if share == 0 || judged(&alone, |_| ())?.1.outcome.code == 0 {
                 continue;
             }
@@ -157,8 +157,8 @@ fn alone(row: Arc<Row>, share: usize) -> Trial {
     })
 }
 
-/// Some of the calls that a run of the row makes, lost in every way, by all that are asked and by each of them: in an order that is always
-/// the same, and another one in each row.
+/// Returns some of the calls that a run of the row makes, lost in every way, for all queried servers and for each of them. The order is
+/// reproducible, but different for each row.
 fn losses(row: &Row, share: usize) -> Result<Vec<Loss>, Failed> {
     let mut losses = all_losses(row).map_err(|error| format!("{error:#}"))?;
     losses.truncate(share);

@@ -1,4 +1,4 @@
-//! The failures that every health check has to know, and the shapes that none may fail. None is without a row.
+//! The failures that every health check must detect, and the shapes that none may reject. Each of them has a row.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::row::Row;
 
-/// Groups of failures, and how many there are of each: `ACC-1` to `ACC-13`.
+/// Groups of failures, and the number of failures in each: `ACC-1` to `ACC-13`.
 const FAILURES: [(&str, usize); 10] = [
     ("ACC", 13),
     ("BOOT", 11),
@@ -21,7 +21,7 @@ const FAILURES: [(&str, usize); 10] = [
     ("TRUST", 2),
 ];
 
-/// Clusters that are healthy, however unusual they look.
+/// Clusters that are healthy, even if they look unusual.
 const SHAPES: [&str; 34] = [
     "SHAPE-usual",
     "SHAPE-single-node",
@@ -59,10 +59,10 @@ const SHAPES: [&str; 34] = [
     "SHAPE-etcd-image",
 ];
 
-/// Releases and roles as which a cluster and its credentials pose; os:reader on a present release is what all other rows do.
+/// Simulated releases and roles; all other rows use os:reader on a current release.
 const POSES: [&str; 6] = ["RELEASE-1.5", "RELEASE-1.9", "RELEASE-1.12", "RELEASE-1.14", "ROLE-operator", "ROLE-admin"];
 
-/// Whether the rows are of the whole catalog, and of nothing else.
+/// Returns the trial that compares the rows with the catalog.
 pub(crate) fn trials(rows: &[Arc<Row>]) -> Vec<Trial> {
     let failures = FAILURES.iter().flat_map(|(group, last)| (1..=*last).map(move |number| format!("{group}-{number}")));
     let catalog: BTreeSet<String> = failures.chain(SHAPES.map(str::to_owned)).chain(POSES.map(str::to_owned)).collect();

@@ -1,7 +1,7 @@
-//! `--no-talos` on clusters that Talos has not set up: how they are made, each with each fault.
+//! `--no-talos` on clusters that were not set up by Talos: each way to make such a cluster, with each fault.
 //!
-//! Healthy, each of them is 0 without a flag. Of each fault a cell tells whether the run fails, warns, or cannot see it there; then it
-//! says so in `notObserved`. `UPDATE=1` writes the table into docs/support.md.
+//! Without a fault, each cluster exits with 0, without any flag. Each cell states whether the run fails, warns, or cannot observe the fault
+//! in this cluster; in the last case, `notObserved` must say so. `UPDATE=1` writes the table into docs/support.md.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use simulator::world::World;
 use crate::row::{Quality, Row};
 use crate::run::judged;
 
-/// How a cluster is made.
+/// A way to make a cluster.
 struct Distribution {
     name: &'static str,
-    /// For people: who makes clusters like that.
+    /// Tools that make clusters like this, for readers.
     like: &'static str,
     make: fn(&mut World),
-    /// Faults that a run does not fail for, and what it does instead. All others fail.
+    /// Faults that do not make a run fail, each with the actual result. All other faults do.
     otherwise: &'static [(&'static str, Cell)],
 }
 
-/// What a run makes of a fault.
+/// The effect of a fault on a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cell {
     Fails,
     Warns,
-    /// The part of `notObserved` that says so.
+    /// The part of `notObserved` that states this.
     Unseen(&'static str),
-    /// There is nothing that could have it.
+    /// The cluster has no component that could have the fault.
     Missing,
 }
 
@@ -196,7 +196,7 @@ const FAULTS: &[Fault] = &[
     }),
 ];
 
-/// The one that has a fault.
+/// The node with the fault.
 const NODE: &str = "worker-1";
 const AGENT: &str = "kube-flannel";
 const LEASES: &str = "leases.coordination.k8s.io";
@@ -204,11 +204,11 @@ const SLICES: &str = "endpointslices.discovery.k8s.io";
 const COUNTED: [&str; 5] =
     ["desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberReady", "numberAvailable"];
 
-/// Each as it is, and with each fault.
+/// Returns a trial of each cluster without a fault and with each fault.
 pub(crate) fn trials(rows: &[Arc<Row>]) -> Vec<Trial> {
     let usual = rows.iter().find(|row| row.name == "k8s-1-api-server-stopped").expect("a row of the usual cluster");
     let mut row = usual.healthy();
-    // DNS has two workers.
+    // DNS needs two workers.
     row.scenario.shape.workers = 2;
     row.arguments = vec!["--no-talos".to_owned()];
     row.credentials.talosconfig = Quality::Absent;
@@ -232,7 +232,7 @@ pub(crate) fn trials(rows: &[Arc<Row>]) -> Vec<Trial> {
     trials
 }
 
-/// The Kubernetes after the simulated one.
+/// The Kubernetes version after the simulated one.
 const NEXT: &str = "1.36.4";
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
@@ -246,7 +246,7 @@ impl Distribution {
     }
 }
 
-/// On machines of another system.
+/// Makes the cluster, on machines of another system.
 fn make(its: &Distribution, world: &mut World) {
     change(
         world,
@@ -271,7 +271,7 @@ fn is_healthy(its: &Distribution, row: &Row) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An upgrade may begin on each of them, and not while a budget holds a pod.
+/// Verifies that an upgrade can begin on each cluster, but not while a budget protects a pod.
 fn may_begin(its: &Distribution, row: &Row) -> anyhow::Result<()> {
     let (_, fine) = judged(row, |world| make(its, world))?;
     ensure!(fine.outcome.code == 0, "exit code {}\n{fine}", fine.outcome.code);
@@ -391,7 +391,7 @@ fn crash(world: &mut World, which: impl Fn(&Value) -> bool) {
     });
 }
 
-/// As the status of a DaemonSet tells it.
+/// Changes the status of a DaemonSet to one missing pod.
 fn lacks_one(world: &mut World, name: &str) {
     change(
         world,
@@ -427,7 +427,7 @@ fn dns_is_down(world: &mut World) {
     }
 }
 
-/// Nothing of Kubernetes itself is a pod.
+/// Makes a cluster in which no component of Kubernetes runs as a pod.
 fn processes(world: &mut World) {
     remove(world, "pods", is_static);
     let is_of_nodes = |name: &Value| [AGENT, "kube-proxy"].iter().any(|it| name == it);
@@ -455,7 +455,7 @@ fn without_labels(world: &mut World) {
     );
 }
 
-/// The control planes are no nodes.
+/// Makes a cluster whose control planes are not nodes.
 fn hosted(world: &mut World) {
     let is_hidden = |name: &Value| name.as_str().is_some_and(|name| name.starts_with("cp-"));
     remove(world, "nodes", |node| is_hidden(&node["metadata"]["name"]));
@@ -508,7 +508,7 @@ fn named_dns(world: &mut World) {
     );
 }
 
-/// `kube-system` has no pods. Components, network and DNS are in namespaces of their own.
+/// Makes a cluster whose `kube-system` has no pods. Components, network and DNS are in separate namespaces.
 fn own_namespaces(world: &mut World) {
     let namespace_of = |name: &str| {
         let known =

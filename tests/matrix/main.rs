@@ -1,7 +1,7 @@
-//! The failure matrix: each file of `matrix/` is a cluster with one trouble, and what the built program has to say of it.
+//! The failure matrix: each file of `matrix/` is a cluster with one trouble, and the expected report of the built program.
 //!
-//! `cargo test --test matrix` needs nothing but the simulator. With `--talosctl PATH`, the real `talosctl health` is asked about the
-//! same clusters, and with `--write PATH` both answers become a table.
+//! `cargo test --test matrix` needs only the simulator. With `--talosctl PATH`, the real `talosctl health` runs against the same clusters,
+//! and `--write PATH` writes both results into a table.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![expect(clippy::disallowed_types, reason = "real processes take real time")]
@@ -35,23 +35,23 @@ use crate::row::Row;
 use crate::run::{Judge, Ran, Seen};
 use crate::talosctl::{Said, Talosctl};
 
-/// The options of a test harness, and ours.
+/// Options of a test harness, and of this program.
 #[derive(Parser)]
 struct Options {
     #[command(flatten)]
     harness: Arguments,
-    /// Ask this talosctl about the same clusters
+    /// Run this talosctl against the same clusters
     #[arg(long, value_name = "PATH")]
     talosctl: Option<PathBuf>,
-    /// Write the table of all rows, and the track record beside it
+    /// Write the table of all rows, and the track record next to it
     #[arg(long, value_name = "PATH", requires = "talosctl")]
     write: Option<PathBuf>,
 }
 
-/// Runs at a time, if nothing else is asked for: many of them wait for an answer that never comes.
+/// Default number of concurrent runs. Many of them wait for an answer that never comes.
 const AT_ONCE: usize = 10;
 
-/// What was measured of a row.
+/// The measured results of a row.
 pub(crate) struct Measured {
     pub(crate) row: Arc<Row>,
     pub(crate) ours: Option<Seen>,
@@ -111,7 +111,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Both programs at the same time, each with a cluster of its own.
+/// Runs both programs at the same time, each with a separate cluster.
 fn both(row: &Row, talosctl: Option<&Talosctl>) -> (Ran, Option<Said>) {
     std::thread::scope(|scope| {
         let said = talosctl.filter(|_| row.ours_alone().is_none()).map(|talosctl| scope.spawn(|| talosctl.health(row)));
@@ -120,7 +120,7 @@ fn both(row: &Row, talosctl: Option<&Talosctl>) -> (Ran, Option<Said>) {
     })
 }
 
-/// Where the rows are.
+/// Returns the directory of the rows.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("matrix")
 }

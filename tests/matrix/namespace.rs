@@ -1,6 +1,6 @@
-//! Rows whose clusters need a network namespace of their own, since loopback has but one address of IPv6.
+//! Rows whose clusters need a separate network namespace, because loopback has only one IPv6 address.
 //!
-//! This program runs itself there again, for one row, and hears from it what was seen.
+//! This program starts itself there for one row, and reads the observations from that process.
 
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::run::{Ran, Seen, run_here};
 /// Name of the row that a process in a namespace is to run.
 const ROW: &str = "MATRIX_ROW_IN_A_NAMESPACE";
 
-/// Gives loopback the addresses of [`simulator::Network::ipv6`], as many as a row has machines at the most, and runs the rest.
+/// Gives loopback the addresses of [`simulator::Network::ipv6`], enough for the largest row, and then executes the program.
 const SET_UP: &str = "ip link set lo up && for n in 2 3 4 5 6 7 8 9 ff01; do ip addr add fd00::$n/128 dev lo nodad || exit; done \
                       && exec \"$0\"";
 
-/// Whether this process may make one: root may.
+/// Returns whether this process may create a namespace, as root may.
 pub(crate) fn can_be_made() -> bool {
     let ended = Command::new("unshare").args(["--net", "ip", "link", "set", "lo", "up"]).stderr(Stdio::null()).status();
     ended.is_ok_and(|status| status.success())
 }
 
-/// In a namespace: runs the row for which it was made.
+/// Within a namespace, runs the row for which it was created.
 pub(crate) fn of_a_row(rows: &[Arc<Row>]) -> Option<ExitCode> {
     let name = std::env::var(ROW).ok()?;
     let row = rows.iter().find(|row| row.name == name.trim_end_matches(WITHOUT_TROUBLE))?;
@@ -40,7 +40,7 @@ fn failed(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Ends the name of a row without its trouble.
+/// Suffix of the name of a row without its trouble.
 pub(crate) const WITHOUT_TROUBLE: &str = " without its trouble";
 
 /// Runs a row in a namespace.

@@ -1,6 +1,6 @@
-//! The rows of the matrix behind Omni: what is wrong there does not look healthy, and what is healthy does.
+//! The rows of the matrix behind Omni: problems do not look healthy there, and healthy clusters do.
 //!
-//! All that differs is the way: one endpoint that is no machine, and a kubeconfig that vouches for none. `OMNI=9999` runs all rows.
+//! Only the connection differs: one endpoint that is not a machine, and a kubeconfig that vouches for none. `OMNI=9999` runs all rows.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use libtest_mimic::Trial;
 use crate::row::{Credentials, Row};
 use crate::run::judged;
 
-/// Rows of the sample.
+/// Number of rows in the sample.
 const USUAL: usize = 100;
 
-/// Rows that say something else behind Omni, and why.
+/// Rows with a different result behind Omni, and the reason.
 const OTHERWISE: [(&str, &str); 9] = [
     ("acc-13-clock-behind", "the clock of Omni is its own, and it verifies the certificates of machines"),
     ("acc-8-role-too-low", "Omni decides the role"),
@@ -25,7 +25,7 @@ const OTHERWISE: [(&str, &str); 9] = [
     ("upg-24-only-server-that-was-seen", "no API server is asked directly: their leases count"),
 ];
 
-/// Options that name another way than through Omni.
+/// Options that select a connection other than through Omni.
 const WAYS: [&str; 9] = [
     "--endpoints",
     "-e",

@@ -11,16 +11,16 @@ use simulator::world::{Shape, World};
 
 use crate::namespace::WITHOUT_TROUBLE;
 
-/// A trouble, and what has to be said of it.
+/// A trouble, and the expected report.
 #[derive(Clone)]
 pub(crate) struct Row {
     /// Name of the file: `etcd-1-quorum-lost`.
     pub(crate) name: String,
-    /// Those of the catalog that it shows.
+    /// Failures of the catalog that the row shows.
     pub(crate) ids: Vec<String>,
-    /// As the file has it.
+    /// The scenario from the file.
     pub(crate) scenario: Scenario,
-    /// What `scenario` is read from; `{cp-1}` in it is the address of that machine.
+    /// The text of `scenario`; `{cp-1}` in it is the address of that machine.
     text: String,
     folder: PathBuf,
     pub(crate) arguments: Vec<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Row {
     pub(crate) expect: Expect,
     pub(crate) known_wrong: Option<KnownWrong>,
     pub(crate) cannot: Option<String>,
-    /// The cluster has addresses of IPv6 alone, and so a network namespace of its own.
+    /// The cluster has only IPv6 addresses, and therefore a separate network namespace.
     pub(crate) ipv6: bool,
 }
 
@@ -47,14 +47,14 @@ struct File {
     cannot: Option<String>,
     #[serde(default)]
     ipv6: bool,
-    /// As in a scenario of the simulator, which reads it.
+    /// The tables of a simulator scenario, which the simulator reads.
     #[serde(rename = "cluster")]
     _cluster: Option<toml::Table>,
     #[serde(default, rename = "change")]
     _changes: Vec<toml::Table>,
 }
 
-/// What the program is given; the default is what it needs.
+/// The credentials of the program; the default is sufficient.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Credentials {
@@ -64,22 +64,22 @@ pub(crate) struct Credentials {
     pub(crate) talosconfig: Quality,
     #[serde(default)]
     pub(crate) kubeconfig: Quality,
-    /// Of Omni, if it is before the cluster.
+    /// The service account of Omni, if the cluster is behind Omni.
     #[serde(default)]
     pub(crate) service_account: Quality,
     /// Endpoints of the talosconfig instead of all control planes: machines, or hosts.
     pub(crate) endpoints: Option<Vec<String>>,
-    /// It names no nodes beside them, where it usually names all machines.
+    /// Whether the talosconfig names no nodes, rather than all machines.
     #[serde(default)]
     pub(crate) without_nodes: bool,
-    /// All members of etcd are endpoints of its own API.
+    /// Whether all members of etcd are endpoints of its own API.
     #[serde(default)]
     pub(crate) external_etcd: bool,
-    /// `USER:PASSWORD` there.
+    /// `USER:PASSWORD` for etcd's own API.
     pub(crate) etcd_user: Option<String>,
 }
 
-/// What is wrong with a file of credentials.
+/// The state of a credentials file.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Quality {
@@ -87,23 +87,23 @@ pub(crate) enum Quality {
     Good,
     Absent,
     Expired,
-    /// In three days, of a year.
+    /// Expires in three days, after a year.
     ExpiresSoon,
     NotYetValid,
-    /// For an hour, of which half is left.
+    /// Valid for an hour, half of which is left.
     ShortLived,
-    /// Its CA ends in three days.
+    /// The CA expires in three days.
     CaExpiresSoon,
-    /// Its CA has ended.
+    /// The CA has expired.
     CaExpired,
     WithoutClientAuth,
-    /// All of it.
+    /// The whole file belongs to another cluster.
     OfAnotherCluster,
-    /// For a kubeconfig: the same server, the CA and the certificate of a cluster that is no more.
+    /// Kubeconfig only: the same server, but CA and certificate of a cluster that no longer exists.
     OfAnEarlierCluster,
-    /// For a service account: Omni does not know its key any more.
+    /// Service account only: Omni no longer accepts its key.
     Revoked,
-    /// For a service account: another name beside the key.
+    /// Service account only: the name does not match the key.
     Misnamed,
 }
 
@@ -114,24 +114,24 @@ pub(crate) struct Expect {
     /// `CHECK REASON TARGET`
     #[serde(deserialize_with = "columns")]
     pub(crate) problems: BTreeSet<String>,
-    /// The same of those that another one explains.
+    /// `CHECK REASON TARGET` of problems that another one explains.
     #[serde(default, deserialize_with = "columns")]
     pub(crate) explained: BTreeSet<String>,
     pub(crate) diagnoses: Option<BTreeSet<String>>,
 }
 
-/// What is expected is right, and the program does not say it yet.
+/// A correct expectation that the program does not meet yet.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KnownWrong {
-    /// For people.
+    /// The reason, for readers.
     #[serde(rename = "why")]
     _why: String,
-    /// Its exit code, if that is what is wrong.
+    /// The actual exit code, if that is the error.
     pub(crate) exit: Option<i32>,
 }
 
-/// So that `acc-10` comes after `acc-2`.
+/// Returns a sort key with which `acc-10` comes after `acc-2`.
 fn natural(name: &str) -> Vec<(u32, String)> {
     name.split('-').map(|part| (part.parse().unwrap_or_default(), part.to_owned())).collect()
 }
@@ -142,7 +142,7 @@ fn parse(text: &str, folder: &Path) -> anyhow::Result<Scenario> {
     Ok(scenario)
 }
 
-/// `{cp-1}` is the address of that machine.
+/// Replaces `{cp-1}` with the address of that machine.
 pub(crate) fn fill_in(text: &str, world: &World) -> String {
     let machines = world.machines.iter();
     machines
@@ -151,12 +151,12 @@ pub(crate) fn fill_in(text: &str, world: &World) -> String {
 
 fn columns<'de, D: serde::Deserializer<'de>>(input: D) -> Result<BTreeSet<String>, D::Error> {
     let lines = Vec::<String>::deserialize(input)?;
-    // They stand below each other in the files.
+    // The columns are aligned in the files.
     Ok(lines.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect())
 }
 
 impl Row {
-    /// All files of a folder, by name.
+    /// Reads all files of a directory, by name.
     pub(crate) fn read_all(folder: &Path) -> anyhow::Result<Vec<Self>> {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder)? {
@@ -178,7 +178,7 @@ impl Row {
             _ => anyhow::bail!("there is either `[expect]` or `cannot`"),
         };
         ensure!(!file.ids.is_empty(), "`ids` says what of the catalog this shows");
-        // The simulator's own tables, which it reads by its own rules.
+        // The simulator's own tables, which the simulator parses.
         let mut scenario: toml::Table = toml::from_str(&text)?;
         scenario.retain(|key, _| ["title", "cluster", "change"].contains(&key));
         let (text, folder) = (toml::to_string(&scenario)?, path.with_file_name(""));
@@ -199,7 +199,7 @@ impl Row {
         })
     }
 
-    /// The scenario of these addresses.
+    /// Returns the scenario with these addresses.
     pub(crate) fn scenario(&self, network: &Network) -> anyhow::Result<Scenario> {
         if self.scenario.steps.is_empty() || !self.text.contains('{') {
             return Ok(self.scenario.clone());
@@ -209,7 +209,7 @@ impl Row {
         Ok(Scenario { omni: self.scenario.omni, ..scenario })
     }
 
-    /// What stands before its name in the output.
+    /// Returns the prefix of its name in the output.
     pub(crate) fn kind(&self) -> &'static str {
         match (&self.cannot, &self.known_wrong) {
             (Some(_), _) => "cannot",
@@ -218,7 +218,7 @@ impl Row {
         }
     }
 
-    /// Why only ours can know the trouble, if it is in nothing that `talosctl health` is given.
+    /// Returns why only our program can detect the trouble, if `talosctl health` cannot.
     pub(crate) fn ours_alone(&self) -> Option<&'static str> {
         let own_kubeconfig = [Quality::Good, Quality::Absent, Quality::ShortLived];
         match () {
@@ -230,19 +230,19 @@ impl Row {
         }
     }
 
-    /// Whether neither the cluster nor the credentials make the trouble.
+    /// Returns whether neither the cluster nor the credentials cause the trouble.
     fn is_made_by_arguments(&self) -> bool {
         let world = !self.scenario.steps.is_empty() || self.scenario.recording.is_some();
         !world && self.credentials == Credentials::default() && !self.arguments.is_empty()
     }
 
-    /// Whether anything is wrong in it.
+    /// Returns whether the row has any problem.
     pub(crate) fn is_of_trouble(&self) -> bool {
         self.expect.exit != 0 || !self.expect.problems.is_empty()
     }
 
-    /// The same without the trouble: without changes and with good credentials if one of them makes it, else without arguments or,
-    /// if there are none, of the usual shape.
+    /// Returns the row without its trouble: without changes and with good credentials if one of them causes the trouble, otherwise without
+    /// arguments or, if there are none, with the usual shape.
     pub(crate) fn healthy(&self) -> Self {
         let by_arguments = self.is_made_by_arguments();
         let is_usual = self.scenario.steps.is_empty() && self.scenario.recording.is_none();
@@ -252,7 +252,7 @@ impl Row {
         if by_shape {
             (scenario.shape, scenario.omni) = (Shape::default(), false);
         }
-        // Where the role makes it, another one does not.
+        // If the role causes the trouble, another role does not.
         let role = self.credentials.role.as_ref().map(|_| "os:admin".to_owned());
         Self {
             name: format!("{}{WITHOUT_TROUBLE}", self.name),
@@ -260,7 +260,7 @@ impl Row {
             arguments: if by_arguments { Vec::new() } else { self.arguments.clone() },
             credentials: Credentials {
                 role,
-                // A way to ask, and nothing that could be wrong.
+                // Only a means of access, which cannot be the trouble.
                 external_etcd: self.credentials.external_etcd,
                 ..Credentials::default()
             },
@@ -270,7 +270,7 @@ impl Row {
         }
     }
 
-    /// The same, asked for one check.
+    /// Returns the row with a single check.
     pub(crate) fn alone(&self, check: &str) -> Self {
         let more = ["--check", check].map(str::to_owned);
         Self { arguments: [&self.arguments[..], &more].concat(), ..self.clone() }

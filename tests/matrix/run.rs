@@ -18,35 +18,35 @@ use crate::harness::{Program, program as program_itself};
 use crate::namespace;
 use crate::row::{Credentials, Quality, Row, fill_in};
 
-/// Of a round, if the row says nothing else: a call may take half of it, and none that is answered takes a tenth.
+/// Attempt timeout, unless the row sets another one: a call may take half of it, and every answered call takes less than a tenth.
 const ATTEMPT: &str = "8s";
 
-/// What a run has said.
+/// The observed results of a run.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Seen {
     pub(crate) exit: i32,
     /// `CHECK REASON TARGET`
     pub(crate) problems: BTreeSet<String>,
-    /// The same of those that another one explains.
+    /// `CHECK REASON TARGET` of problems that another one explains.
     pub(crate) explained: BTreeSet<String>,
     diagnoses: BTreeSet<String>,
-    /// Laws of every report that it breaks.
+    /// Violated laws that hold for every report.
     stories: BTreeSet<String>,
-    /// For whoever has to find out why.
+    /// The complete output, for debugging.
     told: String,
 }
 
-/// What a run has said, or why there was none.
+/// The observed results of a run, or the reason why there are none.
 pub(crate) type Ran = Result<Seen, String>;
 
-/// Judges rows, and runs what they look like without their trouble, each of those once.
+/// Judges rows. Runs each row without its trouble, once.
 #[derive(Default)]
 pub(crate) struct Judge {
     healthy: Mutex<HashMap<String, Arc<OnceLock<Ran>>>>,
 }
 
 impl Judge {
-    /// Whether it is as expected, and is not so without the trouble.
+    /// Returns whether the row is as expected, and differs from the healthy one.
     pub(crate) fn decide(&self, row: &Row, seen: &Seen) -> Result<(), String> {
         let verdict = row.compare(seen).and_then(|()| self.is_told_from_healthy(row));
         match (&row.known_wrong, verdict) {
@@ -74,7 +74,7 @@ impl Judge {
 }
 
 impl Row {
-    /// What is different from what is expected.
+    /// Returns the differences from the expected results.
     fn compare(&self, seen: &Seen) -> Result<(), String> {
         let mut different = Vec::new();
         if seen.exit != self.expect.exit {
@@ -100,7 +100,7 @@ pub(crate) fn run(row: &Row) -> Ran {
     if row.ipv6 { namespace::run(row) } else { run_here(row) }
 }
 
-/// The same in the network of this process.
+/// Runs the row in the network of this process.
 pub(crate) fn run_here(row: &Row) -> Ran {
     try_run(row).map_err(|error| format!("{error:#}"))
 }
@@ -114,10 +114,10 @@ fn try_run(row: &Row) -> anyhow::Result<Seen> {
     Ok(Seen::of(&cluster, &judged))
 }
 
-/// What a stored report can be shown in.
+/// Formats in which a stored report can be shown.
 const FORMATS: [&str; 6] = ["json", "text", "markdown", "junit", "html", "prometheus"];
 
-/// `report` shows what the run itself has shown, and ends as the run has ended, as far as that says something of the cluster.
+/// Verifies that `report` shows the same output as the run itself, and exits with the same code as far as that depends on the cluster.
 fn is_shown_alike(judged: &Judgment, home: &Path) -> anyhow::Result<()> {
     let stored = home.join("json");
     for format in FORMATS {
@@ -134,7 +134,7 @@ fn is_shown_alike(judged: &Judgment, home: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cluster of a row, changed further, and what a run says of it.
+/// Changes the cluster of a row further, and returns it with the results of a run.
 pub(crate) fn judged(row: &Row, change: impl FnOnce(&mut World)) -> anyhow::Result<(Cluster, Judgment)> {
     let (cluster, program) = program(row, change)?;
     let judged = cluster.judgment(program.run());
@@ -148,7 +148,7 @@ fn program(row: &Row, change: impl FnOnce(&mut World)) -> anyhow::Result<(Cluste
     let cluster = cluster.with_credentials(credentials, credentials.role.as_deref().unwrap_or("os:reader"))?;
     let mut arguments: Vec<String> =
         row.arguments.iter().map(|argument| cluster.change(|world| fill_in(argument, world))).collect();
-    // A kubeconfig that is found by chance is passed over; and what is named is called so in the report.
+    // A default kubeconfig that is unusable is skipped, and one that is named appears under its path in the report.
     for (option, path, quality) in [
         ("--talosconfig", ".talos/config", credentials.talosconfig),
         ("--kubeconfig", ".kube/config", credentials.kubeconfig),
@@ -177,7 +177,7 @@ fn program(row: &Row, change: impl FnOnce(&mut World)) -> anyhow::Result<(Cluste
     Ok((cluster, program))
 }
 
-/// The cluster of a row, in its trouble.
+/// Starts the cluster of a row, with its trouble.
 pub(crate) fn start(row: &Row) -> anyhow::Result<Cluster> {
     let network = if row.ipv6 { Network::ipv6() } else { Network::claim() }?;
     let (world, later) = row.scenario(&network)?.begin(&network)?;
@@ -186,11 +186,11 @@ pub(crate) fn start(row: &Row) -> anyhow::Result<Cluster> {
     Ok(cluster)
 }
 
-/// Somebody else's cluster, for credentials that do not fit: it is never asked anything.
+/// Another cluster, for credentials that do not match. It is never queried.
 static OTHER: LazyLock<Cluster> = LazyLock::new(crate::cluster::cluster);
 
 impl Cluster {
-    /// With these instead of its own, and this role in Talos.
+    /// Replaces the cluster's credentials, with this role in Talos.
     pub(crate) fn with_credentials(self, credentials: &Credentials, role: &str) -> anyhow::Result<Self> {
         if self.simulator().has_omni() {
             let key = self.service_account(credentials.service_account)?;
@@ -200,7 +200,7 @@ impl Cluster {
             Quality::Absent => String::new(),
             Quality::OfAnotherCluster => {
                 let other = OTHER.simulator().talosconfig(role, Flaw::None)?;
-                // Only who is asked stays.
+                // Only the endpoints stay.
                 let own = self.simulator().talosconfig(role, Flaw::None)?;
                 graft(&own, &other, &["ca: ", "crt: ", "key: "])
             }
@@ -238,7 +238,7 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// The value of the variable with the key.
+    /// Returns the value of the variable with the key.
     fn service_account(&self, quality: Quality) -> anyhow::Result<String> {
         let omni = self.simulator();
         Ok(match quality {
@@ -273,20 +273,20 @@ impl Quality {
     }
 }
 
-/// A talosconfig that names no nodes.
+/// Returns a talosconfig that names no nodes.
 fn without_nodes(talosconfig: &str) -> String {
     let (before, nodes) = talosconfig.split_once("        nodes:\n").unwrap();
     let after = nodes.split_inclusive('\n').skip_while(|line| line.starts_with("            - "));
     format!("{before}        nodes:\n{}", after.collect::<String>())
 }
 
-/// With the dates of its CA that this asks for.
+/// Replaces the CA with one that has the dates of this quality.
 fn with_ca(own: &str, key: &str, authority: &Authority, quality: Quality) -> anyhow::Result<String> {
     let ca = if quality == Quality::CaExpired { authority.ended() } else { authority.ending_soon() }?;
     Ok(graft(own, &format!("{key}{}", STANDARD.encode(ca)), &[key]))
 }
 
-/// A file with some of its values out of another.
+/// Replaces some values of a file with those of another file.
 fn graft(own: &str, other: &str, keys: &[&str]) -> String {
     let lines = own.lines().map(|line| {
         let key = keys.iter().find(|key| line.trim_start().starts_with(*key));
@@ -297,7 +297,7 @@ fn graft(own: &str, other: &str, keys: &[&str]) -> String {
     lines.collect()
 }
 
-/// The second of two machines of one name is called by that and its address.
+/// Returns the name of a target. The second of two machines with the same name includes its address.
 fn called(cluster: &Cluster, target: &str) -> String {
     let second = target.strip_suffix(')').and_then(|target| target.split_once(" ("));
     second.map_or_else(

@@ -57,7 +57,7 @@ pub(crate) fn of(rows: &[Arc<Row>], measured: &[Measured], talosctl: &str) -> St
     )
 }
 
-/// How many are right, of how many.
+/// Number of correct results, and their total.
 #[derive(Default)]
 struct Count {
     right: usize,
@@ -85,12 +85,12 @@ impl Said {
     }
 }
 
-/// What was said, in a cell of a table.
+/// Formats the observed results as a table cell.
 pub(crate) fn cell(seen: &Seen) -> String {
     words(seen.exit, &seen.problems, &seen.explained)
 }
 
-/// An exit code and the reasons behind it; in brackets those that follow from others. Problems are `CHECK REASON TARGET`.
+/// Formats an exit code and the reasons for it, with reasons of consequences in brackets. Problems are `CHECK REASON TARGET`.
 pub(crate) fn words<'a>(
     exit: i32,
     problems: impl IntoIterator<Item = &'a String>,
@@ -106,7 +106,7 @@ pub(crate) fn words<'a>(
     }
 }
 
-/// The reasons among problems, each once.
+/// Returns the distinct reasons of the problems.
 fn reasons<'a>(problems: impl IntoIterator<Item = &'a String>) -> BTreeSet<&'a str> {
     problems.into_iter().filter_map(|problem| problem.split(' ').nth(1)).collect()
 }

@@ -1,4 +1,4 @@
-//! The real `talosctl health`, asked about the same clusters. What it says is measured, never written by hand.
+//! The real `talosctl health` against the same clusters. Its results are measured, never written by hand.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -11,11 +11,11 @@ use crate::harness::code;
 use crate::row::Row;
 use crate::run::start;
 
-/// How long it may wait for a cluster to become healthy.
+/// Time that it may wait for a cluster to become healthy.
 const WAITS: &str = "6s";
-/// It ends by itself long before.
+/// Limit for the process, which normally exits long before.
 const HUNG: Duration = Duration::from_secs(60);
-/// Characters of each line that are shown.
+/// Maximum number of characters per line that are shown.
 const SHOWN: usize = 120;
 
 /// A real talosctl.
@@ -25,10 +25,10 @@ pub(crate) struct Talosctl {
     pub(crate) version: String,
 }
 
-/// What it said of a cluster.
+/// The result of talosctl for a cluster.
 pub(crate) struct Said {
     pub(crate) exit: i32,
-    /// The step that it came to, and its last line, if that is another; shortened, with the names of machines instead of addresses.
+    /// The last step that was reached, and the last line if that is a different one; shortened, with machine names instead of addresses.
     pub(crate) last: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Talosctl {
         Self { path, version }
     }
 
-    /// Asks with the credentials of the row, as the administrator that it has to be where the row says no role.
+    /// Runs with the row's credentials, or as an administrator if the row has no role, because talosctl needs that.
     pub(crate) fn health(&self, row: &Row) -> Said {
         let cluster = start(row).unwrap();
         let role = row.credentials.role.as_deref().unwrap_or("os:admin");
@@ -57,7 +57,7 @@ impl Talosctl {
         let told: Vec<_> = told.lines().filter(|line| !line.trim().is_empty()).collect();
         let step = told.iter().rposition(|line| line.starts_with("waiting for "));
         let last = told.len().checked_sub(1);
-        // A step goes on below its line, if it has several errors.
+        // A step with several errors continues on further lines.
         let shown = match (step, last) {
             (Some(step), Some(last)) if step < last => vec![told[step..last].join(" "), told[last].to_owned()],
             (_, Some(last)) => vec![told[last].to_owned()],
@@ -67,7 +67,7 @@ impl Talosctl {
     }
 }
 
-/// The control plane that is asked: one that the row does nothing to, if there is one.
+/// Returns the control plane to query: one that the row does not change, if possible.
 fn asked(cluster: &Cluster, row: &Row) -> String {
     let touched = format!("{:?}", row.scenario.steps);
     cluster.change(|world| {
@@ -79,7 +79,7 @@ fn asked(cluster: &Cluster, row: &Row) -> String {
 }
 
 impl Cluster {
-    /// Text of others for one cell of a table.
+    /// Prepares foreign text for a table cell.
     fn shown(&self, text: &str) -> String {
         let named = self.change(|world| {
             world

@@ -1,4 +1,4 @@
-//! Threads in which users met a failure, beside what is said of it here, as `docs/track-record.md`.
+//! Threads in which users reported a failure, next to the results for it here, as `docs/track-record.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ struct Story {
     e2e: Vec<String>,
 }
 
-/// An entry of `e2e/results.json`, as far as it is shown.
+/// The parts of an entry of `e2e/results.json` that are shown.
 #[derive(Deserialize)]
 struct Real {
     date: String,
@@ -60,7 +60,7 @@ struct Theirs {
     last: String,
 }
 
-/// Whether every thread has a row that exists.
+/// Returns the trial that verifies that every thread has an existing row.
 pub(crate) fn trial(rows: &[Arc<Row>]) -> Trial {
     let rows: BTreeSet<_> = rows.iter().map(|row| row.name.clone()).collect();
     Trial::test("every thread of the track record has rows", move || {
@@ -112,14 +112,14 @@ fn real() -> BTreeMap<String, Real> {
     serde_json::from_str(include_str!("../../e2e/results.json")).unwrap()
 }
 
-/// `#12` is one of Talos's own.
+/// Links a thread; `#12` is in Talos's own repository.
 fn link(thread: &str) -> String {
     let (repository, number) = thread.split_once('#').unwrap();
     let repository = if repository.is_empty() { "siderolabs/talos" } else { repository };
     format!("[{thread}](https://github.com/{repository}/issues/{number})")
 }
 
-/// What is checked out.
+/// Returns the checked-out commit.
 fn commit() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root).output().unwrap();

@@ -1,4 +1,4 @@
-// What readers of JUnit from npm see in a document: one JSON object, by reader and by file.
+// The results of npm's JUnit readers for documents: one JSON object, by reader and by file.
 //
 //   MODULES=where npm has installed node cases.mjs FILE...
 import { readFileSync } from "node:fs";
@@ -25,11 +25,11 @@ const readers = {
       }),
     };
   },
-  // It makes no difference between failures and errors, and does not count what was skipped.
+  // This reader does not distinguish failures from errors, and does not count skipped cases.
   async "test-results-parser"(file) {
     const seen = results({ type: "junit", files: [file] });
     const status = { PASS: "passed", FAIL: "bad", SKIP: "skipped" };
-    // Its own sum takes what was skipped from an attribute of `testsuites` that Jenkins's schema refuses.
+    // Its own sum takes skipped cases from an attribute of `testsuites` that Jenkins's schema does not allow.
     const sum = (count) => seen.suites.reduce((all, suite) => all + count(suite), 0);
     return {
       counts: { run: sum((it) => it.total), bad: sum((it) => it.failed + it.errors), skipped: sum((it) => it.skipped) },

@@ -1,4 +1,4 @@
-//! The documents read well on GitHub: files that a page shows are in the page, and links lead to files of the repository.
+//! The documents are readable on GitHub: pages contain the files that they show, and links lead to files of the repository.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -25,7 +25,7 @@ fn documents() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// What a page shows between `<!-- file: PATHS -->` and `<!-- end -->`. Several files of YAML become one.
+/// Returns the content of a page between `<!-- file: PATHS -->` and `<!-- end -->`. Several YAML files are joined.
 fn shown(paths: &str) -> String {
     let paths: Vec<_> = paths.split(' ').map(|path| root().join(path)).collect();
     let texts: Vec<_> = paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
@@ -37,7 +37,7 @@ fn shown(paths: &str) -> String {
     format!("```{language}\n{}```\n", texts.join("---\n"))
 }
 
-/// `UPDATE=1` rewrites them.
+/// `UPDATE=1` rewrites the pages.
 #[test]
 fn pages_show_the_files_that_they_name() {
     let block = Regex::new(r"(?s)(<!-- file: ([^\n]+?) -->\n).*?(<!-- end -->\n)").unwrap();
@@ -59,7 +59,7 @@ fn pages_show_the_files_that_they_name() {
     assert_none(&old);
 }
 
-/// `a/b/../c` as `a/c`, or nothing outside of the repository.
+/// Normalizes `a/b/../c` to `a/c`; `None` outside of the repository.
 fn normal(path: &Path) -> Option<PathBuf> {
     path.components().try_fold(PathBuf::new(), |mut made, part| match part {
         Component::ParentDir => made.pop().then_some(made),
@@ -89,7 +89,7 @@ fn links_lead_to_files_of_the_repository() {
     assert_none(&dead);
 }
 
-/// A first screen: short enough to be read at once.
+/// The README fits on the first screen, so that it can be read at once.
 #[test]
 fn the_readme_is_short() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();

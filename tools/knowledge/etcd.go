@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// EtcdFlags are those that etcd defines in two files, and those that it ignores. A definition whose name cannot be read is an error:
-// the table would lack a flag.
+// EtcdFlags are the flags that etcd defines in two files, and the flags that it ignores. A definition whose name cannot be read is an
+// error, because the table would lack a flag.
 func etcdFlags(version string) ([]Row, error) {
 	module, err := download("go.etcd.io/etcd/server/v3", version)
 	if err != nil {

@@ -47,8 +47,8 @@ func probe(cache, version string) (map[string][]Row, error) {
 
 var staging = regexp.MustCompile(`(?m)^\s+(k8s\.io/[a-z-]+) => \./staging.*$`)
 
-// Run builds the program in a module of its own. Kubernetes replaces its staging modules by folders that a published module does
-// not contain; they are published as v0.MINOR.PATCH.
+// Run builds the program in a separate module. Kubernetes replaces its staging modules with directories that a published module does not
+// contain; they are published as v0.MINOR.PATCH.
 func run(folder, version string) ([]byte, error) {
 	module, err := download("k8s.io/kubernetes", version)
 	if err != nil {
@@ -95,7 +95,8 @@ func run(folder, version string) ([]byte, error) {
 	return said, nil
 }
 
-// Output builds one of the programs and runs it for each component. What it prints matters, not how fast: unoptimized, it takes a third less to compile.
+// Output builds one of the programs and runs it for each component. Only the output matters, not the speed: unoptimized, it takes a third
+// less time to compile.
 func output(folder, name string, shown []string) (said []byte, err error) {
 	binary := filepath.Join(folder, name)
 	build := command(folder, "build", "-buildvcs=false", "-tags=probe", "-gcflags=all=-N -l -dwarf=false", "-ldflags=-s -w",
@@ -116,8 +117,8 @@ func output(folder, name string, shown []string) (said []byte, err error) {
 	return said, nil
 }
 
-// APIs are the versions of each group in k8s.io/api, and the kinds for which it is said when they go. The machine-readable part of
-// Kubernetes' deprecation policy is a method of each type.
+// APIs are the versions of each group in k8s.io/api, and the kinds whose removal is announced. The machine-readable part of Kubernetes'
+// deprecation policy is a method of each type.
 func apis(version string) ([]Row, error) {
 	module, err := download("k8s.io/api", "0."+strings.TrimPrefix(version, "1."))
 	if err != nil {
@@ -153,7 +154,7 @@ func apis(version string) ([]Row, error) {
 			kind := method.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name
 			numbers := method.Body.List[0].(*ast.ReturnStmt).Results
 			major, minor := numbers[0].(*ast.BasicLit).Value, numbers[1].(*ast.BasicLit).Value
-			// Lists go with what they list.
+			// Lists are removed together with their elements' kind.
 			if !strings.HasSuffix(kind, "List") {
 				rows = append(rows, fmt.Sprintf("%s\t%s\t%s.%s", api, kind, major, minor))
 			}

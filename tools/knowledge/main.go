@@ -2,9 +2,9 @@
 //
 //	go run . CACHE TABLES
 //
-// CACHE keeps what is built for each version of Kubernetes: three minutes of two cores each, once. TABLES is the folder of the
-// tables. A table that says the same as before keeps its date, so a second run changes nothing. Names, versions, stages and defaults
-// are facts; nothing else is copied.
+// CACHE keeps the builds for each version of Kubernetes, which take three minutes on two cores each, once. TABLES is the directory of the
+// tables. An unchanged table keeps its date, so a second run changes nothing. Names, versions, stages and defaults are facts; nothing else
+// is copied.
 package main
 
 import (
@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// Newest patch of each minor version that the module proxy has in full, with all staging modules.
+// Newest patch of each minor version that the module proxy has completely, with all staging modules.
 var kubernetes = []string{
 	"1.30.14", "1.31.14", "1.32.13", "1.33.13", "1.34.4", "1.35.4", "1.36.3", "1.37.2",
 }
 
 var etcd = []string{"3.5.35", "3.6.16", "3.7.3"}
 
-// Versions of Talos whose main module the proxy has, one for each minor version.
+// Versions of Talos whose main module is on the proxy, one for each minor version.
 var talos = []string{"1.12.6", "1.13.0", "1.14.1"}
 
 func main() {
@@ -64,17 +64,17 @@ func main() {
 // Row is one fact, its cells separated by tabs.
 type Row = string
 
-// Edition is what one version says.
+// Edition contains the facts of one version.
 type Edition struct {
 	version string
 	rows    []Row
 }
 
-// Table has the versions of one subject, oldest first.
+// Table contains the versions of one subject, oldest first.
 type Table []Edition
 
-// Write stores each row once, with the first and the last minor version in which it holds. An empty cell stands for the first or
-// the last version of the table, so that a new version changes few lines.
+// Write stores each row once, with the first and the last minor version to which it applies. An empty cell stands for the first or the last
+// version of the table, so that a new version changes few lines.
 func write(folder, name, columns string, table Table) {
 	minors := make([]string, len(table))
 	versions := make([]string, len(table))
@@ -118,7 +118,7 @@ func write(folder, name, columns string, table Table) {
 	publish(folder, name, strings.Join(versions, " "), columns, lines)
 }
 
-// Publish writes a table with its head, and keeps the date of one that says the same.
+// Publish writes a table with its head, and keeps the date of an unchanged one.
 func publish(folder, name, versions, columns string, lines []string) {
 	path := filepath.Join(folder, name+".tsv")
 	body := fmt.Sprintf("# versions: %s\n%s\n%s\n", versions, columns, strings.Join(lines, "\n"))

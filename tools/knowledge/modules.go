@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Module is what the go command says of a downloaded module.
+// Module is the go command's description of a downloaded module.
 type Module struct {
 	Dir, GoMod, Error string
 }
@@ -30,7 +30,7 @@ func download(path, version string) (Module, error) {
 	return module, nil
 }
 
-// Command is the go command in a folder, with the module proxy alone: a module that it does not have is not looked for elsewhere.
+// Command prepares the go command in a directory, with only the module proxy: a missing module is not looked for elsewhere.
 func command(folder string, arguments ...string) *exec.Cmd {
 	cmd := exec.Command("go", arguments...)
 	cmd.Dir = folder
@@ -49,7 +49,7 @@ func parse(path string) (*ast.File, error) {
 	return parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 }
 
-// Text is a string literal's value.
+// Text returns the value of a string literal.
 func text(node ast.Expr) (string, bool) {
 	literal, is := node.(*ast.BasicLit)
 	if !is || literal.Kind != token.STRING {
@@ -59,7 +59,7 @@ func text(node ast.Expr) (string, bool) {
 	return value, err == nil
 }
 
-// Keys are the string keys, or the elements, of a composite literal.
+// Texts returns the string keys, or the elements, of a composite literal.
 func texts(literal *ast.CompositeLit) (found []string) {
 	for _, element := range literal.Elts {
 		if pair, is := element.(*ast.KeyValueExpr); is {
@@ -72,7 +72,7 @@ func texts(literal *ast.CompositeLit) (found []string) {
 	return found
 }
 
-// Constants are the values of a file's top-level names that are string literals, or calls with one string literal.
+// Constants returns the values of a file's top-level names that are string literals, or calls with one string literal.
 func constants(file *ast.File) map[string]string {
 	found := make(map[string]string)
 	for _, declaration := range file.Decls {

@@ -17,7 +17,7 @@ const (
 	machinery   = talosModule + "/pkg/machinery"
 )
 
-// DeniedArguments are those that Talos sets for a running etcd and does not allow in `extraArgs`.
+// DeniedArguments are the arguments that Talos sets for a running etcd and does not allow in `extraArgs`.
 func deniedArguments(version string) ([]Row, error) {
 	module, err := download(talosModule, version)
 	if err != nil {
@@ -74,8 +74,8 @@ func compatibility(version string) ([]Row, error) {
 //go:embed releases.tsv
 var known []byte
 
-// Releases are the default etcd of each release: from the published module where the proxy has it (`module`), otherwise as
-// releases.tsv has it, with its source.
+// Releases contains the default etcd of each release: from the published module if the proxy has it (`module`), otherwise from
+// releases.tsv, with its source.
 func releases() ([]Row, error) {
 	var rows []Row
 	lines := bufio.NewScanner(bytes.NewReader(known))

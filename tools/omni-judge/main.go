@@ -1,4 +1,4 @@
-// The verifier that Omni has, as a judge of what `cluster-health` signs.
+// Omni's own verifier, which judges the signatures of `cluster-health`.
 //
 //	omni-judge key        a new service account, as its variable has it
 //	omni-judge verify     JSON on stdin: key, method, metadata; exits with 0 if Omni would accept the call

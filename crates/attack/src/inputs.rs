@@ -1,23 +1,23 @@
-//! What is answered, and what it has been seen to do to a program that believed it.
+//! Malicious answers, each of which has harmed a program that trusted it.
 
 use crate::server::Answer;
 
-/// One machine, proxy or file that means harm.
+/// One malicious machine, proxy or file.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// MiB that the program may take.
+    /// Memory that the program may use, in MiB.
     pub(crate) memory: u64,
 }
 
 pub(crate) enum Kind {
-    /// The API server of a kubeconfig answers so to the path that ends like this.
+    /// The API server of a kubeconfig gives this answer to requests whose path ends like this.
     Kubernetes(&'static str, fn() -> Vec<u8>),
-    /// It lists so many nodes of this system, beside a Talos that knows of one.
+    /// The API server lists this many nodes of this system, while Talos knows only one.
     Nodes(usize, &'static str),
-    /// Talos answers every call of this method so.
+    /// Talos gives this answer to every call of this method.
     Talos(&'static str, fn() -> Vec<u8>),
-    /// Somebody without a certificate answers in its place.
+    /// A server without a certificate answers in place of Talos.
     Stranger(fn() -> Vec<u8>),
     /// Discovery reports a compromised worker as a control plane. It serves with a certificate of the cluster's CA that has this subject
     /// (organization, common name) and the names of an API server, and waits for a token.
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 
 const MIB: usize = 1 << 20;
 const TALOS: &str = "Talos (v1.13.0)";
-/// Nobody asks it anything.
+/// A system whose nodes are not queried.
 const OTHER: &str = "Ubuntu 24.04";
 
 pub(crate) fn all() -> Vec<Attack> {
@@ -69,7 +69,7 @@ pub(crate) fn all() -> Vec<Attack> {
     ]
 }
 
-/// A field of a protobuf message.
+/// Encodes a field of a protobuf message.
 pub(crate) fn part(field: u8, content: &[u8]) -> Vec<u8> {
     let mut message = vec![field << 3 | 2];
     let mut length = content.len();
@@ -82,7 +82,7 @@ pub(crate) fn part(field: u8, content: &[u8]) -> Vec<u8> {
     message
 }
 
-/// An answer of COSI whose specification is that.
+/// Encodes a COSI answer with this text as its specification, repeated to the given size.
 fn spec(bomb: &str, bytes: usize) -> Vec<u8> {
     resource("runtime", "MachineStatuses.runtime.talos.dev", "machine", &bomb.repeat(bytes / bomb.len()))
 }
@@ -97,7 +97,7 @@ fn list(kind: &str, version: &str, items: &str) -> Vec<u8> {
     format!(r#"{{"kind":"{kind}List","apiVersion":"{version}","metadata":{{}},"items":[{items}]}}"#).into_bytes()
 }
 
-/// An object with so many bytes of nothing in one of its lists.
+/// Returns an object with a list of empty elements of this size.
 fn object(path: &str, bytes: usize) -> String {
     let crumbs = "{},".repeat(bytes / 3);
     format!(r#"{{"metadata":{{"name":"a","namespace":"kube-system"}},"{path}":[{crumbs}{{}}]}}}}"#)
@@ -114,7 +114,7 @@ fn many(kind: &str, version: &str, bytes: usize) -> Vec<u8> {
     list(kind, version, &items.join(","))
 }
 
-/// A page of five hundred of so many nodes, as real ones are.
+/// Returns a page of five hundred out of this many realistic nodes.
 pub(crate) fn nodes(many: usize, from: usize, system: &str) -> Answer {
     let node = |at: usize| {
         let images =

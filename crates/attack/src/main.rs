@@ -1,5 +1,5 @@
-//! `make attack`: servers and files that mean harm before the built program. Prints what each has cost, and fails where that is more
-//! than it may be: memory, time beyond the deadline, time beyond SIGTERM.
+//! `make attack`: runs the built program against malicious servers and files. Prints the cost of each run, and fails if one exceeds a
+//! limit: memory, time beyond the deadline, time beyond SIGTERM.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal of whoever develops this one")]
 #![allow(clippy::cast_possible_truncation, reason = "lengths of what is made here")]
@@ -25,13 +25,13 @@ use crate::server::{Answer, Authority, framed, stream};
 
 const DEADLINE: Duration = Duration::from_secs(3);
 const SIGNAL: Duration = Duration::from_secs(2);
-/// How much later a run may end.
+/// Longest time that a run may take beyond its deadline.
 const AFTER_DEADLINE: Duration = Duration::from_secs(1);
 const AFTER_SIGNAL: Duration = Duration::from_secs(2);
-/// Then it is killed.
+/// Time after which the run is killed.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Holds servers and files that mean harm before the built program.
+/// Runs the built program against malicious servers and files.
 #[derive(Parser)]
 struct Cli {
     /// The program that is attacked
@@ -44,7 +44,7 @@ struct Cli {
 
 struct Outcome {
     code: Option<i32>,
-    /// MiB, at the peak.
+    /// Peak memory, in MiB.
     memory: u64,
     late: Duration,
 }
@@ -87,12 +87,13 @@ async fn main() -> anyhow::Result<ExitCode> {
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Starts who answers, and writes the files that lead there. Set later: credentials were sent to the attacker.
+/// Starts the attacking servers, and writes the files that lead to them. The returned flag is set once credentials have been sent to the
+/// attacker.
 async fn prepare(attack: &Attack, home: &Path) -> anyhow::Result<Arc<AtomicBool>> {
     let has_leaked = Arc::<AtomicBool>::default();
     let authority = Authority::new()?;
     let (talosconfig, kubeconfig) = (home.join("talosconfig"), home.join("kubeconfig"));
-    // Where nobody is.
+    // Addresses without a server.
     let (mut talos, mut kubernetes) = (authority.talosconfig(1)?, authority.kubeconfig(1));
     match attack.kind {
         Kind::Kubernetes(path, body) => {
@@ -151,12 +152,12 @@ async fn prepare(attack: &Attack, home: &Path) -> anyhow::Result<Arc<AtomicBool>
     Ok(has_leaked)
 }
 
-/// An API server that is ready, and refuses every list.
+/// An API server that is ready, but refuses every list.
 fn api(asked: &str) -> Answer {
     if asked.contains("/readyz") { Answer::Text("[+]ping ok\nreadyz check passed\n") } else { Answer::Refused }
 }
 
-/// The one machine, as far as it has to be there.
+/// The minimal answers of the only machine.
 fn machine(asked: &str) -> Answer {
     let tag = part(1, &part(2, &part(1, b"v1.13.0")));
     match asked.rsplit('/').next() {
@@ -166,7 +167,7 @@ fn machine(asked: &str) -> Answer {
     }
 }
 
-/// A control plane at 127.0.0.`address`, as discovery reports it.
+/// Encodes a control plane at 127.0.0.`address`, as discovery reports it.
 fn member(name: &str, address: u8, port: u16) -> Vec<u8> {
     let spec = format!(
         "nodeId: {name}\naddresses: [127.0.0.{address}]\nhostname: {name}\nmachineType: controlplane\ncontrolPlane: {{port: {port}}}\n"
@@ -190,7 +191,7 @@ async fn run(program: &Path, home: &Path, wait: &str, signal: Option<Duration>) 
     let begun = Instant::now();
     let (mut memory, mut is_signaled) = (0, false);
     loop {
-        // Before it is asked whether it has ended: then nothing is told any more.
+        // Read before `try_wait`, because the figure is gone once the process has ended.
         memory = memory.max(peak(&child).unwrap_or_default());
         if let Some(status) = child.try_wait()? {
             let expected = signal.unwrap_or(DEADLINE);
@@ -208,7 +209,7 @@ async fn run(program: &Path, home: &Path, wait: &str, signal: Option<Duration>) 
     }
 }
 
-/// What the kernel says that it has held at most, in MiB.
+/// Returns the process's peak memory according to the kernel, in MiB.
 fn peak(child: &Child) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

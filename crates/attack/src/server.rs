@@ -1,4 +1,4 @@
-//! A server of HTTPS that answers as it is told, and the credentials for it.
+//! An HTTPS server with configurable answers, and the credentials for it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 pub(crate) enum Answer {
     Json(Bytes),
     Text(&'static str),
-    /// Messages of gRPC, with their frames.
+    /// gRPC messages, including their frames.
     Message(Bytes),
     NotFound,
     Refused,
@@ -69,7 +69,7 @@ impl Authority {
         self.serve_as("127.0.0.1", &[], move |asked, _| answer(asked)).await
     }
 
-    /// The same at another address and with such a certificate, where the headers of a request are seen, too.
+    /// Serves at another address and with this certificate subject, and passes the request headers to `answer`.
     pub(crate) async fn serve_as(
         &self,
         host: &str,
@@ -103,12 +103,12 @@ impl Authority {
     }
 }
 
-/// A message of gRPC.
+/// Frames one gRPC message.
 pub(crate) fn framed(message: &[u8]) -> Answer {
     stream(&[message.to_vec()])
 }
 
-/// Several, one after the other.
+/// Frames several gRPC messages, one after the other.
 pub(crate) fn stream(messages: &[Vec<u8>]) -> Answer {
     let frame = |message: &Vec<u8>| [&[0][..], &(message.len() as u32).to_be_bytes(), message].concat();
     Answer::Message(messages.iter().flat_map(frame).collect())

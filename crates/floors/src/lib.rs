@@ -1,5 +1,5 @@
-//! Holds the rooms of a crate, its top-level modules, to the directions in which they may use each other. For the tests of the
-//! crates that are built so.
+//! Enforces the directions in which the rooms of a crate, its top-level modules, may use each other. For the tests of crates that are
+//! structured like this.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 const ROOT: &str = "crate::";
 
-/// What in `src` goes against the table, as `file:line: room X may not use room Y`. The table has each room with the rooms that it
-/// may use; `main.rs` and `lib.rs` are rooms, too. Tests may use everything.
+/// Returns the violations of the table in `src`, as `file:line: room X may not use room Y`. The table lists each room with the rooms that
+/// it may use; `main.rs` and `lib.rs` are rooms, too. Tests may use everything.
 ///
-/// It reads text: paths that begin with `crate::`, or with as many `super::` as lead there. What a macro makes is not seen, and
-/// neither is a room behind the name of an item that the root of the crate exports.
+/// The check is based on text: paths that begin with `crate::`, or with enough `super::` to reach the root. It does not see the output of
+/// macros, nor a room behind an item's name that the root of the crate exports.
 ///
 /// # Panics
 /// If the files cannot be read.
@@ -21,7 +21,7 @@ pub fn violations(src: &Path, table: &[(&str, &[&str])]) -> Vec<String> {
     violations_within(src, "", table)
 }
 
-/// The same within one of the rooms: its modules are the rooms then, and its `mod.rs` is the room `mod`.
+/// Returns the violations within one of the rooms: the rooms are then its modules, and its `mod.rs` is the room `mod`.
 ///
 /// # Panics
 /// If the files cannot be read.
@@ -55,7 +55,7 @@ pub fn violations_within(src: &Path, parent: &str, table: &[(&str, &[&str])]) ->
     found
 }
 
-/// All source files by their path below `src`: code alone, in the lines that it has.
+/// Collects all source files by their path below `src`: code only, with line numbers intact.
 fn read(src: &Path, folder: &Path, files: &mut BTreeMap<PathBuf, String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -68,14 +68,14 @@ fn read(src: &Path, folder: &Path, files: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// `net/mod.rs` is `net`, `net/tls.rs` is `net/tls`, and the root of the crate is empty.
+/// Returns the module of a file: `net/mod.rs` is `net`, `net/tls.rs` is `net/tls`, and the root of the crate is empty.
 fn module(file: &Path) -> PathBuf {
     let module = file.with_extension("");
     let is_root = module == Path::new("lib") || module == Path::new("main");
     if is_root || module.ends_with("mod") { module.with_file_name("") } else { module }
 }
 
-/// The same text with blanks in the place of comments and of what is between quotes.
+/// Replaces comments and quoted text with blanks.
 fn code(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -104,7 +104,7 @@ fn code(text: &str) -> String {
     out
 }
 
-/// How long a literal is that begins here.
+/// Returns the length of the literal at the beginning of the text.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, char) in text.char_indices().skip(1) {
@@ -122,7 +122,7 @@ fn is_of_name(char: char) -> bool {
 
 const TEST: &str = "#[cfg(test)]";
 
-/// Modules in files of their own that are there for tests alone.
+/// Returns the test-only modules that are in separate files.
 fn test_modules(file: &Path, text: &str) -> Vec<PathBuf> {
     let items = text.split(TEST).skip(1).filter_map(|behind| {
         let declared = behind.split_once(';')?.0.trim_start();
@@ -132,7 +132,7 @@ fn test_modules(file: &Path, text: &str) -> Vec<PathBuf> {
     items.collect()
 }
 
-/// The same text with blanks in the place of items for tests.
+/// Replaces items for tests with blanks.
 fn without_tests(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -145,7 +145,7 @@ fn without_tests(text: &str) -> String {
                 ')' | ']' | '}' => depth -= 1,
                 _ => {}
             }
-            // The end of an item, or of what it stands in.
+            // The end of an item, or of the item around it.
             depth < 0 || depth == 0 && matches!(char, ';' | '}')
         });
         let (item, behind) = item.split_at(end.map_or(item.len(), |(end, _)| end + 1));
@@ -156,14 +156,14 @@ fn without_tests(text: &str) -> String {
     out + rest
 }
 
-/// The rooms that code names, and where, in a module so deep below the root. Modules within the file are deeper: of the names
-/// behind `super::` only those of rooms count.
+/// Returns the rooms that the code names, with positions, in a module at this depth below the root. Modules within the file are deeper, so
+/// only names of rooms count after `super::`.
 fn uses<'a>(text: &'a str, inside: &str, depth: usize, is_room: impl Fn(&str) -> bool) -> Vec<(usize, &'a str)> {
     let above = "super::".repeat(depth);
     let mut found = Vec::new();
     for prefix in [inside, above.as_str()].into_iter().filter(|prefix| !prefix.is_empty()) {
         for (at, _) in text.match_indices(prefix) {
-            // `super::super::` leads there only if it is all of them.
+            // `super::super::` leads there only if it is the whole prefix.
             if text[..at].ends_with(|before| is_of_name(before) || before == ':') {
                 continue;
             }
@@ -184,7 +184,7 @@ fn name(text: &str) -> &str {
     text.split(|char| !is_of_name(char)).next().unwrap_or_default()
 }
 
-/// The first names of all paths in a group that has begun.
+/// Returns the first name of each path in a group whose brace has been opened.
 fn names(group: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let (mut depth, mut begins) = (0, true);

@@ -1,4 +1,4 @@
-//! The survivors that are justified, in `accepted.toml`.
+//! The justified survivors in `accepted.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -51,7 +51,7 @@ impl Accepted {
         self.0.contains(&mutant.key)
     }
 
-    /// Entries that are needed no longer, and why: their code is gone, or a test catches them by now.
+    /// Returns entries that are no longer needed, with the reason: their code is gone, or a test now catches them.
     pub(crate) fn stale<'a>(
         &'a self,
         mutants: &[Mutant],

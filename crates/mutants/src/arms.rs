@@ -1,5 +1,5 @@
-//! Our own mutants, beside those of cargo-mutants: in each match over the states of a machine, a kubelet or an endpoint, an arm does what
-//! its neighbor does.
+//! Mutants in addition to those of cargo-mutants: in each match over the states of a machine, a kubelet or an endpoint, an arm does the
+//! same as its neighbor.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ const STATES: [&str; 6] = ["Excuse", "Life", "NotJudged", "Serving", "Standing",
 /// Files in which these enums call themselves `Self`.
 const OWN: [&str; 4] = ["src/assess/life.rs", "src/assess/need.rs", "src/assess/serving.rs", "src/assess/standing.rs"];
 
-/// Mutants of a file.
+/// Returns the mutants of a file.
 pub(crate) fn of(file: &str, source: &str) -> anyhow::Result<Vec<Mutant>> {
     let mut finder = Finder { file, source, mutants: Vec::new() };
     finder.visit_file(&syn::parse_file(source)?);

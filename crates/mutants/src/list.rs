@@ -1,4 +1,4 @@
-//! The mutants, as `cargo mutants --list` names them: their operators are the field's standard. Those of `arms.rs` are added.
+//! The mutants from `cargo mutants --list`, whose operators are the standard in the field, and the additional ones of `arms.rs`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::arms;
 
-/// What decides the verdict, and what explains it.
+/// The code that decides the verdict, and the code that explains it.
 const FILES: [&str; 4] = ["src/assess/**", "src/checks/**", "src/diagnosis/**", "src/engine/**"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
@@ -20,11 +20,11 @@ pub(crate) enum Genre {
     MatchArm,
     MatchArmGuard,
     StructField,
-    /// Of ours.
+    /// From `arms.rs`.
     ArmOutcome,
 }
 
-/// Counted from one, in characters.
+/// A position, counted from one, in characters.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub(crate) struct Place {
     pub(crate) line: usize,
@@ -56,7 +56,7 @@ impl Mutant {
     }
 }
 
-/// All mutants of the tree at `root`; a mutant's id is its place here.
+/// Returns all mutants of the tree at `root`; a mutant's id is its index in the result.
 pub(crate) fn all(root: &Path) -> anyhow::Result<Vec<Mutant>> {
     let mut command = Command::new("cargo");
     command.current_dir(root).args(["mutants", "--list", "--json"]);
@@ -83,7 +83,7 @@ pub(crate) fn all(root: &Path) -> anyhow::Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// Gives each its key; the same change twice on lines that read alike is counted.
+/// Assigns each mutant its key; repeated changes on identical lines are numbered.
 fn name(mutants: &mut [Mutant], sources: &HashMap<String, String>) {
     let mut seen: HashMap<String, usize> = HashMap::new();
     for mutant in mutants {

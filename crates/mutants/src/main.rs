@@ -1,5 +1,5 @@
-//! Mutation testing of the judges, in minutes: all mutants that cargo-mutants lists are compiled into one test binary, each behind a
-//! switch, and the tests run once for each. The survivors are either in `accepted.toml`, with a reason, or wanted.
+//! Mutation testing of the judges, within minutes: all mutants that cargo-mutants lists are compiled into one test binary, each behind a
+//! switch, and the tests run once for each of them. Each survivor is either in `accepted.toml`, with a reason, or needs a test.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool of development, whose result is its output")]
 
@@ -25,13 +25,13 @@ use crate::trial::Trial;
 
 #[derive(Parser)]
 struct Options {
-    /// Run those only whose line of the list holds one of these texts: a file, a function, a change
+    /// Run only mutants whose line in the list contains one of these texts: a file, a function, a change
     #[arg(long, value_name = "TEXT", num_args = 1..)]
     only: Vec<String>,
-    /// Run those only that survived the last time
+    /// Run only mutants that survived the last run
     #[arg(long)]
     again: bool,
-    /// Runs at a time
+    /// Number of concurrent runs
     #[arg(long, value_name = "NUMBER", default_value_t = 2)]
     jobs: usize,
 }
@@ -103,7 +103,7 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if wanted.is_empty() && stale.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Ids of the mutants that were asked for.
+/// Returns the ids of the requested mutants.
 fn choose(options: &Options, mutants: &[Mutant], last: &PathBuf) -> anyhow::Result<BTreeSet<usize>> {
     let survived: Option<BTreeSet<String>> = if options.again {
         let text = std::fs::read_to_string(last).with_context(|| last.display().to_string())?;

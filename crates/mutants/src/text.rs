@@ -1,15 +1,15 @@
-//! Edits of a text that may enclose one another, and where each of them ended up.
+//! Nested edits of a text, and the position of each edit in the result.
 
 use std::ops::Range;
 
-/// One insertion, or the replacement of `at` if that is not empty.
+/// An insertion, or the replacement of `at` if that is not empty.
 struct Edit {
     at: Range<usize>,
-    /// Ends what another edit of the same site began.
+    /// The edit ends what another edit of the same site began.
     closes: bool,
     depth: usize,
     site: usize,
-    /// What is written, and for which mutant alone.
+    /// The texts to write, each with the mutant that it exclusively belongs to.
     pieces: Vec<(String, Option<usize>)>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn piece(text: impl Into<String>) -> Vec<(String, Option<usize>)> {
 }
 
 impl Edits {
-    /// A site that is enclosed by those of lower depth.
+    /// Adds a site that is enclosed by sites of lower depth.
     pub(crate) fn site(&mut self, depth: usize, mutants: &[usize]) -> usize {
         self.sites.push(Site { depth, mutants: mutants.to_vec() });
         self.sites.len() - 1
@@ -51,12 +51,12 @@ impl Edits {
         self.edits.push(Edit { at, closes, depth: self.sites[site].depth, site, pieces });
     }
 
-    /// Inserts before what begins at `at`.
+    /// Inserts before the code that begins at `at`.
     pub(crate) fn open(&mut self, site: usize, at: usize, pieces: Vec<(String, Option<usize>)>) {
         self.add(site, at..at, false, pieces);
     }
 
-    /// Inserts after what ends at `at`.
+    /// Inserts after the code that ends at `at`.
     pub(crate) fn close(&mut self, site: usize, at: usize, pieces: Vec<(String, Option<usize>)>) {
         self.add(site, at..at, true, pieces);
     }
@@ -65,7 +65,7 @@ impl Edits {
         self.add(site, at, false, piece(text));
     }
 
-    /// Leaves out the sites that lie within text which another site replaces; returns their mutants.
+    /// Removes the sites within text that another site replaces; returns their mutants.
     pub(crate) fn leave_out_covered(&mut self) -> Vec<usize> {
         let replaced: Vec<(Range<usize>, usize)> =
             self.edits.iter().filter(|edit| !edit.at.is_empty()).map(|edit| (edit.at.clone(), edit.site)).collect();
@@ -82,7 +82,8 @@ impl Edits {
     }
 
     pub(crate) fn apply(mut self, source: &str) -> Woven {
-        // At one place: first what ends there, the innermost first, then what begins there, the outermost first.
+        // Order at one position: first the edits that close, innermost first, then the edits that open, outermost
+        // first.
         self.edits.sort_by_key(|edit| {
             let depth = edit.depth.cast_signed();
             (edit.at.start, !edit.closes, !edit.at.is_empty(), if edit.closes { -depth } else { depth })
@@ -113,7 +114,7 @@ impl Edits {
 }
 
 impl Woven {
-    /// Whose text it is that a compiler complains of.
+    /// Returns the mutants whose text a compiler error refers to.
     pub(crate) fn mutants_at(&self, range: &Range<usize>) -> &[usize] {
         let around = self.marks.iter().filter(|mark| mark.range.start <= range.start && range.end <= mark.range.end);
         around.min_by_key(|mark| mark.range.len()).map_or(&[], |mark| &mark.mutants)

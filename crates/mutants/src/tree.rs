@@ -1,4 +1,4 @@
-//! A copy of the repository with all mutants in it, and its compilation.
+//! A copy of the repository that contains all mutants, and its compilation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,24 +15,24 @@ use crate::text::Woven;
 use crate::weave::{alone, weave};
 
 const SWITCH: &str = include_str!("switch.rs.in");
-/// The replacement itself is not what the types ask for; no way to write it would help. Everything else may be our weaving's fault.
+/// Errors from replacements of the wrong type, which no other notation would fix. Any other error may be caused by the weaving.
 const NO_REPLACEMENT: [&str; 8] = ["E0277", "E0282", "E0283", "E0308", "E0369", "E0425", "E0433", "E0599"];
 
 pub(crate) struct Tree {
     root: PathBuf,
     copy: PathBuf,
     target: PathBuf,
-    /// As they were in the beginning, whatever is edited while the tests run.
+    /// The initial contents, regardless of edits while the tests run.
     sources: BTreeMap<String, Vec<u8>>,
 }
 
-/// Mutants that are not in the binary of all others.
+/// Mutants that are not in the common binary.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct LeftOut {
-    /// Of the sources that this was found for.
+    /// Hash of the sources for which this was determined.
     hash: u64,
     pub(crate) unviable: BTreeSet<usize>,
-    /// Viable perhaps, but each needs a build of its own.
+    /// Possibly viable mutants that need a separate build each.
     pub(crate) alone: BTreeSet<usize>,
 }
 
@@ -46,7 +46,7 @@ impl LeftOut {
     }
 }
 
-/// What the compiler complains of.
+/// A compiler error.
 struct Complaint {
     code: String,
     rendered: String,
@@ -60,17 +60,17 @@ impl Tree {
         Ok(Self { root: root.to_owned(), copy: target.join("mutants/tree"), target, sources: sources(root)? })
     }
 
-    /// Where results are written.
+    /// The directory for results.
     pub(crate) fn folder(&self) -> PathBuf {
         self.target.join("mutants")
     }
 
-    /// Where tests run.
+    /// The directory in which tests run.
     pub(crate) fn copy(&self) -> &Path {
         &self.copy
     }
 
-    /// Weaves all mutants in, and leaves out what does not compile until the rest does.
+    /// Weaves all mutants in, and leaves out those that do not compile until the rest does.
     pub(crate) fn build(&self, mutants: &[Mutant]) -> anyhow::Result<(PathBuf, LeftOut)> {
         let hash = hash(&self.sources);
         let remembered = std::fs::read(self.remembered()).ok().and_then(|text| serde_json::from_slice(&text).ok());
@@ -102,7 +102,7 @@ impl Tree {
                 let is_about_types = NO_REPLACEMENT.contains(&complaint.code.as_str());
                 match at {
                     [only] if is_about_types => drop(out.unviable.insert(*only)),
-                    // Nobody can say which one it is. The first is the likeliest to be right.
+                    // The responsible mutant is unknown. The first one is the most likely to be valid.
                     [_, others @ ..] if !others.is_empty() => out.alone.extend(others),
                     _ => out.alone.extend(at),
                 }
@@ -118,12 +118,12 @@ impl Tree {
         self.folder().join("left-out.json")
     }
 
-    /// For the next time that the same sources are tested: it takes several builds to find out.
+    /// Saves the result for the next run on the same sources, because determining it takes several builds.
     pub(crate) fn remember(&self, out: &LeftOut) -> anyhow::Result<()> {
         Ok(std::fs::write(self.remembered(), serde_json::to_vec(out)?)?)
     }
 
-    /// A binary with this mutant and no other; `None` if it does not compile.
+    /// Builds a binary with only this mutant; `None` if it does not compile.
     pub(crate) fn build_alone(&self, mutant: &Mutant) -> anyhow::Result<Option<PathBuf>> {
         let mut files = self.sources.clone();
         let mutated = alone(text_of(&files, &mutant.file)?, mutant)?;
@@ -132,7 +132,7 @@ impl Tree {
         Ok(self.compile()?.ok())
     }
 
-    /// Makes the copy hold these files and no others. What did not change keeps its time, so that cargo builds little anew.
+    /// Makes the copy contain exactly these files. Unchanged files keep their timestamps, so that cargo rebuilds little.
     fn write(&self, files: BTreeMap<String, Vec<u8>>) -> anyhow::Result<()> {
         for path in files_below(&self.copy)? {
             let name = path.strip_prefix(&self.copy)?.to_string_lossy().into_owned();
@@ -156,15 +156,15 @@ impl Tree {
         Ok(())
     }
 
-    /// The test binary, or what is wrong.
+    /// Returns the test binary, or the compiler errors.
     fn compile(&self) -> anyhow::Result<Result<PathBuf, Vec<Complaint>>> {
         let mut command = Command::new("cargo");
         command.args(["test", "--locked", "--bin", "cluster-health", "--no-run", "--message-format=json"]);
-        // The tests run thousands of times.
+        // Optimized, because the tests run thousands of times.
         command.args(["--config", "profile.dev.package.cluster-health.opt-level=1"]);
         command.args(["--config", "profile.dev.package.cluster-health.debug=false"]);
         command.current_dir(&self.copy).env("CARGO_TARGET_DIR", &self.target);
-        // The same as in the repository, so that what is built there serves here.
+        // Build artifacts are shared, because the repository uses the same path.
         command.env("PROTOC", self.root.join("tools/protoc"));
         let output = command.output().context("cargo test")?;
         let mut binary = None;
@@ -185,7 +185,7 @@ impl Tree {
     }
 }
 
-/// The files of the repository, also those that were not committed yet, and the switch.
+/// Returns the files of the repository, including uncommitted ones, and the switch.
 fn sources(root: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let mut command = Command::new("git");
     command.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -193,7 +193,7 @@ fn sources(root: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     let names = String::from_utf8(output.stdout).context("git ls-files")?;
     let mut files = BTreeMap::new();
     for name in names.split_terminator('\0') {
-        // Deleted and not yet committed files are listed, too.
+        // Deleted files that are not committed yet are listed, too.
         if let Ok(content) = std::fs::read(root.join(name)) {
             files.insert(name.to_owned(), content);
         }
@@ -204,7 +204,7 @@ fn sources(root: &Path) -> anyhow::Result<BTreeMap<String, Vec<u8>>> {
     Ok(files)
 }
 
-/// Of everything but tests, whose changes make no mutant compile; of the weaving, too.
+/// Hashes the program and the weaving. Tests are left out, because they do not affect whether a mutant compiles.
 fn hash(files: &BTreeMap<String, Vec<u8>>) -> u64 {
     let mut hasher = DefaultHasher::new();
     let is_program =
@@ -218,7 +218,7 @@ fn text_of<'a>(files: &'a BTreeMap<String, Vec<u8>>, name: &str) -> anyhow::Resu
     std::str::from_utf8(content).with_context(|| name.to_owned())
 }
 
-/// What an error is about; nothing of warnings and summaries.
+/// Returns the location of an error; `None` for warnings and summaries.
 fn complaint(message: &Value) -> Option<Complaint> {
     let spans = message["spans"].as_array()?;
     let span = spans.iter().find(|span| span["is_primary"] == true)?;

@@ -1,4 +1,4 @@
-//! Runs of the tests with one mutant switched on.
+//! Runs of the tests with one active mutant.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,17 +7,17 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
 
-/// The quick ones first, which catch most; then everything that runs in this process alone and may notice a change. Each with
-/// the seconds of processor time, whatever else the machine does, after which it never ends: many times what it takes.
+/// The quick tests first, which catch most mutants; then all tests within this process that may notice a change. Each stage has a limit in
+/// seconds of CPU time, which is independent of the machine's load and many times the usual time, after which the tests count as endless.
 const STAGES: [(&str, &[&str]); 2] = [
     ("12", &["assess::", "checks::", "diagnosis::", "engine::", "--skip", "laws", "--skip", "gaps"]),
     ("400", &["assess::", "checks::", "diagnosis::", "engine::", "report::", "selection::", "commands::", "testing::"]),
 ];
-/// Of formats alone, and slow.
+/// Tests of formats only, which are slow.
 const LEFT_OUT: [&str; 4] = ["--skip", "every_document_is_valid", "--skip", "hostile_text_is_harmless"];
-/// For whoever waits for ever.
+/// The limit for tests that wait forever.
 const SECONDS: &str = "900";
-/// KiB of address space: a mutant may collect for ever.
+/// Address space in KiB, because a mutant may allocate without end.
 const MEMORY: &str = "8000000";
 
 pub(crate) struct Trial<'a> {
@@ -26,7 +26,7 @@ pub(crate) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Whether all tests pass with it.
+    /// Returns whether all tests pass with the mutant.
     pub(crate) fn survives(&self, mutant: Option<usize>) -> anyhow::Result<bool> {
         for (busy, tests) in STAGES {
             let mut command = Command::new("timeout");
@@ -39,7 +39,7 @@ impl Trial<'_> {
             command.args(["--quiet", "--test-threads=1"]).current_dir(self.folder);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             command.env("INSTA_UPDATE", "no").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
-            // The same cases each time: luck catches nothing.
+            // A fixed seed runs the same cases every time, so that no mutant is caught by chance.
             command.env("PROPTEST_RNG_SEED", "1");
             command.env_remove("MUTANT").envs(mutant.map(|id| ("MUTANT", id.to_string())));
             if !command.status().context("timeout")?.success() {
@@ -49,7 +49,7 @@ impl Trial<'_> {
         Ok(true)
     }
 
-    /// Those of `ids` that no test catches, `jobs` at a time.
+    /// Returns the mutants among `ids` that no test catches, `jobs` at a time.
     pub(crate) fn survivors(
         &self,
         ids: &[usize],
@@ -80,7 +80,7 @@ impl Trial<'_> {
     }
 }
 
-/// A copy of the binary that the next build does not replace.
+/// Copies the binary, so that the next build does not replace it.
 pub(crate) fn keep(binary: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     let kept = folder.join("all");
     std::fs::copy(binary, &kept).with_context(|| kept.display().to_string())?;

@@ -14,16 +14,16 @@ use syn::{
 use crate::list::{Genre, Mutant, Place, Span};
 use crate::text::{Edits, Woven, piece};
 
-/// A file with its mutants in it.
+/// A file that contains its mutants.
 pub(crate) struct Outcome {
     pub(crate) woven: Woven,
-    /// Mutants that no switch can express.
+    /// Mutants that cannot be put behind a switch.
     pub(crate) alone: BTreeSet<usize>,
-    /// Mutants that no compiler accepts.
+    /// Mutants that the compiler does not accept.
     pub(crate) unviable: BTreeSet<usize>,
 }
 
-/// `mutants` with their ids.
+/// Weaves `mutants`, given with their ids, into the source.
 pub(crate) fn weave(source: &str, mutants: &[(usize, &Mutant)]) -> anyhow::Result<Outcome> {
     let file = syn::parse_file(source)?;
     let lines = Lines::new(source);
@@ -50,7 +50,7 @@ pub(crate) fn weave(source: &str, mutants: &[(usize, &Mutant)]) -> anyhow::Resul
     Ok(Outcome { woven: weaver.edits.apply(source), alone: weaver.alone, unviable: weaver.unviable })
 }
 
-/// The file with this mutant and no switch.
+/// Returns the file with only this mutant, without a switch.
 pub(crate) fn alone(source: &str, mutant: &Mutant) -> anyhow::Result<String> {
     let range = Lines::new(source).range(mutant.span).with_context(|| mutant.name.clone())?;
     Ok(format!("{}{}{}", &source[..range.start], mutant.replacement, &source[range.end..]))
@@ -86,12 +86,12 @@ fn on(id: usize) -> String {
     format!("crate::mutant::on({id})")
 }
 
-/// ` && !ON` for each.
+/// Returns ` && !ON` for each mutant.
 fn unless(ids: &[usize]) -> String {
     ids.iter().map(|id| format!(" && !{}", on(*id))).collect::<Vec<_>>().concat()
 }
 
-/// `if ON { … } else if ON { … } else { ORIGINAL }`
+/// Returns `if ON { … } else if ON { … } else { ORIGINAL }`.
 fn choice(ids: &[usize], chosen: impl Fn(usize) -> String, original: &str) -> Vec<(String, Option<usize>)> {
     let mut pieces = Vec::new();
     for id in ids {
@@ -106,11 +106,11 @@ fn choice(ids: &[usize], chosen: impl Fn(usize) -> String, original: &str) -> Ve
 struct Weaver<'a> {
     source: &'a str,
     mutants: HashMap<usize, &'a Mutant>,
-    /// By what they change and where that begins; empty in the end.
+    /// The remaining mutants, by genre and start position; empty at the end.
     wanted: HashMap<(Genre, usize), Vec<usize>>,
     edits: Edits,
     depth: usize,
-    /// In code that is run by the compiler, which knows no switches.
+    /// Whether the current code is evaluated by the compiler, where switches do not work.
     constant: bool,
     alone: BTreeSet<usize>,
     unviable: BTreeSet<usize>,
@@ -143,7 +143,7 @@ impl Weaver<'_> {
         self.constant = outer;
     }
 
-    /// The whole body of a function.
+    /// Replaces the whole body of a function.
     fn value(&mut self, signature: &Signature, block: &Block) {
         let Some(first) = block.stmts.first() else { return };
         let ids = self.take(Genre::FnValue, range(first).start);
@@ -161,7 +161,7 @@ impl Weaver<'_> {
             pieces.push((format!(" if {} {{ return {value}; }}", on(*id)), Some(*id)));
         }
         if hidden {
-            // The compiler complains there of a replacement that is no such thing.
+            // The compiler reports an error at this position if the replacement does not implement the trait.
             self.edits.open(site, range(&signature.output).start, Vec::new());
             pieces.push((" crate::mutant::Either::Left((move || {".to_owned(), None));
             self.edits.close(site, end, piece("})())"));
@@ -186,7 +186,7 @@ impl Weaver<'_> {
                 self.unviable.extend(ids);
             }
             BinOp::And(_) | BinOp::Or(_) => {
-                // De Morgan: each operand is written, and evaluated, once at most.
+                // De Morgan's laws: each operand is written once, and evaluated at most once.
                 let site = self.edits.site(self.depth, &ids);
                 let flip = format!(" ^ {}", on(ids[0]));
                 self.edits.open(site, start, piece("(((("));
@@ -243,7 +243,7 @@ impl Weaver<'_> {
         }
     }
 
-    /// An arm behind a switch does not count for the compiler, which wants all values matched.
+    /// Leaves deletions of required arms to separate builds: an arm behind a switch does not count for the exhaustiveness check.
     fn needed_arms(&mut self, it: &ExprMatch) {
         let takes_all = |arm: &Arm| arm.guard.is_none() && matches!(arm.pat, Pat::Wild(_) | Pat::Ident(_));
         let is_covered = it.arms.iter().any(takes_all);
@@ -279,7 +279,7 @@ impl Weaver<'_> {
         self.edits.close(site, guard.end, piece(format!(")){}", unless(&never))));
     }
 
-    /// What an arm comes to.
+    /// Replaces the result of an arm.
     fn outcome(&mut self, arm: &Arm) {
         let body = range(&arm.body);
         let ids = self.take(Genre::ArmOutcome, body.start);
@@ -293,13 +293,13 @@ impl Weaver<'_> {
         self.edits.close(site, body.end, piece(" }"));
     }
 
-    /// Fields that are to be as the base has them.
+    /// Replaces fields with the base's values.
     fn fields(&mut self, literal: &ExprStruct) {
         let fields = literal.fields.iter().map(|field| (range(field), field));
         let fields: Vec<_> = fields.map(|(range, field)| (self.take(Genre::StructField, range.start), field)).collect();
         let Some(base) = &literal.rest else { return };
         let whole = range(literal);
-        // A base that is more than a name is evaluated once, before the fields.
+        // A base that is not just a name is evaluated once, before the fields.
         let base_text = if matches!(**base, Expr::Path(_)) { self.text(base).to_owned() } else { "base".to_owned() };
         let all: Vec<usize> = fields.iter().flat_map(|(ids, _)| ids.clone()).collect();
         if all.is_empty() {
@@ -327,7 +327,7 @@ impl Weaver<'_> {
     }
 }
 
-/// The replacement at this place of several, as a value of the same type as the others.
+/// Returns the replacement at this index, as a value of the same type as the others.
 fn either(value: &str, index: usize, count: usize) -> String {
     let mut value = if index + 1 < count { format!("crate::mutant::Either::Left({value})") } else { value.to_owned() };
     for _ in 0..=index {
@@ -336,7 +336,7 @@ fn either(value: &str, index: usize, count: usize) -> String {
     value
 }
 
-/// `let` may stand in a chain of `&&` and nowhere else.
+/// Returns whether the operand contains `let`, which is only allowed in a chain of `&&`.
 fn has_let(operand: &Expr) -> bool {
     match operand {
         Expr::Let(_) => true,
@@ -387,7 +387,7 @@ impl<'ast> Visit<'ast> for Weaver<'_> {
             Expr::Match(it) => self.needed_arms(it),
             _ => {}
         }
-        // A closure is a function like any other, also as the value of a constant.
+        // A closure is an ordinary function, even as the value of a constant.
         let constant = self.constant && !matches!(expression, Expr::Closure(_));
         let outer = std::mem::replace(&mut self.constant, constant);
         visit::visit_expr(self, expression);

@@ -1,11 +1,11 @@
-//! What the causes in a JSON report have to keep to, whatever the cluster: the laws that need nothing but the report. The matrix, the
-//! recordings of real clusters and chaos hold every report to them.
+//! Laws for the causes in a JSON report, regardless of the cluster: those that need only the report. The matrix, the recordings of real
+//! clusters and the chaos tests check every report against them.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// What a report breaks of the laws.
+/// A violation of a law.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Broken {
     /// `direction`, `disappeared`, `dangerous`
@@ -13,10 +13,10 @@ pub struct Broken {
     pub why: String,
 }
 
-/// Commands that take something away for good: only those who see every machine that it could concern may propose them.
+/// Commands that cannot be undone: proposing them requires having seen every machine that they could affect.
 const DESTROYS: &[&str] = &["remove-member", " reset ", " wipe ", " bootstrap ", "delete node"];
 
-/// All that the report breaks.
+/// Returns all violations in the report.
 #[must_use]
 pub fn broken(report: &Value) -> Vec<Broken> {
     let problems = problems(report);
@@ -27,7 +27,7 @@ pub fn broken(report: &Value) -> Vec<Broken> {
     broken
 }
 
-/// A problem that is reported.
+/// A problem in the report.
 #[derive(Debug)]
 struct Problem<'a> {
     check: &'a str,
@@ -53,7 +53,7 @@ fn of_check(check: &Value) -> impl Iterator<Item = Problem<'_>> {
     })
 }
 
-/// Whoever explains a failure has failed, and from every problem the way leads to one that nothing explains.
+/// Verifies that a check which explains a failure has failed itself, and that every chain of explanations has an end.
 fn direction(problems: &[Problem<'_>], broken: &mut Vec<Broken>) {
     let mut add = |why| broken.push(Broken { law: "direction", why });
     for problem in problems {
@@ -63,7 +63,7 @@ fn direction(problems: &[Problem<'_>], broken: &mut Vec<Broken>) {
             add(format!("{problem:?} is explained by {by}, which has not failed"));
         }
     }
-    // Checks with a problem that begins a story, and those with one that such a check explains.
+    // Checks with a problem that is a root cause, and checks with a problem that such a check explains.
     let mut told: BTreeSet<&str> = problems.iter().filter(|it| it.explained_by.is_none()).map(|it| it.check).collect();
     loop {
         let follows = |it: &&Problem<'_>| it.explained_by.is_some_and(|by| told.contains(by));
@@ -79,7 +79,7 @@ fn direction(problems: &[Problem<'_>], broken: &mut Vec<Broken>) {
     }
 }
 
-/// What a diagnosis explains is reported, and by one diagnosis only.
+/// Verifies that every problem that a diagnosis explains is reported, and that only one diagnosis explains it.
 fn disappeared(report: &Value, problems: &[Problem<'_>], broken: &mut Vec<Broken>) {
     let mut add = |why| broken.push(Broken { law: "disappeared", why });
     let mut known = BTreeSet::new();
@@ -103,7 +103,7 @@ fn disappeared(report: &Value, problems: &[Problem<'_>], broken: &mut Vec<Broken
     }
 }
 
-/// What destroys is proposed only by who has seen every control plane in this round.
+/// Verifies that commands that cannot be undone are proposed only if every control plane was seen in this round.
 fn dangerous(report: &Value, broken: &mut Vec<Broken>) {
     let reachable = list(&report["checks"]).iter().find(|check| check["id"] == "talos.nodes.reachable");
     let is_seen = |node: &Value| {
@@ -142,7 +142,7 @@ mod tests {
         broken(report).into_iter().map(|it| it.law).collect()
     }
 
-    /// A problem of a check of its own.
+    /// A problem with a separate check.
     fn check(id: &str, severity: &str, explained_by: Option<&str>) -> Value {
         let problem = json!({"severity": severity, "reason": "r", "observed": "o", "target": {"name": "cp-1"},
             "explainedBy": explained_by});

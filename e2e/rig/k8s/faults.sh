@@ -15,7 +15,7 @@ utc() {
 member_id() { # NAME [PEER-ADDRESS]: hexadecimal. Not through JSON, whose numbers lose digits
   etcd_do member list | awk -F', ' -v name="$1" -v peer="${2:-none}" '$3 == name || index($4, peer) { print $1; exit }'
 }
-# etcd wants all members connected for 5 s before it lets one in.
+# etcd requires all members to have been connected for 5 s before it accepts a new one.
 member_add() { # ARG...
   repeat 20 1 etcd_do member add "$@"
 }
@@ -103,7 +103,7 @@ etcd_wrong_ca_on() {
 etcd_wrong_ca_off() {
   restart_etcd 3
 }
-# The member that clients cannot ask takes part again: it serves clients only after it has found the leader.
+# The member that clients cannot query takes part again: it serves clients only after it has found the leader.
 voters_agree() {
   repeat 100 0.2 accepts "$subnet.3" 2379
 }
@@ -300,7 +300,7 @@ spec:
     resourceRules: [{verbs: ["*"], apiGroups: ["*"], resources: ["*"], clusterScope: true, namespaces: ["*"]}]
     nonResourceRules: [{verbs: ["*"], nonResourceURLs: ["*"]}]
 Y
-  # Each of these waits 3 s for a version that will not come, and then the next has the seat.
+  # Each of these requests waits 3 s for a version that will not come, and then the next one takes the seat.
   local i
   for i in 1 2 3 4; do
     start "hog$i" "hog$i" bash -c 'while sleep 0.02; do curl -sk -o /dev/null --cert "$0.crt" --key "$0.key" "$1"; done' "$pki/reader" \
@@ -380,7 +380,7 @@ role["rules"] = rules
 print(json.dumps(role))
 P
   [ "${PIPESTATUS[0]}" = 0 ] || return 1
-  # What everybody may read by default would still be granted.
+  # Otherwise, the default permissions of all users would still grant it.
   case $1 in /*) public_urls ;; esac
   for i in 1 2 3; do # each watches these objects
     repeat 100 0.2 allowed no "$i" "$1"
@@ -400,7 +400,7 @@ public_urls() { # [GROUP...]: those who may read /readyz and a few others by the
     subjects+=("{\"apiGroup\": \"rbac.authorization.k8s.io\", \"kind\": \"Group\", \"name\": \"system:$group\"}")
   done
   kubectl patch clusterrolebinding system:public-info-viewer --type merge -p "{\"subjects\": [$(IFS=,; echo "${subjects[*]}")]}"
-  # This one is for the authenticated alone.
+  # This binding is only for authenticated users.
   kubectl patch clusterrolebinding system:discovery --type merge -p "{\"subjects\": [${subjects[0]:-}]}"
 }
 allowed() { # yes|no I RIGHT
@@ -433,7 +433,7 @@ node_unknown_on() {
 node_unknown_off() {
   local pod
   kubectl label node worker-0001 type=kwok --overwrite
-  # The node controller had set Ready=False on its pods. A real kubelet sets it back, kwok does not.
+  # The node controller had set Ready=False on the node's pods. A real kubelet resets it, kwok does not.
   for pod in $(kubectl -n kube-system get pods --field-selector spec.nodeName=worker-0001 -o name); do
     patch_status "$pod" "{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"lastTransitionTime\":\"$(utc)\"}]}"
   done

@@ -1,10 +1,10 @@
-# lib.sh: what rig.sh and faults.sh of the rig without Talos share. To be sourced; it starts nothing by itself.
+# lib.sh: common code of rig.sh and faults.sh for the rig without Talos. To be sourced; it starts nothing on its own.
 # shellcheck source=../lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 set +e # commands that may fail are the rule here; where they may not, it is said
 own=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) # $here is the folder above, with build.sh
 
-# ---- where things are ------------------------------------------------------------------------------------------------
+# ---- paths -----------------------------------------------------------------------------------------------------------
 state=$E2E_CACHE/rig/$E2E_NAME-k8s # beside the Talos rig of that name, whose names have no hyphen
 pki=$state/pki   # CAs, certificates, keys, kubeconfigs
 run=$state/run   # NAME.pid, NAME.log of every process
@@ -12,13 +12,13 @@ data=$state/data # of etcd
 net=$E2E_NAME-k8s # network namespace: loopback and nothing else, so that nothing leaves it
 PATH=$bin:$PATH
 
-# The first `rig.sh up` takes the version from the environment and writes it down; until `down` it is that one.
+# The first `rig.sh up` takes the version from the environment and stores it; it stays the same until `down`.
 asked=${KUBERNETES:-}
 [ ! -f "$state/kubernetes" ] || KUBERNETES=$(< "$state/kubernetes")
 : "${KUBERNETES:=$(pinned KUBERNETES_DEFAULT)}"
 suffix=$(suffix_of KUBERNETES "$KUBERNETES")
-# How the cluster is made, as distributions make theirs: static-pods, processes (of the control planes, without a static pod), hosted (the
-# control planes are no Nodes), named-dns (DNS behind a Service of another name).
+# The layout of the cluster, as distributions create theirs: static-pods, processes (control planes without static pods), hosted (the
+# control planes are not Nodes), named-dns (DNS behind a Service with another name).
 asked_shape=${SHAPE:-}
 [ ! -f "$state/shape" ] || SHAPE=$(< "$state/shape")
 : "${SHAPE:=static-pods}"
@@ -29,12 +29,12 @@ vip=$subnet.100
 workers=5
 export ETCD_ENDPOINTS=https://$subnet.1:2379,https://$subnet.2:2379,https://$subnet.3:2379
 export CP1=$subnet.1 CP2=$subnet.2 CP3=$subnet.3 CP4=$subnet.4 VIP=$vip # for shell commands inside the rig
-# For kubectl and etcdctl: the administrator's. The caller's own are another cluster's.
+# The administrator's credentials for kubectl and etcdctl. The caller's own belong to another cluster.
 export KUBECONFIG=$pki/admin.kubeconfig KUBECACHEDIR=$run/kube-cache
 export ETCDCTL_CACERT=$pki/etcd-ca.crt ETCDCTL_CERT=$pki/etcd-root.crt ETCDCTL_KEY=$pki/etcd-root.key
 unset -f talosctl kubectl
 
-# Commands of the rig run inside its network: starts the script anew there, unless it is there already.
+# Commands of the rig run inside its network: restarts the script there, unless it already runs there.
 enter_rig() { # ARG...: those of the script
   [ -e "/run/netns/$net" ] || die "rig '$E2E_NAME' is not up (no network namespace $net)"
   [ "$(stat -L -c %i /proc/self/ns/net)" = "$(stat -L -c %i "/run/netns/$net")" ] ||
@@ -64,7 +64,8 @@ start() { # NAME HOST PROGRAM ARG...: on a machine of that name, as far as the p
   shift 2
   launch "$name" "$net" unshare --uts sh -c 'hostname "$0" && exec "$@"' "$host" "$@"
 }
-# At once, as if the machine went: etcd would hand over its leadership, an API server drain its watches for 15 s.
+# Stops the process immediately, as if the machine failed: etcd would hand over its leadership, and an API server would drain its watches
+# for 15 s.
 crash() { # NAME
   local pid
   if alive "$1"; then
@@ -102,8 +103,8 @@ start_etcd() { # I
     ${quota:+--quota-backend-bytes "$quota"} --logger zap --log-level warn
 }
 
-# --advertise-address is a documentation address, because EndpointSlices refuse loopback: nobody can reach what the
-# `kubernetes` Service names. Environment: api_cert (serving certificate), api_address, anonymous (--anonymous-auth)
+# --advertise-address is a documentation address, because EndpointSlices refuse loopback: the addresses of the `kubernetes` Service cannot
+# be reached. Environment: api_cert (serving certificate), api_address, anonymous (--anonymous-auth)
 start_api() { # I
   local i=$1 cert=${api_cert:-apiserver$1}
   start "api$i" "cp-$i" "kube-apiserver$suffix" --bind-address "${api_address:-$subnet.$i}" --secure-port 6443 \
@@ -137,15 +138,15 @@ start_kwok() { # plays the kubelets: heartbeats, leases, pod status
     --manage-nodes-with-label-selector type=kwok --node-lease-duration-seconds 40 \
     --cidr 10.244.0.1/16 --node-ip "$subnet.99"
 }
-# Leads to API server 3 as long as that accepts. Environment: latency
+# Leads to API server 3 as long as that accepts connections. Environment: latency
 start_balancer() { # [BACKEND...]
   local backends=("$@")
   [ $# -gt 0 ] || backends=("$subnet.3:6443" "$subnet.2:6443" "$subnet.1:6443")
   start balancer vip balancer ${latency:+-latency "$latency"} "$vip:6443" "${backends[@]}"
 }
 
-# Starts what does not run and waits until all three API servers are ready. Nothing supervises the rig: the controller
-# manager and the scheduler end by design when they lose their lease, so undoing any fault ends here.
+# Starts processes that do not run, and waits until all three API servers are ready. The rig has no supervision: the controller manager and
+# the scheduler exit by design when they lose their lease, so undoing any fault ends with this function.
 bring_up() {
   local i
   for i in 1 2 3; do start_etcd $i; done
@@ -167,7 +168,7 @@ wait_etcd() { # [I...]: these members (default all three) are healthy
 etcd_healthy() { # ENDPOINTS
   etcdctl --endpoints "$1" --command-timeout=3s endpoint health > /dev/null 2>&1
 }
-# The HTTP code of /readyz. Without certificate verification: some faults give the server a bad certificate.
+# Prints the HTTP code of /readyz. Certificates are not verified, because some faults give the server a bad one.
 readyz() { # ADDRESS [USER]: as this one, the administrator by default
   curl -sk -m 5 -o /dev/null -w '%{http_code}' --cert "$pki/${2:-admin}.crt" --key "$pki/${2:-admin}.key" "https://$1:6443/readyz"
 }
@@ -178,7 +179,7 @@ wait_ready() { # I
   repeat 300 0.2 answers 200 "$subnet.$1"
 }
 
-# Nodes and pods: three control planes, workers, mirror pods. Makes what is missing and waits until all are ready.
+# Nodes and pods: three control planes, workers, mirror pods. Creates missing ones, and waits until all are ready.
 objects() {
   python3 "$own/objects.py" "$workers" "v$KUBERNETES" "$pki" "$subnet" "$SHAPE"
 }

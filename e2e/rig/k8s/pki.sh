@@ -1,6 +1,6 @@
 #!/bin/bash
-# Makes, once, all CAs, certificates and kubeconfigs of the rig with openssl (ECDSA P-256). Called by `rig.sh up`.
-# The good ones serve the rig; *-expired, *-foreign (signed by a CA that nobody knows) and *-misnamed serve the faults.
+# Creates, once, all CAs, certificates and kubeconfigs of the rig with openssl (ECDSA P-256). Called by `rig.sh up`. The
+# good ones are for the rig; *-expired, *-foreign (signed by an unknown CA) and *-misnamed are for the faults.
 # shellcheck source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 set -e
@@ -31,7 +31,7 @@ leaf() { # CA NAME SUBJECT USES [NAMES]
   rm "$2.csr" "$2.ext"
 }
 
-# Valid for the year 2025 alone. `openssl x509` of 3.0 cannot set the start, so this takes openssl's small CA.
+# Valid only in 2025. `openssl x509` of version 3.0 cannot set the start, so this uses openssl's small CA.
 expired() { # CA NAME SUBJECT USES [NAMES]
   [ ! -f "$2.crt" ] || return 0
   local d
@@ -64,7 +64,7 @@ for name in etcd-ca kube-ca foreign-ca; do
   ca $name
 done
 
-# Each member's certificate serves both of its ports. Peers see connections come from 127.0.0.1.
+# Each member's certificate serves both of its ports. Peers see connections from 127.0.0.1.
 for i in 1 2 3 4; do
   leaf etcd-ca etcd$i /CN=etcd$i serverAuth,clientAuth "IP:$subnet.$i,IP:127.0.0.1"
 done
@@ -82,7 +82,7 @@ expired kube-ca apiserver-expired /CN=kube-apiserver serverAuth "$names,IP:$subn
 leaf foreign-ca apiserver-foreign /CN=kube-apiserver serverAuth "$names,IP:$subnet.1"
 leaf kube-ca apiserver-misnamed /CN=kube-apiserver serverAuth DNS:other.example
 
-# The reader is to have the rights of `cluster-health rbac`, nobody has none.
+# `reader` gets the rights of `cluster-health rbac`, and `nobody` gets none.
 leaf kube-ca admin /O=system:masters/CN=admin clientAuth
 leaf kube-ca kube-controller-manager /CN=system:kube-controller-manager clientAuth
 leaf kube-ca kube-scheduler /CN=system:kube-scheduler clientAuth

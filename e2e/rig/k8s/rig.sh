@@ -59,7 +59,7 @@ rights() { # MANIFEST
 
 down() {
   local pids
-  # Whatever runs in the namespace is the rig's, also what no pid file names because `up` was cut short.
+  # All processes in the namespace belong to the rig, including those without a pid file because `up` was interrupted.
   while pids=$(ip netns pids "$net" 2> /dev/null) && [ -n "$pids" ]; do
     kill -KILL $pids 2> /dev/null
     sleep 0.05

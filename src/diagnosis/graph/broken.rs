@@ -1,8 +1,8 @@
-//! Reasons for which a part does not work.
+//! Reasons that show that a part does not work.
 
 use crate::model::Reason;
 
-/// Whether a failure for this reason means that the part does not work, so that the trouble travels on. A part that is too small,
+/// Returns whether a failure for this reason means that the part does not work, so that it affects other parts. A part that is too small,
 /// nearly full, skewed, mixed or about to expire explains nothing.
 #[expect(clippy::too_many_lines, reason = "an arm for each reason")]
 pub(crate) fn means_broken(reason: Reason) -> bool {

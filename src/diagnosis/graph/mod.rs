@@ -1,8 +1,8 @@
-//! What follows from what: the problems of a round on the graph of the [parts](part::Part) that a cluster consists of.
+//! Causes and symptoms: the problems of a round on the graph of the [parts](part::Part) that make up a cluster.
 //!
 //! Each problem is observed at one vertex: a part on a machine, or a part of the whole cluster. A problem is a symptom if its part needs
-//! another one that does not work, on the same machine or in the cluster, directly or through parts that were not seen to work.
-//! Otherwise it is a cause. Judges report what they see; only this module decides what it follows from.
+//! another one that does not work, on the same machine or in the cluster, directly or through parts that were not seen to work. Otherwise
+//! it is a cause. Judges report what they observe; only this module decides which cause it follows from.
 
 mod broken;
 pub(crate) mod part;
@@ -22,19 +22,19 @@ use crate::model::{About, CheckId, Kind, NO_NODE, Outcome, Problem, Reason, Role
 use crate::snapshot::{Node, Service, Snapshot};
 use crate::text::host;
 
-/// A problem of a round, with the check and the target that it was found for.
+/// A problem of a round, with the check that found it and its target.
 struct Found<'a> {
     check: CheckId,
     target: &'a Target,
     problem: &'a Problem,
 }
 
-/// For each problem of a round, in order, those that it follows from directly.
+/// The direct causes of each problem of a round, in order.
 pub(crate) struct Causes(Vec<Vec<usize>>);
 
 impl Causes {
     pub(crate) fn of(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> Self {
-        // Where nothing is wrong, nothing is looked up.
+        // Without problems, no graph is built.
         if problems(verdicts).next().is_none() {
             return Self(Vec::new());
         }
@@ -42,27 +42,27 @@ impl Causes {
         Self((0..graph.found.len()).map(|at| graph.causes(at)).collect())
     }
 
-    /// The problems that the one at this place follows from.
+    /// Returns the direct causes of the problem at this position.
     pub(crate) fn behind(&self, at: usize) -> &[usize] {
         &self.0[at]
     }
 }
 
-/// Writes down for each problem which check's failure it follows from.
+/// Records for each problem the check whose failure explains it.
 pub(crate) fn explain(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
     let checks: Vec<(CheckId, Severity)> =
         problems(verdicts).map(|(check, _, problem)| (check, problem.severity)).collect();
     let causes = Causes::of(snapshot, verdicts);
     for (at, problem) in verdicts.iter_mut().flat_map(|(_, verdict)| verdict.problems_mut()).enumerate() {
-        // A failure that a warning explained would not be looked at. A check does not explain itself: its problems are reported
-        // together anyway.
+        // A failure must not be explained by a warning, because it would then be overlooked. A check does not explain itself, because its
+        // problems are reported together anyway.
         let weighs = |cause: &&usize| checks[**cause].1 > Severity::Warn || problem.severity == Severity::Warn;
         let others = causes.behind(at).iter().filter(weighs).map(|cause| checks[*cause].0);
         problem.explained_by = others.clone().find(|check| *check != checks[at].0);
     }
 }
 
-/// A machine, by its place among the nodes, or the name of one that is not among them.
+/// A machine, by its position among the nodes, or the name of a machine that is not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Machine<'a> {
     Known(usize),
@@ -81,16 +81,16 @@ struct Graph<'a> {
     on: Vec<Option<Machine<'a>>>,
     at: HashMap<Vertex<'a>, Vec<usize>>,
     passed: HashSet<(CheckId, Option<Machine<'a>>)>,
-    /// The first problem of each missing answer.
+    /// The first problem that reports each missing answer.
     missing: HashMap<MissingAnswer<'a>, usize>,
 }
 
-/// The answer that an undetermined problem of the cluster lacks. Two checks that lack the same one report it in the same words.
+/// The answer that an undetermined problem of the cluster lacks. Two checks that lack the same answer report it in the same words.
 type MissingAnswer<'a> = (Reason, &'a str, &'a str);
 
 fn missing_answer<'a>(problem: &'a Problem, machine: Option<Machine<'a>>) -> Option<MissingAnswer<'a>> {
     let is_missing = match problem.reason {
-        // A version that the tables do not have is the user's question, which each check answers for itself.
+        // A version that is missing from the tables is part of the user's question, which each check answers separately.
         Reason::TargetUnknown => false,
         // A mistyped name is the same mistake in each check that needs its node.
         Reason::NodeUnknown => true,
@@ -139,13 +139,13 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    /// The machine of this name, address or URL.
+    /// Returns the machine of this name, address or URL.
     fn place(&self, name: &'a str) -> Machine<'a> {
         let known = self.machines.get(name).or_else(|| self.machines.get(host(name))).copied();
         known.map_or_else(|| Machine::Other(host(name)), Machine::Known)
     }
 
-    /// The machine that a target is, or that it is on.
+    /// Returns the machine that the target is, or that it is on.
     fn machine(&self, target: &'a Target) -> Option<Machine<'a>> {
         let by_address = || target.address.as_deref().and_then(|address| self.machines.get(address)).copied();
         match target.kind {
@@ -176,7 +176,7 @@ impl<'a> Graph<'a> {
         service(self.node(machine)?, id)
     }
 
-    /// The part at which a problem was observed.
+    /// Returns the part at which a problem was observed.
     #[expect(clippy::too_many_lines, reason = "an arm for each check")]
     fn part(&self, found: &Found<'a>, machine: Option<Machine<'a>>) -> Part {
         use CheckId as Id;
@@ -186,7 +186,7 @@ impl<'a> Graph<'a> {
         let runs = |id| self.service(machine, id).is_some_and(|service| service.state == "Running");
         match found.check {
             Id::TalosCredentials => Part::TalosCredentials,
-            // Without a configuration, nothing of the cluster runs there.
+            // A machine without a configuration runs no part of the cluster.
             Id::TalosEndpoints | Id::TalosNodesReachable if reason == Reason::MaintenanceMode => Part::Power,
             Id::TalosEndpoints => Part::TalosEndpoint,
             Id::TalosNodesReachable => Part::TalosApi,
@@ -264,7 +264,7 @@ impl<'a> Graph<'a> {
             Id::EtcdTolerance => Part::Tolerance,
             Id::K8sCredentials => Part::KubernetesCredentials,
             Id::K8sApiEndpoint if is_about_access(reason) => Part::KubernetesAccess,
-            // Of a machine, the API server there; else only the record of the name.
+            // If the address belongs to a machine, its API server is affected; otherwise only the name's DNS record is.
             Id::K8sApiEndpoint if reason == Reason::EndpointAddressDead => match machine {
                 Some(Machine::Known(_)) => Part::ApiServer,
                 _ => Part::Property,
@@ -322,12 +322,12 @@ impl<'a> Graph<'a> {
                 Reason::LastDnsEndpoint => Part::Workload,
                 _ => Part::UpgradeQuorum,
             },
-            // A property of what the problem names: nothing else stands on it.
+            // A property of the target; no other part depends on it.
             _ => Part::Property,
         }
     }
 
-    /// The problems that this one follows from directly.
+    /// Returns the direct causes of this problem.
     fn causes(&self, at: usize) -> Vec<usize> {
         let (part, machine) = self.vertices[at];
         let problem = self.found[at].problem;
@@ -350,7 +350,8 @@ impl<'a> Graph<'a> {
         causes
     }
 
-    /// The servers behind the endpoint that show what it shows: whichever it leads to, the certificate is a server's own.
+    /// Returns the servers behind the endpoint with the same expired certificate. Whichever server the endpoint leads to, the certificate
+    /// is that server's own.
     fn same_certificate(&self, at: usize, part: Part) -> Vec<usize> {
         if (part, self.found[at].problem.reason) != (Part::ApiEndpoint, Reason::ServerCertificateExpired) {
             return Vec::new();
@@ -361,8 +362,8 @@ impl<'a> Graph<'a> {
         servers.map(|(other, _)| other).collect()
     }
 
-    /// The parts that a service waits for, from its last event, such as `Waiting for service "cri" to be "up", time sync, network`;
-    /// and those that stop every service. `None` if the event names no conditions.
+    /// Returns the parts that a service waits for, from its last event, such as `Waiting for service "cri" to be "up", time sync, network`,
+    /// and the parts that stop every service. `None` if the event names no conditions.
     fn waits_for(&self, part: Part, machine: Option<Machine<'a>>) -> Option<Vec<Part>> {
         let id = match part {
             Part::KubeletStart => "kubelet",
@@ -382,7 +383,7 @@ impl<'a> Graph<'a> {
         Some(named.chain([Part::Power, Part::TalosApi]).collect())
     }
 
-    /// The causes of a problem of the cluster, if there is one on every machine that it shows on.
+    /// Returns the causes of a cluster problem if there is one on every machine on which the problem shows.
     fn at_all_places(&self, at: usize, part: Part, places: &'a [String]) -> Vec<usize> {
         let needs = part.needs().iter().copied();
         let mut all = Vec::new();
@@ -398,13 +399,13 @@ impl<'a> Graph<'a> {
             }
             all.extend(causes);
         }
-        // The order of the places means nothing.
+        // The order of the places is not significant.
         all.sort_unstable();
         all.dedup();
         all
     }
 
-    /// Why a pod has no node: nothing schedules it, or no node can run it.
+    /// Returns the reasons why a pod has no node: it is not scheduled, or no node can run it.
     fn without_a_place(&self, at: usize) -> Vec<usize> {
         let causes = self.upstream(at, std::iter::once(Part::Unplaced), None);
         let nodes = (0..self.snapshot.nodes.len()).filter(|_| causes.is_empty()).map(Machine::Known);
@@ -413,7 +414,7 @@ impl<'a> Graph<'a> {
         if of_each.iter().any(Vec::is_empty) { causes } else { of_each.into_iter().flatten().chain(causes).collect() }
     }
 
-    /// The nearest parts that were seen not to work, on the way up from these.
+    /// Returns the problems of the nearest upstream parts that were seen not to work.
     fn upstream(&self, at: usize, needs: impl Iterator<Item = Part>, machine: Option<Machine<'a>>) -> Vec<usize> {
         let scope = |part: Part| machine.filter(|_| part.is_on_a_machine());
         let is_worker = self.node(machine).is_some_and(|node| node.role == Role::Worker);
@@ -427,7 +428,7 @@ impl<'a> Graph<'a> {
                 let whole = machine.filter(|_| part.is_on_a_machine()).map(|_| self.at(at, (part, None)));
                 causes.extend(self.at(at, (part, scope(part))).chain(whole.into_iter().flatten()));
                 if !self.is_seen_to_work(part, scope(part)) {
-                    // From the cluster there is no way back to one machine.
+                    // The search does not return from the cluster to a single machine.
                     let next = part.needs().iter().filter(|next| part.is_on_a_machine() || !next.is_on_a_machine());
                     further.extend(next.copied().filter(|next| exists(*next) && known.insert(*next)));
                 }
@@ -437,13 +438,13 @@ impl<'a> Graph<'a> {
         causes
     }
 
-    /// The problems at a vertex that explain this one.
+    /// Returns the problems at a vertex that explain this one.
     fn at(&self, symptom: usize, vertex: Vertex<'a>) -> impl Iterator<Item = usize> {
         let problem = self.found[symptom].problem;
         let explains = move |cause: &usize| {
             let its = self.found[*cause].problem;
             let is_the_same = its.reason == problem.reason && problem.severity != Severity::Error;
-            // What is unknown follows from what is unknown.
+            // An unknown state explains only other unknown states.
             let is_unknown = its.severity == Severity::Error && problem.severity != Severity::Error;
             let is_unknown = is_unknown && !vertex.0.is_broken_when_unknown();
             let is_broken =
@@ -457,14 +458,14 @@ impl<'a> Graph<'a> {
         part.judged_by().is_some_and(|check| self.passed.contains(&(check, machine)))
     }
 
-    /// The first problem that lacks the same answer, if another check reports it.
+    /// Returns the first problem that lacks the same answer, if another check reports it.
     fn reported_before(&self, at: usize) -> Option<usize> {
         let first = *self.missing.get(&missing_answer(self.found[at].problem, self.on[at])?)?;
         (self.found[first].check != self.found[at].check).then_some(first)
     }
 }
 
-/// Nodes by all names and addresses that problems can give them.
+/// Indexes nodes by all names and addresses that problems can use for them.
 fn machines(snapshot: &Snapshot) -> HashMap<&str, usize> {
     let mut machines = HashMap::new();
     for (at, node) in snapshot.nodes.iter().enumerate() {
@@ -480,12 +481,13 @@ fn machines(snapshot: &Snapshot) -> HashMap<&str, usize> {
     machines
 }
 
-/// The service has not begun to run, and did not exit by itself.
+/// Returns whether the service has not started yet and has not exited on its own.
 fn waits_to_start(service: &Service) -> bool {
     service.is_starting() && !keeps_exiting(service)
 }
 
-/// A refusal concerns what was asked, and a foreign authority what the kubeconfig trusts, whichever server answers.
+/// Returns whether the problem concerns access: a refusal depends on the request, and an unknown CA on what the kubeconfig trusts, no
+/// matter which server answers.
 fn is_about_access(reason: Reason) -> bool {
     use Reason::{Forbidden, ForbiddenOrStarting, Throttled, Unauthorized, UnknownCa};
     matches!(reason, Unauthorized | Forbidden | ForbiddenOrStarting | Throttled | UnknownCa)

@@ -1,15 +1,15 @@
-//! The parts that a cluster consists of, as far as one can stop another, and what each needs to work.
+//! The parts of a cluster that can stop each other, and the parts that each needs to work.
 
 use crate::assess::components::Component;
 use crate::model::CheckId;
 
-/// Something that can stop working: on each machine, or once in the cluster.
+/// A part that can stop working: on each machine, or once in the cluster.
 ///
-/// Where starting and running have different causes, they are parts of their own: a kubelet that waits for the network is explained
-/// by the network, a kubelet that exits with an error is not. So the needs of parts never form a circle.
+/// If starting and running have different causes, they are separate parts: a kubelet that waits for the network is explained by the
+/// network, but a kubelet that exits with an error is not. This also keeps the needs of parts free of cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
-    // Credentials, and what they open.
+    // Credentials, and access through them.
     TalosCredentials,
     KubernetesCredentials,
     /// The API server accepts the credentials.
@@ -17,9 +17,9 @@ pub(crate) enum Part {
     ServerAccess,
 
     // A machine.
-    /// What lists the machine although it does not exist (any longer).
+    /// An entry for a machine that does not exist (any longer).
     Record,
-    /// Power, and a stage in which it is meant to work.
+    /// Power, and a stage in which the machine is meant to work.
     Power,
     /// An endpoint of the talosconfig.
     TalosEndpoint,
@@ -35,9 +35,9 @@ pub(crate) enum Part {
     Service,
     /// The end of the boot sequence.
     Boot,
-    /// A condition that Talos wants to be met, by what it is about.
+    /// A condition that Talos requires, by its subject.
     Condition(Condition),
-    /// A machine that was stated on the command line.
+    /// A machine that was named on the command line.
     Stated,
     /// A machine as its KubeSpan peers see it.
     Peers,
@@ -49,24 +49,24 @@ pub(crate) enum Part {
     EtcdProcess,
     /// A member on its way into the cluster.
     Joining,
-    /// There is one cluster, and it is this one.
+    /// The existence of one single cluster, which is this one.
     EtcdIdentity,
-    /// The control plane is a member.
+    /// The control plane's membership.
     Membership,
     Quorum,
     /// The database accepts writes.
     Writes,
-    /// A member that has raised the alarm that ends all writes.
+    /// A member that raised the alarm that stops all writes.
     Alarm,
     /// A member as its clients see it.
     EtcdMember,
-    /// Leader, term and lists are the same everywhere.
+    /// Agreement of all members on leader, term and lists.
     Agreement,
-    /// How full a database is.
+    /// Used share of a database.
     Space,
-    /// How far a member is behind.
+    /// A member's delay behind the others.
     Lag,
-    /// How many more members can be lost.
+    /// Number of further members that can be lost.
     Tolerance,
 
     // The control plane.
@@ -76,7 +76,7 @@ pub(crate) enum Part {
     /// The readiness probe of a component that runs.
     Ready(Component),
     ApiServer,
-    /// What an API server does without etcd.
+    /// Functions of an API server that do not need etcd.
     ApiServerItself,
     ApiCertificate,
     ApiEndpoint,
@@ -86,7 +86,7 @@ pub(crate) enum Part {
     Leader(Component),
     /// A static pod, as the kubelet reports it.
     StaticPod(StaticPod),
-    /// Whether the kubelet reports static pods at all.
+    /// The kubelet's reporting of static pods in general.
     PodStatuses,
     /// The lists of nodes.
     Sources,
@@ -112,11 +112,11 @@ pub(crate) enum Part {
     Pod,
 
     // Workloads.
-    /// What Talos creates after the bootstrap.
+    /// Manifests that Talos applies after the bootstrap.
     BootstrapManifests,
-    /// A node that takes new pods.
+    /// A node that accepts new pods.
     Place,
-    /// A scheduler that looks at pods.
+    /// A scheduler that considers pods.
     Scheduling,
     /// A pod without a node.
     Unplaced,
@@ -130,7 +130,7 @@ pub(crate) enum Part {
     OtherServer,
     Drain,
 
-    /// Versions, sizes, margins, policies: nothing stops because of them, and they do not stop because of anything else.
+    /// Versions, sizes, margins, policies: they stop nothing else, and nothing else stops them.
     Property,
 }
 
@@ -150,12 +150,12 @@ pub(crate) enum Condition {
 pub(crate) enum StaticPod {
     Component(Component),
     Etcd,
-    /// From `machine.pods`.
+    /// Defined in `machine.pods`.
     Own,
 }
 
 impl Part {
-    /// Parts without which this one does not work, the nearest first. On the same machine, where both are on a machine.
+    /// Parts without which this one does not work, the nearest first. If both are on a machine, it is the same one.
     #[expect(clippy::too_many_lines, reason = "an entry for each part")]
     pub(crate) fn needs(self) -> &'static [Self] {
         use Component::{ApiServer as Api, ControllerManager as Manager, Scheduler};
@@ -268,7 +268,7 @@ impl Part {
         }
     }
 
-    /// What does not work either if this part does not.
+    /// Parts that do not work either if this one does not.
     pub(crate) fn is_part_of(self) -> &'static [Self] {
         match self {
             Self::Alarm => &[Self::Writes],
@@ -277,7 +277,7 @@ impl Part {
         }
     }
 
-    /// Whether each machine has one of its own. A network plugin and kube-proxy are also judged as a whole.
+    /// Returns whether each machine has its own. A network plugin and kube-proxy are also judged as a whole.
     pub(crate) fn is_on_a_machine(self) -> bool {
         match self {
             Self::TalosCredentials
@@ -347,8 +347,8 @@ impl Part {
         }
     }
 
-    /// Whether nothing that depends on it can be expected to work if its state cannot be determined. Elsewhere, what is unknown explains
-    /// nothing: a machine that was not asked may well be up.
+    /// Returns whether everything that depends on the part is expected to fail if its state cannot be determined. For other parts, an
+    /// unknown state explains nothing: a machine that was not queried may well be up.
     pub(crate) fn is_broken_when_unknown(self) -> bool {
         matches!(
             self,
@@ -361,7 +361,7 @@ impl Part {
         )
     }
 
-    /// Whether workers do not have it.
+    /// Returns whether only control planes have it.
     pub(crate) fn is_of_control_planes(self) -> bool {
         matches!(
             self,
@@ -376,7 +376,7 @@ impl Part {
         )
     }
 
-    /// The check that sees whether this part works on a machine. Trouble does not travel through what was seen to work.
+    /// The check that observes whether this part works on a machine. Problems do not propagate through a part that was seen to work.
     pub(crate) fn judged_by(self) -> Option<CheckId> {
         use CheckId as Id;
         match self {

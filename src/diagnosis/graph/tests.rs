@@ -7,7 +7,7 @@ use crate::model::{CheckId, Reason, Severity, Verdict};
 use crate::snapshot::{Gap, GapKind, Snapshot};
 use crate::testing::fixture::{healthy, verdicts};
 
-/// Parts that nothing needs; all others are needed by one of these.
+/// Parts that no other part needs; every other part is needed by one of them.
 fn last() -> Vec<Part> {
     let mut last = vec![
         Part::ServerAccess,
@@ -48,7 +48,7 @@ fn last() -> Vec<Part> {
     last
 }
 
-/// Nothing needs itself, directly or through others: what follows from what has one direction.
+/// No part needs itself, directly or indirectly, so causes have one direction.
 #[test]
 fn needs_form_no_circle() {
     fn visit(part: Part, path: &mut Vec<Part>) {
@@ -64,7 +64,7 @@ fn needs_form_no_circle() {
     }
 }
 
-/// The causes of the problems of a round, each named by its check and target.
+/// Returns the causes of each problem of a round, named by check and target.
 fn causes(snapshot: &Snapshot) -> Vec<(String, Vec<String>)> {
     let verdicts = verdicts(snapshot);
     let name = |check: &Check, verdict: &Verdict| {
@@ -90,12 +90,12 @@ fn the_endpoint_shows_the_certificate_of_a_server() {
     assert_eq!(behind(&snapshot, "k8s.api.endpoint https://k8s.example:6443"), [""; 0]);
     snapshot.kube().servers.insert("cp-2".to_owned(), expired());
     assert_eq!(behind(&snapshot, "k8s.api.endpoint https://k8s.example:6443"), ["k8s.api.servers cp-2"]);
-    // A server that fails in another way is another matter.
+    // A server that fails in a different way is unrelated.
     snapshot.kube().servers.insert("cp-2".to_owned(), Err(Gap::new(GapKind::TimedOut, "no answer")));
     assert_eq!(behind(&snapshot, "k8s.api.endpoint https://k8s.example:6443"), [""; 0]);
 }
 
-/// A worker that boots, whose cri and kubelet wait, with the event that each gives.
+/// A booting worker whose cri and kubelet wait, each with this event.
 fn boots(cri: &str, kubelet: &str) -> Snapshot {
     let mut snapshot = healthy();
     "booting".clone_into(&mut snapshot.machine_status_mut("w-1").stage);
@@ -119,7 +119,7 @@ fn services_follow_from_the_volume_that_they_wait_for() {
     assert_eq!(behind(&snapshot, "talos.nodes.disk w-1"), [""; 0]);
     assert_eq!(behind(&snapshot, "talos.nodes.services w-1"), ["talos.nodes.disk w-1"]);
     assert_eq!(behind(&snapshot, "talos.nodes.kubelet w-1"), ["talos.nodes.services w-1"]);
-    // A volume of the user's own holds up nothing.
+    // A volume of the user's own does not delay any service.
     let volumes = snapshot.talos_of("w-1").volumes.as_mut().unwrap();
     let volume = volumes.iter_mut().find(|volume| volume.id == "EPHEMERAL").unwrap();
     "ready".clone_into(&mut volume.phase);
@@ -144,7 +144,7 @@ fn a_kubelet_follows_from_the_network_only_if_it_waits_for_it() {
     assert_eq!(without_network(exits), [""; 0], "it has started, and exits by itself");
 }
 
-/// Nothing travels through what was seen to work, nor from one machine to another.
+/// Problems do not propagate through parts that were seen to work, nor from one machine to another.
 #[test]
 fn one_machine_does_not_explain_another() {
     let mut snapshot = healthy();
@@ -155,7 +155,7 @@ fn one_machine_does_not_explain_another() {
     assert_eq!(behind(&snapshot, "k8s.nodes.ready cp-3"), ["talos.nodes.kubelet cp-3"]);
 }
 
-/// A failure is not left to a warning: whoever looks at failures alone would not find its cause.
+/// A warning must not explain a failure, because a reader who filters for failures would not find the cause.
 #[test]
 fn a_failure_is_not_explained_by_a_warning() {
     let mut snapshot = healthy();
@@ -173,7 +173,7 @@ fn a_failure_is_not_explained_by_a_warning() {
     assert_eq!(by(&verdicts), None);
 }
 
-/// Too small, nearly full, skewed, mixed: none of them is why something else does not work.
+/// Too small, nearly full, skewed, mixed: none of these stops another part.
 #[test]
 fn properties_explain_nothing() {
     for reason in [

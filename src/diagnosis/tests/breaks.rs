@@ -21,7 +21,7 @@ pub(super) fn unreached(snapshot: &mut Snapshot, kind: GapKind) {
     snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(kind, "rpc error")).into();
 }
 
-/// The etcd of this control plane has not started yet, and the others do not list it.
+/// The etcd of this control plane has not started yet, and the other members do not list it.
 pub(super) fn joins_etcd(snapshot: &mut Snapshot, node: &str) {
     let id = snapshot.etcd_status_mut(node).member_id;
     service(snapshot, node, "etcd", "Preparing");
@@ -43,7 +43,7 @@ pub(super) fn refused(snapshot: &mut Snapshot) {
     snapshot.node_mut("w-1").talos = TalosNode::unasked(&Gap::new(GapKind::NodeUnreachable, why)).into();
 }
 
-/// Nothing listens on w-1, and its kubelet has never registered it.
+/// Nothing listens on w-1, and its kubelet never registered it.
 pub(super) fn not_joined(snapshot: &mut Snapshot) {
     refused(snapshot);
     let sources = &mut snapshot.node_mut("w-1").sources;
@@ -51,13 +51,13 @@ pub(super) fn not_joined(snapshot: &mut Snapshot) {
     snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
 }
 
-/// The kubelet of w-1 runs, and has never registered it.
+/// The kubelet of w-1 runs, but never registered it.
 pub(super) fn not_registered(snapshot: &mut Snapshot) {
     snapshot.node_mut("w-1").sources.kubernetes = false;
     snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
 }
 
-/// The pod of the network plugin on w-1 waits, for this reason.
+/// The network plugin's pod on w-1 waits for this reason.
 pub(super) fn cannot_pull(snapshot: &mut Snapshot, reason: &str) {
     let kubernetes = snapshot.kube();
     let set = kubernetes.daemon_sets.as_mut().unwrap().iter_mut().find(|set| set.name == "kube-flannel").unwrap();
@@ -89,7 +89,7 @@ pub(super) fn stage(snapshot: &mut Snapshot, node: &str, stage: &str) {
     status.ready = false;
 }
 
-/// The machine has stopped its services for that, and nobody hears from its kubelet and its API server.
+/// The machine stopped its services for this, so its kubelet and its API server are silent.
 pub(super) fn goes_down(snapshot: &mut Snapshot, node: &str, into: &str) {
     stage(snapshot, node, into);
     let services: Vec<String> =
@@ -110,7 +110,7 @@ pub(super) fn goes_down(snapshot: &mut Snapshot, node: &str, into: &str) {
     }
 }
 
-/// The member on cp-3 hangs, and Talos has not asked it since.
+/// The member on cp-3 hangs, and Talos has not queried it since.
 pub(super) fn member_hangs(snapshot: &mut Snapshot) {
     let talos = snapshot.talos_of("cp-3");
     talos.etcd_status = gap(GapKind::TimedOut);
@@ -119,7 +119,7 @@ pub(super) fn member_hangs(snapshot: &mut Snapshot) {
     misses_etcd(snapshot, "cp-3");
 }
 
-/// The member on cp-3 answers, and its peers do not reach it.
+/// The member on cp-3 answers, but its peers do not reach it.
 pub(super) fn member_is_cut_off(snapshot: &mut Snapshot) {
     let status = snapshot.etcd_status_mut("cp-3");
     (status.leader, status.errors) = (0, vec!["etcdserver: no leader".to_owned()]);
@@ -129,7 +129,7 @@ pub(super) fn member_is_cut_off(snapshot: &mut Snapshot) {
     misses_etcd(snapshot, "cp-3");
 }
 
-/// The API server of this machine says so.
+/// The API server of this machine reports that it lacks etcd.
 pub(super) fn misses_etcd(snapshot: &mut Snapshot, node: &str) {
     let readyz = snapshot.kube().servers.get_mut(node).unwrap().as_mut().unwrap();
     (readyz.status, readyz.failed) = (500, vec!["etcd".to_owned(), "etcd-readiness".to_owned()]);
@@ -270,7 +270,7 @@ pub(super) fn half_upgraded(snapshot: &mut Snapshot) {
     node.cordoned_by_talos = true;
 }
 
-/// The members by etcd's own API, Talos aside.
+/// The members through etcd's own API, independent of Talos.
 pub(super) fn external_etcd(snapshot: &mut Snapshot) {
     let endpoint = |n: usize| EtcdEndpoint {
         address: format!("https://{}:2379", crate::testing::fixture::address(n)),
@@ -281,14 +281,14 @@ pub(super) fn external_etcd(snapshot: &mut Snapshot) {
     snapshot.external_etcd = Some((0..3).map(endpoint).collect());
 }
 
-/// The last endpoint shows this and answers nothing.
+/// The last endpoint has this gap and answers nothing.
 pub(super) fn mute_endpoint(snapshot: &mut Snapshot, kind: GapKind) {
     external_etcd(snapshot);
     let last = snapshot.external_etcd.as_mut().unwrap().last_mut().unwrap();
     (last.status, last.members, last.alarms) = (gap(kind), gap(kind), gap(kind));
 }
 
-/// As all endpoints that answer list the members.
+/// Changes the member list of every endpoint that answers.
 pub(super) fn listed(snapshot: &mut Snapshot, change: fn(&mut Vec<EtcdMember>)) {
     let lists = snapshot.external_etcd.iter_mut().flatten().map(|endpoint| &mut endpoint.members);
     lists.flatten().for_each(change);
@@ -305,7 +305,7 @@ pub(super) fn dns_pods(snapshot: &mut Snapshot) -> impl Iterator<Item = &mut cra
 
 pub(super) const NO_NODES: Break = |snapshot| snapshot.kube().nodes = gap(GapKind::ServerError);
 
-/// No control plane has applied any, and kube-proxy is missing.
+/// No control plane has applied any manifests, and kube-proxy is missing.
 pub(super) fn nothing_applied(snapshot: &mut Snapshot) {
     for node in ["cp-1", "cp-2", "cp-3"] {
         snapshot.talos_of(node).manifests_applied = Ok(Vec::new());

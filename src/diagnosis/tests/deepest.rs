@@ -1,4 +1,4 @@
-//! The cause is the deepest thing that was seen: the stage of a machine before its services, a member of etcd before the API server.
+//! The cause is the deepest part that was seen to fail: a machine's stage before its services, an etcd member before the API server.
 
 use super::*;
 
@@ -6,12 +6,12 @@ fn headlines(snapshot: &Snapshot) -> Vec<String> {
     diagnosed(snapshot).into_iter().map(|diagnosis| diagnosis.headline).collect()
 }
 
-/// All that is proposed changes nothing.
+/// Returns whether none of the proposed commands changes anything.
 fn only_looks(snapshot: &Snapshot) -> bool {
     !diagnosed(snapshot).iter().flat_map(|it| &it.next).any(|hint| matches!(hint, Hint::Remedy { .. }))
 }
 
-/// What no diagnosis explains.
+/// Returns the problems that no diagnosis explains.
 fn left(snapshot: &Snapshot) -> Vec<String> {
     let made = diagnosed(snapshot);
     let is_explained = |id, target: &Target, problem: &crate::model::Problem| {
@@ -29,10 +29,10 @@ fn a_member_that_hangs_comes_before_its_api_server() {
     let seen = "etcd on cp-3 (10.0.0.3) is not responding; the others keep a quorum: test: TimedOut";
     assert_eq!(headlines(&snapshot), [seen]);
     assert_eq!(left(&snapshot), [""; 0]);
-    // A frozen API server beside it says as little.
+    // A frozen API server on the same machine adds nothing.
     snapshot.kube().servers.insert("cp-3".to_owned(), gap(GapKind::TimedOut));
     assert_eq!(headlines(&snapshot), [seen]);
-    // Talos has noticed by now.
+    // Talos has noticed in the meantime.
     let etcd = snapshot.service_mut("cp-3", "etcd");
     (etcd.healthy, etcd.health_message) = (Some(false), "context deadline exceeded".to_owned());
     let service = "etcd on cp-3 (10.0.0.3) does not work; the others keep a quorum: Running, not healthy: context \
@@ -53,7 +53,7 @@ fn a_member_without_peers_comes_before_its_api_server() {
     assert_eq!(left(&snapshot), [""; 0]);
 }
 
-/// The balancer leads to the API server of the member.
+/// The load balancer leads to the API server on the member's machine.
 #[test]
 fn an_endpoint_that_waits_for_the_same_member_is_no_cause_of_its_own() {
     let mut snapshot = broken(member_hangs);
@@ -65,7 +65,7 @@ fn an_endpoint_that_waits_for_the_same_member_is_no_cause_of_its_own() {
     assert_ne!(left(&snapshot), [""; 0], "that is none of etcd's");
 }
 
-/// What fails beside etcd is the API server's own.
+/// A failed check other than etcd's is the API server's own problem.
 #[test]
 fn an_api_server_that_fails_for_itself_is_told_of() {
     let mut snapshot = broken(member_hangs);
@@ -92,7 +92,7 @@ fn a_machine_that_stops_on_purpose_has_nothing_broken() {
     }
 }
 
-/// Talos cordons a machine that it upgrades; what else is wrong with it is no consequence.
+/// Talos cordons a machine while it upgrades it; the machine's other problems are not consequences.
 #[test]
 fn a_stage_explains_a_cordon_by_talos_and_no_more_than_follows() {
     let mut snapshot = broken(|snapshot| goes_down(snapshot, "cp-2", "upgrading"));
@@ -103,7 +103,7 @@ fn a_stage_explains_a_cordon_by_talos_and_no_more_than_follows() {
     assert!(left.iter().all(|it| it.starts_with("talos.nodes.memory ")) && left.len() == 1, "{left:#?}");
 }
 
-/// It starts its kubelet by itself.
+/// A booting machine starts its kubelet automatically.
 #[test]
 fn no_kubelet_is_restarted_while_its_machine_boots() {
     let mut snapshot = broken(|snapshot| service(snapshot, "w-1", "kubelet", "Preparing"));
@@ -131,7 +131,7 @@ fn who_has_survived_is_not_told_to_be_broken() {
     assert!(!made[0].next.contains(&log), "{made:#?}");
 }
 
-/// Those that hang are among the lost, whatever Talos calls their services.
+/// Members that hang count as lost, regardless of how Talos reports their services.
 #[test]
 fn who_hangs_has_not_survived() {
     let mut snapshot = broken(quorum_lost);
@@ -143,7 +143,7 @@ fn who_hangs_has_not_survived() {
     assert!(headline.contains("etcd is down on cp-2 (10.0.0.2) and cp-3 (10.0.0.3); "), "{headline}");
 }
 
-/// Somebody counts on more workers than there are, and nobody removes one.
+/// More workers are expected than exist, but none is being removed.
 #[test]
 fn nothing_is_removed_where_nobody_leaves() {
     let mut snapshot = broken(|snapshot| snapshot.asked.expect_workers = Some(2));
@@ -155,7 +155,7 @@ fn nothing_is_removed_where_nobody_leaves() {
     assert!(!ids(&snapshot).contains(&"autoscaler-removes-nodes"), "{:#?}", diagnosed(&snapshot));
 }
 
-/// Whoever is called at night wants to know that first.
+/// This is the first information that an engineer on call needs.
 #[test]
 fn what_takes_the_kubernetes_api_from_everybody_comes_first() {
     let mut snapshot = broken(|snapshot| service(snapshot, "w-1", "kubelet", "Failed"));

@@ -1,8 +1,8 @@
-//! What is proposed, and what must not be.
+//! Commands that are proposed, and commands that must not be.
 
 use super::*;
 
-/// A single endpoint would be the next trouble.
+/// A single endpoint would be the next problem.
 #[test]
 fn all_control_planes_are_proposed_as_endpoints() {
     let snapshot = broken(|snapshot| snapshot.talos_mut().endpoints[0].role = Ok(Some(Role::Worker)));
@@ -13,7 +13,7 @@ fn all_control_planes_are_proposed_as_endpoints() {
     assert_eq!(arguments[2..], ["10.0.0.1", "10.0.0.2", "10.0.0.3"]);
 }
 
-/// The commands that change something, of all diagnoses.
+/// Returns the commands of all diagnoses that change something.
 fn changes(snapshot: &Snapshot) -> Vec<&'static str> {
     let hints = diagnosed(snapshot).into_iter().flat_map(|diagnosis| diagnosis.next);
     hints
@@ -24,7 +24,7 @@ fn changes(snapshot: &Snapshot) -> Vec<&'static str> {
         .collect()
 }
 
-/// A worker that has been off for half an hour looks as one that was removed does.
+/// A worker that has been off for half an hour looks like a removed one.
 #[test]
 fn no_node_is_deleted_that_may_only_be_off() {
     let mut snapshot = broken(|snapshot| unreached(snapshot, GapKind::NodeUnreachable));
@@ -35,7 +35,7 @@ fn no_node_is_deleted_that_may_only_be_off() {
     assert_eq!(changes(&snapshot), [""; 0]);
 }
 
-/// The Kubernetes that does not know the machine must be this cluster's.
+/// Only this cluster's Kubernetes can show that the machine is unknown.
 #[test]
 fn no_member_is_removed_on_the_word_of_another_cluster() {
     let mut snapshot = broken(stale_member);
@@ -47,7 +47,7 @@ fn no_member_is_removed_on_the_word_of_another_cluster() {
     assert_eq!(changes(&snapshot), [""; 0]);
 }
 
-/// Its old vote has to go before it joins again.
+/// The machine's old vote has to be removed before it joins again.
 #[test]
 fn a_voter_that_was_wiped_is_not_configured_at_once() {
     assert_eq!(changes(&broken(|snapshot| unreached(snapshot, GapKind::Maintenance))).len(), 1);
@@ -58,7 +58,7 @@ fn a_voter_that_was_wiped_is_not_configured_at_once() {
     assert_eq!(changes(&voter), [""; 0]);
 }
 
-/// Nobody has looked for an API server, so there may be control planes with data that nobody knows of.
+/// No API server was looked for, so there may be unknown control planes with data.
 #[test]
 fn no_cluster_is_bootstrapped_that_may_have_been() {
     let mut snapshot = broken(never_bootstrapped);
@@ -71,7 +71,7 @@ fn no_cluster_is_bootstrapped_that_may_have_been() {
     assert_eq!(changes(&snapshot), [""; 0]);
 }
 
-/// What each source tells, taken away.
+/// Removes the information of one source.
 const BLINDED: &[(&str, Break)] = &[
     ("discovery", |snapshot| {
         snapshot.talos_mut().discovery = gap(GapKind::TimedOut);
@@ -103,12 +103,12 @@ const BLINDED: &[(&str, Break)] = &[
     }),
 ];
 
-/// What cannot be taken back.
+/// Returns whether the command cannot be undone.
 fn destroys(command: &str) -> bool {
     ["bootstrap", "remove-member", "member remove", "reset", "wipe", "delete"].iter().any(|it| command.contains(it))
 }
 
-/// All that problems and diagnoses propose of that kind.
+/// Returns all such commands that problems and diagnoses propose.
 fn destructive(snapshot: &Snapshot) -> BTreeSet<String> {
     let verdicts = verdicts(snapshot);
     let of_problems = verdicts.iter().flat_map(|(_, verdict)| verdict.problems()).flat_map(|(_, it)| it.hints.clone());
@@ -121,8 +121,8 @@ fn destructive(snapshot: &Snapshot) -> BTreeSet<String> {
     destructive.map(|(command, arguments)| format!("{command} {}", arguments.join(" "))).collect()
 }
 
-/// Two sources have to agree on what cannot be taken back: without either of them it is not proposed, and whatever is not seen makes
-/// nobody propose more.
+/// A command that cannot be undone needs two sources that agree: without either of them, it is not proposed, and no missing information
+/// leads to further such proposals.
 #[test]
 fn what_destroys_rests_on_two_sources() {
     let worlds = CASES.iter().map(|case| (case.cause, case.trouble));
@@ -151,7 +151,7 @@ fn what_destroys_rests_on_two_sources() {
     assert_eq!(proposed, ["bootstrap", "remove-member", "reset"].map(str::to_owned).into());
 }
 
-/// There may be control planes that nobody here knows of, and data on one of them.
+/// There may be unknown control planes, and data on one of them.
 #[test]
 fn no_cluster_is_bootstrapped_of_which_only_a_part_may_be_known() {
     let bootstrap = ["{talosctl} -n {} bootstrap"];
@@ -170,7 +170,7 @@ fn no_cluster_is_bootstrapped_of_which_only_a_part_may_be_known() {
     assert_eq!(changes(&snapshot), [""; 0], "an API server may be behind a firewall");
 }
 
-/// Every value that a run was given to find this cluster.
+/// Every option that a run was given to find this cluster.
 fn found_by() -> report::Sources {
     let options = |options: &[&str]| options.iter().map(|it| (*it).to_owned()).collect();
     report::Sources {
@@ -181,7 +181,7 @@ fn found_by() -> report::Sources {
     }
 }
 
-/// A command that is pasted reaches this cluster and no other, whatever the defaults of the shell are.
+/// A pasted command reaches this cluster and no other, regardless of the shell's defaults.
 #[test]
 fn every_command_names_this_cluster() {
     let sources = found_by();
@@ -200,7 +200,7 @@ fn every_command_names_this_cluster() {
         let has = |option: &str| parts.contains(&option);
         let local = has("config") && !has("new");
         let named = match () {
-            // Whoever has no configuration yet is asked without any, at its own address.
+            // A machine without a configuration is queried without one, at its own address.
             () if has("--insecure") => has("talosctl") && has("-n"),
             () if has("talosctl") && local => has("--talosconfig") && has("--context"),
             () if has("talosctl") => ["--talosconfig", "--context", "-e", "-n"].iter().all(|it| has(it)),
@@ -212,7 +212,7 @@ fn every_command_names_this_cluster() {
     }
 }
 
-/// A machine that has another hostname by now is still called by its old one in Kubernetes.
+/// Kubernetes still uses the old name of a machine whose hostname has changed.
 #[test]
 fn a_node_is_called_as_kubernetes_calls_it() {
     let mut snapshot = broken(|snapshot| unreached(snapshot, GapKind::NodeUnreachable));

@@ -1,4 +1,4 @@
-//! How a diagnosis is put together, and a golden of all that is said.
+//! Rules for assembling a diagnosis, and a golden file of all texts.
 
 use crate::model::CheckId;
 use std::fmt::Write as _;
@@ -44,7 +44,7 @@ fn crash(state: &mut crate::snapshot::PodState) {
     (container.restarts, container.exit_code, container.finished) = (7, Some(1), Some(ago(20)));
 }
 
-/// Nothing was written for a minute.
+/// No lease was written for a minute.
 fn no_lease_is_renewed(snapshot: &mut Snapshot) {
     let kube = snapshot.kube();
     for leases in [&mut kube.node_leases, &mut kube.system_leases] {
@@ -269,7 +269,7 @@ fn only_what_a_check_saw_of_this_machine_shows_that_it_is_well() {
     assert!(!symptoms.passed(CheckId::TalosNodesBooted, &off), "nobody could see it");
 }
 
-/// An address makes two targets one machine where a name cannot: of an endpoint, which has none.
+/// An address identifies the machine of a target that has no machine's name, such as an endpoint.
 #[test]
 fn machines_are_the_same_by_name_or_address() {
     let at = |kind, name: &str, address: &str| Target::new(kind, name).with_address(address);

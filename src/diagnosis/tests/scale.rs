@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `nodes` machines, of which `down` workers answer nobody.
+/// A cluster of `nodes` machines, with `down` workers that do not answer.
 fn large(nodes: usize, down: usize) -> Snapshot {
     let mut snapshot = healthy();
     let worker = snapshot.node("w-1").unwrap().clone();
@@ -47,7 +47,7 @@ fn compared(nodes: usize, down: usize) -> (usize, usize) {
     (symptoms.all().count(), symptoms.compared())
 }
 
-/// Ten times as many machines in trouble are ten times the work, and not a hundred times.
+/// Ten times as many machines in trouble cause ten times the work, not a hundred times.
 #[test]
 fn no_problem_is_compared_with_all_others() {
     let (few, cost_of_few) = compared(40, 20);
@@ -78,7 +78,7 @@ fn many_machines_that_are_down_are_one_trouble() {
     assert_eq!(made.iter().map(|it| it.id).collect::<Vec<_>>(), ["node-down"; 3], "few are told one by one");
 }
 
-/// What is found through the index is what a comparison of each with each finds.
+/// The index finds the same results as a comparison of all pairs.
 #[test]
 fn the_index_finds_all_that_is_about_the_same() {
     let mut snapshot = large(12, 4);

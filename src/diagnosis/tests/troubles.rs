@@ -1,4 +1,4 @@
-//! One trouble for each cause, and what has to be seen of it.
+//! One trouble for each cause, and the facts that the cause requires.
 
 use super::*;
 
@@ -167,7 +167,7 @@ pub(super) const CASES: &[Case] = &[
             lists(snapshot, GapKind::ConnectTimedOut);
         },
         needs: &[
-            // A connection that was accepted and not served shows a server, and so does an answer.
+            // An accepted but unserved connection shows that a server exists, and so does an answer.
             |snapshot| snapshot.kube().endpoint = gap(GapKind::TimedOut),
             |snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = gap(GapKind::TimedOut),
             |snapshot| {

@@ -1,10 +1,10 @@
-//! Whom a cause is about, and what of a machine's problems follows from it.
+//! The subject of a cause, and which of a machine's problems follow from it.
 
 use super::*;
 use crate::snapshot::RequestState;
 use crate::testing::fixture::Shape;
 
-/// `CHECK TARGET` of all that this cause explains; nothing if it was not recognized.
+/// Returns `CHECK TARGET` for each problem that this cause explains; empty if it was not recognized.
 fn explained(snapshot: &Snapshot, cause: &str) -> Vec<String> {
     let made = diagnosed(snapshot).into_iter().find(|it| it.id == cause);
     made.iter().flat_map(|it| &it.explains).map(|it| format!("{} {}", it.check, it.target.name)).collect()
@@ -64,7 +64,7 @@ fn who_is_in_the_other_list_was_not_removed() {
     assert!(made.contains(&"bootstrapped-twice") && !made.contains(&"etcd-member-removed"), "{made:?}");
 }
 
-/// A moment before its machine says so, too, or a moment after it was promoted.
+/// Shortly before its machine reports it too, or shortly after it was promoted.
 #[test]
 fn who_speaks_of_learners_is_not_down() {
     let snapshot = broken(|snapshot| {
@@ -91,7 +91,7 @@ fn a_voter_is_known_by_its_name_or_by_its_address() {
     }
 }
 
-/// Not synchronized, so that this service of w-1 waits, as Talos says in its event.
+/// The clock of w-1 is not synchronized, so this service waits for it, as its Talos event shows.
 fn waits_for(id: &str, condition: &str) -> Snapshot {
     waits_on("w-1", id, condition)
 }
@@ -125,7 +125,7 @@ fn a_clock_explains_what_waits_for_it_and_no_more() {
     assert!(!waits.contains(&"talos.nodes.memory w-1".to_owned()), "{waits:?}");
     let other = explained(&waits_for("kubelet", "network"), cause);
     assert_eq!(other, ["talos.time w-1"]);
-    // What runs waits for nothing, whatever its last event was.
+    // A running service does not wait, regardless of its last event.
     let mut running = waits_for("kubelet", "time sync");
     let kubelet = running.service_mut("w-1", "kubelet");
     (kubelet.state, kubelet.healthy) = ("Running".to_owned(), Some(false));
@@ -139,7 +139,7 @@ fn a_clock_that_is_only_uncorrected_is_no_cause() {
     assert_eq!(ids(&snapshot), [""; 0]);
 }
 
-/// One machine more that an earlier cause explains would make them so many that they are told together.
+/// Counting one more machine, which an earlier cause explains, would merge the diagnoses.
 #[test]
 fn machines_that_are_gone_are_not_counted_among_those_that_are_down() {
     let mut snapshot = Shape { workers: 5, ..Shape::default() }.world();
@@ -155,7 +155,7 @@ fn machines_that_are_gone_are_not_counted_among_those_that_are_down() {
     assert_eq!(ids(&snapshot), ["node-removed-but-listed", "node-down", "node-down", "node-down"]);
 }
 
-/// By the name that the others list, for an address tells nobody which machine to go to.
+/// The other members list its name. An address would not show which machine to look at.
 #[test]
 fn an_endpoint_of_etcd_is_named_by_its_member() {
     let who = "etcd member cp-3 (https://10.0.0.3:2379)";
@@ -177,7 +177,7 @@ fn an_endpoint_of_etcd_is_named_by_its_member() {
     }
 }
 
-/// Nobody logs in to a machine of Talos, and no other has talosctl.
+/// Talos machines have no login, and machines of other systems have no talosctl.
 #[test]
 fn an_endpoint_of_etcd_is_looked_at_where_it_runs() {
     let mut snapshot = healthy().without_talos();
@@ -190,7 +190,7 @@ fn an_endpoint_of_etcd_is_looked_at_where_it_runs() {
     assert_eq!(next(&snapshot), [status, unit]);
 }
 
-/// One without a vote leaves etcd no poorer, and one without a name is called by its id.
+/// A learner's failure does not cost etcd any tolerance, and a member without a name is identified by its id.
 #[test]
 fn an_endpoint_of_etcd_that_learns_explains_no_margin() {
     let mut snapshot = healthy().without_talos();
@@ -207,7 +207,7 @@ fn an_endpoint_of_etcd_that_learns_explains_no_margin() {
     assert_eq!(explained(&snapshot, "etcd-endpoint-mute"), ["etcd.leader https://10.0.0.3:2379"]);
 }
 
-/// Whoever reads this has to go to each of them.
+/// The reader has to look at each of these machines.
 #[test]
 fn all_members_that_never_started_are_named() {
     let mut snapshot = healthy().without_talos();
@@ -225,7 +225,7 @@ fn all_members_that_never_started_are_named() {
     assert_eq!(name(&snapshot), both);
 }
 
-/// Talos runs this etcd, and has seen that its service is not well.
+/// Talos runs this etcd, and saw that its service is unhealthy.
 #[test]
 fn talos_has_its_own_word_about_an_endpoint_of_etcd() {
     let mut snapshot = broken(|snapshot| mute_endpoint(snapshot, GapKind::TimedOut));
@@ -255,12 +255,12 @@ fn a_lost_quorum_names_the_endpoints_of_etcd() {
     assert_eq!(made[0].next, [Hint::run("{etcdctl} endpoint status", [])]);
 }
 
-/// The headline of this cause; nothing if it was not recognized.
+/// Returns the headline of this cause; `None` if it was not recognized.
 fn headline(snapshot: &Snapshot, cause: &str) -> Option<String> {
     diagnosed(snapshot).into_iter().find(|it| it.id == cause).map(|it| it.headline)
 }
 
-/// Of w-1, etcd or the user still knows the old name, under which its kubelet has stopped reporting.
+/// etcd or the user still uses the old name of w-1, under which its kubelet stopped reporting.
 fn renamed(machine_id: &str) -> Snapshot {
     let mut snapshot = healthy();
     let mut node = snapshot.node_mut("w-1").clone();
@@ -301,7 +301,7 @@ fn a_kubelet_that_has_not_registered_has_or_has_not_asked_for_a_certificate() {
     assert_eq!(had_one.as_ref(), Some(&asked_nothing), "it was issued to the machine that it was before");
     let unread = told(|snapshot| snapshot.kube().signing_requests = gap(GapKind::Forbidden)).unwrap();
     assert!(unread.ends_with("has no Node for it"), "{unread}");
-    // A request that waits, or is not signed, says more.
+    // A request that is pending or not signed is more specific evidence.
     let waits = |snapshot: &mut Snapshot| {
         let request = &mut snapshot.kube().signing_requests.as_mut().unwrap()[0];
         request.state = RequestState::Unissued;

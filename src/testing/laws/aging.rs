@@ -1,4 +1,4 @@
-//! What is older than it may be does not pass for news.
+//! Facts that are too old do not count as current.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::testing::fixture::{Servers, Shape, Sides, ago, now};
 use crate::testing::laws::worlds::full_world;
 use crate::testing::laws::{config, judged, overall, said, verdicts};
 
-/// Makes a fact old: by so many seconds, on this machine.
+/// Ages a fact on this machine by this many seconds.
 type Age = fn(&mut Snapshot, &str, i64);
 
-/// A fact with a time, a position or a version, the check that depends on its freshness, and how old it may become, in seconds.
+/// A fact with a time, a position or a version, the check that depends on its freshness, and its maximum age in seconds.
 struct Aged {
     check: &'static str,
     what: &'static str,
@@ -29,7 +29,7 @@ fn before(moment: Timestamp, seconds: i64) -> Timestamp {
     moment - SignedDuration::from_secs(seconds)
 }
 
-/// The kubelet's lease, as far behind the server's clock.
+/// Sets the kubelet's lease this many seconds behind the server's clock.
 fn node_lease(snapshot: &mut Snapshot, node: &str, seconds: i64) {
     let leases = snapshot.kube().node_leases.as_mut().unwrap();
     let renewed = leases.date.map(|date| before(date, seconds));
@@ -131,7 +131,7 @@ proptest! {
         prop_assert!(!overall(&world).is_fine(), "the cluster with {}", what);
     }
 
-    /// A lease of the future shows no life either: whoever wrote it has another clock.
+    /// A lease from the future is not evidence of life either: its writer has another clock.
     #[test]
     fn what_is_of_the_future_does_not_pass(shape in full_world(), seconds in 41..100_000_000_i64) {
         let mut world = shape.world();
@@ -143,7 +143,7 @@ proptest! {
         prop_assert!(!judged(find("k8s.controlplane.leases").unwrap(), &world).status().is_fine());
     }
 
-    /// A lease that is old by its own time lives, once its version has changed, and not in a long pause.
+    /// A lease that is old by its own timestamp counts as alive once its version has changed, unless the pause is long.
     #[test]
     fn what_moves_is_alive(shape in full_world(), seconds in 41..100_000_000_i64, within in 0..100_u64) {
         let within = Duration::from_secs(within);
@@ -155,7 +155,7 @@ proptest! {
         prop_assert_eq!(judged(find("k8s.nodes.ready").unwrap(), &world).status().is_fine(), is_fresh);
     }
 
-    /// A member that is far behind passes if it moves, and only then.
+    /// A member that is far behind passes only if it moves.
     #[test]
     fn a_member_that_does_not_move_lags(
         shape in full_world(),
@@ -176,7 +176,7 @@ proptest! {
         prop_assert_eq!(after.is_fine(), keeps_pace, "{:?}", after);
     }
 
-    /// The term of an earlier round, which was lower.
+    /// The term of an earlier round was lower.
     #[test]
     fn a_new_term_is_told(shape in full_world(), grown in 1..1000_u64) {
         let shape = Shape { term: shape.term + 1000, ..shape };
@@ -185,7 +185,7 @@ proptest! {
         prop_assert_eq!(judged(find("etcd.leader").unwrap(), &world).status(), Status::Warn);
     }
 
-    /// Whatever is restarted between two rounds, some check says so.
+    /// If anything restarts between two rounds, a check reports it.
     #[test]
     fn a_restart_is_told(shape in full_world(), which in any::<prop::sample::Index>(), grown in 1..1000_u32) {
         let mut world = shape.world();
@@ -194,7 +194,7 @@ proptest! {
         let guests: BTreeSet<String> = guests.collect();
         let statuses = world.nodes.iter_mut().flat_map(|node| &mut node.talos.static_pod_statuses).flatten();
         let pods = world.kubernetes.iter_mut().flat_map(|kubernetes| &mut kubernetes.pods).flatten();
-        // Of static pods Talos tells, and those of other systems' machines are theirs.
+        // Talos reports on static pods, and pods on machines of another system are not judged.
         let is_judged = |pod: &&mut Pod| !pod.mirror && pod.node.as_ref().is_none_or(|node| !guests.contains(node));
         let pods = pods.filter(is_judged).map(|pod| &mut pod.state);
         let mut states: Vec<_> = statuses.map(|status| &mut status.state).chain(pods).collect();
@@ -204,7 +204,7 @@ proptest! {
         prop_assert!(said.iter().any(|it| it.contains("restarting")), "{:?}", said);
     }
 
-    /// Of one that joins: the age of its service decides, and a clock ahead of ours tells no age.
+    /// The age of its service decides how long a member has been joining. A clock ahead of ours leaves the age unknown.
     #[test]
     fn who_joins_for_too_long_has_not_joined(
         shape in full_world(),
@@ -225,7 +225,7 @@ proptest! {
     }
 }
 
-/// Certificates of servers, and the CA: a warning while they last.
+/// Certificates of servers, and the CA, cause a warning before they expire.
 #[test]
 fn what_ends_soon_is_told() {
     let soon = now() + SignedDuration::from_hours(10 * 24);
@@ -241,7 +241,7 @@ fn what_ends_soon_is_told() {
     assert_eq!(judged(find("talos.credentials").unwrap(), &snapshot).status(), Status::Warn);
 }
 
-/// The only clock that tells of a machine without a kernel of its own is its kubelet's, and an old lease tells nothing.
+/// The only clock for a machine without a kernel of its own is its kubelet's, and an old lease is not evidence of it.
 #[test]
 fn an_old_lease_measures_no_clock() {
     let shape = Shape { container: true, servers: Servers::OutOfReach, sides: Sides::Both, ..Shape::default() };

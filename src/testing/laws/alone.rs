@@ -1,4 +1,4 @@
-//! `--check THAT`: what a check finds in a whole run it finds alone, and whoever is kept from seeing it does not find it well.
+//! `--check ID`: a check on its own finds the same problems as in a whole run, and does not pass if their evidence is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::testing::laws::monotony::failing;
 use crate::testing::laws::removal::{is_named, removals};
 use crate::testing::laws::{verdicts, worst};
 
-/// What `--check` selects, with the option that asks for the check if it needs one.
+/// Returns the checks that `--check` selects, with the option that enables the check if it needs one.
 fn selection(check: &'static Check) -> Vec<&'static Check> {
     let name = [check.id.name().to_owned()];
     let asked: &[CheckId] = if check.is_asked_by_option() { &[check.id] } else { &[] };
@@ -21,7 +21,7 @@ fn selection(check: &'static Check) -> Vec<&'static Check> {
     selected.filter(|(_, part)| part.runs()).map(|(check, _)| check).collect()
 }
 
-/// The worst of a run with this selection.
+/// Returns the worst status of a run with this selection.
 fn status(selection: &[&'static Check], snapshot: &Snapshot) -> Status {
     let mut verdicts = engine::judge(selection, snapshot);
     checks::allowance::apply(snapshot, &mut verdicts);
@@ -29,7 +29,7 @@ fn status(selection: &[&'static Check], snapshot: &Snapshot) -> Status {
     worst(&verdicts)
 }
 
-/// Where the answer that is lost is itself what is wrong, and why no run can do better.
+/// Combinations in which the lost answer itself is the problem, and the reason why no run can do better.
 const HIDDEN: &[(&str, &str, &str)] = &[
     ("talos.nodes.kubelet-certificate", "kubelet_certificate of a control plane", "not every runner reaches the port"),
     ("talos.nodes.disk", "mounts of a control plane", "one file system that hangs keeps Talos from telling of any"),
@@ -46,7 +46,7 @@ const HIDDEN: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// And an empty list, where no healthy cluster has one.
+/// Ways to lose an answer, in addition to an empty list where no healthy cluster has one.
 const WAYS: [GapKind; 3] = [GapKind::Forbidden, GapKind::TimedOut, GapKind::Malformed];
 
 #[test]
@@ -67,7 +67,7 @@ fn a_check_alone_is_no_blinder_than_among_all() {
                 continue;
             }
             for removal in removals(&world).iter().filter(|removal| facts.contains(&removal.fact)) {
-                // Each is lost in another way than the one before it.
+                // Each answer is lost in a different way than the one before.
                 pairs += 1;
                 let is_empty = pairs % 4 == 3 && removal.fact.is_never_empty() && world.talos.is_some();
                 let way = (!is_empty).then(|| WAYS[pairs % WAYS.len()]);

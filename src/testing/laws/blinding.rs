@@ -1,4 +1,4 @@
-//! Whoever is kept from seeing what is wrong does not find it healthy: answers that are lost in a cluster that fails.
+//! A run that cannot see a problem does not report a healthy cluster: answers that are lost in a cluster that fails.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::testing::laws::monotony::{crash, failing};
 use crate::testing::laws::removal::{is_named, removals};
 use crate::testing::laws::{overall, worst};
 
-/// Refused, throttled, garbage, and silence: of the server, of its etcd, or of the way to it.
+/// Refused, throttled, garbage and silence: of the server, of its etcd, or of the connection to it.
 pub(crate) const WAYS: [GapKind; 8] = [
     GapKind::Forbidden,
     GapKind::Unauthenticated,
@@ -28,7 +28,7 @@ fn mirrors<'a>(snapshot: &'a mut Snapshot, node: &'a str) -> impl Iterator<Item 
     pods.iter_mut().filter(move |pod| pod.mirror && pod.node.as_deref() == Some(node))
 }
 
-/// Clusters that fail by what only the list of pods tells.
+/// Clusters with a failure that only the list of pods shows.
 fn told_by_pods() -> Vec<(String, Snapshot)> {
     let mut worlds = Vec::new();
     for node in CONTROL_PLANES {
@@ -83,7 +83,7 @@ fn without_the_list_of_pods_nothing_that_is_wrong_gets_well() {
     assert!(healed.is_empty(), "{healed:#?}");
 }
 
-/// What the worlds above are made of is wrong, and of a mirror pod whose kubelet is silent nothing is.
+/// The worlds above fail, while a mirror pod whose kubelet is silent is not evidence of anything.
 #[test]
 fn what_only_pods_tell_fails() {
     for (name, world) in told_by_pods() {
@@ -92,11 +92,11 @@ fn what_only_pods_tell_fails() {
     }
 }
 
-/// Of the pairs of a wrong value and an answer that belongs to another fact, one in so many is tried: a prime, so that each
-/// value meets each answer somewhere.
+/// One in this many pairs of a wrong value and an answer that belongs to another fact is tried. The number is prime, so that each value is
+/// paired with each answer somewhere.
 const OF_OTHERS: usize = 13;
 
-/// A wrong value, the lost answers that hide it, and why nothing else can tell: the value is named by its beginning.
+/// A wrong value, by the beginning of its name, the lost answers that hide it, and why nothing else can show it.
 const HIDDEN: [(&str, &[&str], &str); 9] = [
     ("DNS: Workload.", &["empty deployments"], "something else may serve DNS, and its endpoints are ready"),
     (
@@ -133,8 +133,8 @@ const HIDDEN: [(&str, &[&str], &str); 9] = [
     ("server: ServerProgress.", &["refused the server's check"], "a second opinion that only administrators get"),
 ];
 
-/// Every wrong value in every place, with every answer lost that a healthy cluster can do without: only those could hide it, since
-/// without any other no cluster is found healthy.
+/// Tests every wrong value in every place, together with the loss of each answer that a healthy cluster can do without. Only these could
+/// hide the value, because no cluster passes without the others.
 #[test]
 fn what_is_lost_hides_nothing_that_is_wrong() {
     let mut holes = BTreeSet::new();
@@ -147,7 +147,7 @@ fn what_is_lost_hides_nothing_that_is_wrong() {
                     continue;
                 }
                 pairs += 1;
-                // What the table names is tried in any case: an entry that hides nothing any more has to go.
+                // Entries of the table are always tried, so that an entry that no longer hides anything is found.
                 let is_known = |(value, facts, _): &&(&str, &[&str], &str)| {
                     name.starts_with(value) && is_named(facts, &removal, way)
                 };

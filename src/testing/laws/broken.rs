@@ -1,4 +1,4 @@
-//! Clusters in troubles: whatever else they are, they are not healthy.
+//! Clusters with several failures are never reported as healthy.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -10,7 +10,7 @@ use crate::testing::laws::monotony::{FAILURES, failure, is_in_sight};
 use crate::testing::laws::worlds::{any_world, full_world};
 use crate::testing::laws::{config, verdicts, worst};
 
-/// Failures, by their place in `FAILURES`, that are none in a world of this shape.
+/// Returns whether the failure at this index of `FAILURES` is not one in a world of this shape.
 fn is_none(shape: &Shape, number: usize) -> bool {
     const TIME: usize = 5;
     const MEMORY: usize = 7;
@@ -18,31 +18,31 @@ fn is_none(shape: &Shape, number: usize) -> bool {
     const DNS: usize = 19;
     const TAINTS: usize = 24;
     match number {
-        // They are the host's.
+        // These belong to the host.
         TIME | MEMORY | VOLUMES => shape.container,
-        // What replaces Talos's own may be gone on purpose.
+        // A replacement of Talos's DNS may have been removed on purpose.
         DNS => shape.dns != Dns::Own,
-        // They are a place for pods.
+        // Nodes of another system can run the pods.
         TAINTS => shape.foreign > 0,
         _ => false,
     }
 }
 
-/// Worlds in which nobody lets a machine be missing.
+/// A shape in which no machine is allowed to be missing.
 fn strictly(shape: &Shape) -> Shape {
     Shape { allowance: Allowance::None, ..shape.clone() }.settled()
 }
 
-/// What is said of a world with failures.
+/// The result for a world with failures.
 struct Said {
     status: Status,
-    /// Somebody still tells of it.
+    /// A source still reports on the cluster.
     is_in_sight: bool,
-    /// By which checks.
+    /// Checks that report the failures.
     by: String,
 }
 
-/// Each of the failures is on a machine of Talos's. `None`: none of them shows.
+/// Applies each of the failures to a Talos machine. `None` if none of them has an effect.
 fn said_of(shape: &Shape, broken: &[(usize, Index)]) -> Option<Said> {
     let mut snapshot = shape.world();
     let machines = snapshot.nodes.iter().filter(|node| node.is_talos).map(|node| node.name.clone());
@@ -62,7 +62,7 @@ fn said_of(shape: &Shape, broken: &[(usize, Index)]) -> Option<Said> {
 proptest! {
     #![proptest_config(config(256))]
 
-    /// All of this one is seen, and nothing in it is switched off.
+    /// In these worlds everything is visible, and nothing is disabled.
     #[test]
     fn a_broken_world_fails(
         shape in full_world().prop_map(|shape| strictly(&shape)),

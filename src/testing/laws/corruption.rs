@@ -1,6 +1,6 @@
-//! A fact that is there and wrong: each field of each fact, with every plausible wrong value, in every place.
+//! Facts that are present but wrong: each field of each fact, with every plausible wrong value, in every place.
 //!
-//! The tables take each struct apart, so that a field that is added to the facts and to no table does not compile.
+//! The tables destructure each struct, so that a field that is missing from all tables does not compile.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,16 @@ use crate::testing::fixture::{Shape, Sides, by_check};
 use crate::testing::laws::worlds::full_world;
 use crate::testing::laws::{config, etcd_tables, kube_tables, tables};
 
-/// What has to come of a wrong value.
+/// The expected effect of a wrong value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Some check that reads the fact is not fine.
+    /// At least one check that reads the fact does not pass.
     Bad,
-    /// The same, as long as there is another control plane to compare with.
+    /// Same as `Bad`, but only if there is another control plane to compare with.
     Differs,
-    /// The catalog has a warning for it, and no more.
+    /// The catalog only has a warning for it.
     Warns,
-    /// Nobody judges by it, and why.
+    /// No check uses it, and the reason why.
     Harmless(&'static str),
 }
 
@@ -62,13 +62,13 @@ macro_rules! table {
 }
 pub(super) use table;
 
-/// All places in a world where a struct is found.
+/// Returns all places in a world that contain a struct.
 pub(super) type Sites<T> = fn(&mut Snapshot) -> Vec<&mut T>;
 
 type Count = Box<dyn Fn(&mut Snapshot) -> usize>;
 type Put = Box<dyn Fn(&mut Snapshot, usize)>;
 
-/// One wrong value at all the places where it can be.
+/// One wrong value in all its possible places.
 pub(super) struct Corruption {
     name: String,
     facts: &'static [Fact],
@@ -77,7 +77,7 @@ pub(super) struct Corruption {
     apply: Put,
 }
 
-/// The wrong values of a table in a place of the snapshot that belongs to these facts; without any, every check is looked at.
+/// Adds the wrong values of a table at a place of the snapshot that belongs to these facts; without facts, every check is considered.
 pub(super) fn at<T: 'static>(
     all: &mut Vec<Corruption>,
     place: &str,
@@ -103,14 +103,14 @@ impl Corruption {
         self.facts.is_empty() || check.facts.iter().any(|fact| self.facts.contains(fact))
     }
 
-    /// Of a value that does other than it should; `None` if it does as it should, or if it is what was there before.
+    /// Returns a description if the value does not have the expected effect; `None` if it does, or if the world already had it.
     fn hole(&self, world: &Snapshot, site: usize) -> Option<String> {
         let mut snapshot = world.clone();
         (self.apply)(&mut snapshot, site);
         if snapshot == *world {
             return None;
         }
-        // The worst that a check says that reads the fact.
+        // The worst status of any check that reads the fact.
         let verdicts = by_check(&snapshot);
         let checks = ALL.iter().filter(|check| self.is_read_by(check));
         let status = checks.map(|check| verdicts[check.id.name()].status()).max().unwrap();
@@ -123,8 +123,8 @@ impl Corruption {
     }
 }
 
-/// Healthy clusters of three kinds, each with every wrong value that has to be noticed in every place, one at a time.
-/// The facts are those that the value belongs to.
+/// Returns healthy clusters of three kinds, each with one of the wrong values that must be noticed, in every place, together with the facts
+/// that the value belongs to.
 pub(super) fn sick() -> impl Iterator<Item = (String, &'static [Fact], Snapshot)> {
     of_each_kind().into_iter().flat_map(|(shape, corruptions)| {
         let mut world = shape.world();
@@ -147,14 +147,14 @@ pub(super) fn sick() -> impl Iterator<Item = (String, &'static [Fact], Snapshot)
     })
 }
 
-/// Both sides, an etcd that runs elsewhere, and Kubernetes alone, with what can be wrong of each.
+/// Three shapes, each with its possible wrong values: both sides, an etcd that runs elsewhere, and Kubernetes alone.
 fn of_each_kind() -> [(Shape, Vec<Corruption>); 3] {
     let external = Shape { external_etcd: 3, ..Shape::default() };
     let no_talos = Shape { sides: Sides::NoTalos, ..Shape::default() };
     [(Shape::default(), both()), (external, etcd_tables::of_external_etcd()), (no_talos, kube_tables::without_talos())]
 }
 
-/// In the fixture, where nothing is but what has to be, nothing escapes.
+/// The fixture contains only what is required, so every wrong value has an effect.
 #[test]
 fn every_wrong_value_is_noticed() {
     let mut holes = BTreeSet::new();
@@ -169,7 +169,7 @@ fn every_wrong_value_is_noticed() {
     assert!(holes.is_empty(), "{holes:#?}");
 }
 
-/// All that is told where both sides are asked.
+/// Every wrong value of a cluster in which both sides are queried.
 fn both() -> Vec<Corruption> {
     tables::of_talos().into_iter().chain(kube_tables::of_kubernetes()).collect()
 }
@@ -177,13 +177,13 @@ fn both() -> Vec<Corruption> {
 proptest! {
     #![proptest_config(config(96))]
 
-    /// In any cluster of which all is seen, what has to be noticed is.
+    /// In any cluster in which everything is visible, the required values are noticed.
     #[test]
     fn wrong_values_are_noticed_in_any_world(
         shape in full_world(),
         wrong in prop::collection::vec((any::<Index>(), any::<Index>()), 12),
     ) {
-        // A machine without a kernel or Kubernetes of its own, and a service that nobody needs, may lack what others may not.
+        // A machine without a kernel or without Kubernetes, and a service that is not required, may lack facts that others need.
         let shape = Shape { bare: 0, foreign: 0, container: false, extensions: false, ..shape };
         let mut world = shape.world();
         let corruptions = both();

@@ -1,4 +1,4 @@
-//! `--check` has only that asked which the check declares: what it finds it has to find with that alone.
+//! `--check` requests only the facts that the check declares, so these must be sufficient for its findings.
 
 use crate::model::Status;
 use crate::snapshot::GapKind;

@@ -1,4 +1,4 @@
-//! Wrong values of what etcd tells, through Talos and through its own API.
+//! Wrong values in etcd's answers, through Talos and through its own API.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ fn specs(snapshot: &mut Snapshot) -> Vec<&mut EtcdSpec> {
     control_planes(snapshot).into_iter().flat_map(|node| &mut node.etcd_spec).flatten().collect()
 }
 
-/// If Talos is about to be upgraded.
+/// Returns the specs if Talos is about to be upgraded.
 fn specs_of_upgrades(snapshot: &mut Snapshot) -> Vec<&mut EtcdSpec> {
     let is_asked = snapshot.asked.upgrade.talos.is_some();
     specs(snapshot).into_iter().filter(|_| is_asked).collect()
 }
 
-/// Through Talos.
+/// Wrong values of etcd through Talos.
 pub(super) fn of_talos(to: &mut Vec<Corruption>) {
     at(to, "control plane", &[Fact::EtcdMembership, Fact::EtcdSpecs], statuses, etcd_status());
     at(to, "control plane", &[Fact::EtcdSpecs], specs, quota());
@@ -35,7 +35,7 @@ pub(super) fn of_talos(to: &mut Vec<Corruption>) {
     );
 }
 
-/// etcd's own API.
+/// Wrong values of etcd through its own API.
 pub(super) fn of_external_etcd() -> Vec<Corruption> {
     let mut all = Vec::new();
     let of_etcd = &[Fact::EtcdMembership, Fact::EtcdAlarms];

@@ -1,12 +1,12 @@
-//! Where another fact vouches for one that is lost, or where it only explains or warns; each with the reason.
+//! Exceptions: another fact compensates for a lost one, or the fact only explains or warns; each with the reason.
 //!
-//! A check is the beginning of a name or, after `!`, every check but the one of that name.
+//! A check is given by the beginning of its name or, after `!`, as every check except the one with that name.
 
 use crate::testing::fixture::{Dns, Shape, Sides};
 
 type Exception = (&'static [&'static str], &'static [&'static str], fn(&Shape) -> bool, &'static str);
 
-/// As [`EXCEPTIONS`], where a world is such that the check does not look at the fact.
+/// Like [`EXCEPTIONS`], for worlds in which the check does not read the fact.
 pub(super) const IN_SOME_WORLDS: &[Exception] = &[
     (&["upgrade.flags"], &["static_pods of a worker"], |_| true, "a worker runs no component of the control plane"),
     (
@@ -122,9 +122,9 @@ pub(super) const IN_SOME_WORLDS: &[Exception] = &[
     ),
 ];
 
-/// `(checks, facts, why)`: these checks may pass without these facts. A check is named by its beginning, an answer that is
-/// there and says nothing by `empty` before the fact, one that the role does not allow by `refused`, one from whoever shows a certificate of another CA by `foreign`, one to which the way is closed
-/// by `unreached`, one that nobody asked for by `unasked`.
+/// `(checks, facts, why)`: these checks may pass without these facts. A check is given by the beginning of its name. A prefix of the fact
+/// describes the answer: `empty` if it contains nothing, `refused` if the role does not allow it, `foreign` if the server presents a
+/// certificate of another CA, `unreached` if the server is not reachable, `unasked` if it was not requested.
 pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
     (
         &["etcd.members.nodes", "k8s.nodes.pressure"],
@@ -470,7 +470,7 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
     ),
 ];
 
-/// Facts without which the whole cluster may be called healthy.
+/// Facts without which the whole cluster may be reported as healthy.
 pub(super) const HARMLESS: &[(&[&str], &str)] = &[
     (
         &["empty link_addresses of a control plane", "empty link_addresses of a worker"],

@@ -1,4 +1,4 @@
-//! What stands in the way of what: one graph, which the engine applies and which every list of checks shows.
+//! Dependencies between checks: one graph, which the engine applies and every list of checks shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ fn check(id: CheckId) -> &'static Check {
     ALL.iter().find(|check| check.id == id).unwrap()
 }
 
-/// All that may stand before a check.
+/// Returns all checks that the check depends on, directly or indirectly.
 fn closure(id: CheckId) -> BTreeSet<CheckId> {
     let mut all = BTreeSet::new();
     let mut open = vec![id];
@@ -32,7 +32,7 @@ fn closure(id: CheckId) -> BTreeSet<CheckId> {
     all
 }
 
-/// The checks that run with these options.
+/// Returns the checks that run with these options.
 fn plan(check: &[String], skip: &[String], sides: [bool; 2]) -> Vec<&'static Check> {
     let [no_talos, no_kubernetes] = sides;
     let wanted = Wanted { check, skip, no_talos, no_kubernetes, ..Wanted::default() };
@@ -54,7 +54,7 @@ fn nothing_stands_before_itself() {
     }
 }
 
-/// What requires nothing ends a run that cannot begin: credentials, and nothing else.
+/// Checks without dependencies end a run that cannot begin: only the credentials have none.
 #[test]
 fn only_credentials_are_judged_before_anybody_is_asked() {
     let preflight: Vec<_> = ALL.iter().filter(|check| check.is_preflight()).map(|check| check.id).collect();
@@ -73,7 +73,7 @@ fn every_list_shows_the_graph() {
     }
 }
 
-/// What a verdict says of other checks.
+/// Asserts the relations between the verdicts of the checks.
 fn hold(plan: &[&'static Check], verdicts: &[(&'static Check, Verdict)]) -> Result<(), TestCaseError> {
     let runs: BTreeSet<CheckId> = plan.iter().map(|check| check.id).collect();
     let sees = |id: CheckId| {
@@ -105,7 +105,7 @@ fn hold(plan: &[&'static Check], verdicts: &[(&'static Check, Verdict)]) -> Resu
 proptest! {
     #![proptest_config(config(192))]
 
-    /// A check that is left out takes its own word with it, and no more.
+    /// Leaving a check out removes only its own verdict.
     #[test]
     fn who_leaves_a_check_out_makes_nothing_worse(
         shape in any_world(),
@@ -116,7 +116,7 @@ proptest! {
         for failure in broken {
             fail(&mut snapshot, failure);
         }
-        // Who may be missing is told by what has failed, which may be what is left out.
+        // Failures determine which workers may be missing, and one of these failures may be the check that is left out.
         snapshot.asked.max_unready_workers = Allowance::None;
         let id = skipped.get(ALL).id;
         let sides = [snapshot.talos.is_none(), snapshot.kubernetes.is_none()];
@@ -155,7 +155,7 @@ proptest! {
     }
 }
 
-/// Nor is a worker missed that may be missing, by a check that comes after the one that was left out.
+/// A worker that is allowed to be missing is also allowed to be by checks that come after the one that was left out.
 #[test]
 fn a_worker_may_be_missing_whatever_is_left_out() {
     let mut snapshot = healthy();
@@ -170,7 +170,7 @@ fn a_worker_may_be_missing_whatever_is_left_out() {
     }
 }
 
-/// One dead worker takes no blame for what concerns the cluster.
+/// One dead worker does not explain problems of the whole cluster.
 #[test]
 fn what_concerns_the_cluster_is_not_blamed_on_one_machine() {
     let mut snapshot = healthy();
@@ -190,7 +190,7 @@ fn what_concerns_the_cluster_is_not_blamed_on_one_machine() {
     }
 }
 
-/// What is known of one check that was selected, and of what runs with it.
+/// Returns the verdicts of one selected check and of the checks that run with it.
 fn alone(id: &str, skip: &[&str], snapshot: &Snapshot) -> Vec<String> {
     let skip: Vec<String> = skip.iter().map(|&id| id.to_owned()).collect();
     let plan = plan(&[id.to_owned()], &skip, [false, false]);
@@ -211,7 +211,7 @@ fn alone(id: &str, skip: &[&str], snapshot: &Snapshot) -> Vec<String> {
     verdicts.iter().flat_map(of).collect()
 }
 
-/// A kubelet that has died an hour ago.
+/// A kubelet that died an hour ago.
 fn dead_kubelet() -> Snapshot {
     let mut snapshot = healthy();
     let service = snapshot.service_mut("w-1", "kubelet");
@@ -241,7 +241,7 @@ fn who_leaves_a_check_out_is_told_what_it_would_have_found() {
     }
 }
 
-/// Each protocol has words of its own.
+/// Each protocol has its own wording.
 #[test]
 fn a_gap_of_talos_is_told_in_talos_words() {
     let said = |kind| {

@@ -1,5 +1,5 @@
-//! What a round costs grows with the cluster, not with its square: whoever answers for the API server decides how long its lists
-//! are, and nothing of what is done with them waits for anything.
+//! The cost of a round grows linearly with the cluster, not with its square. The API server determines the length of its lists, and none of
+//! the processing waits for anything.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::snapshot::{Gap, GapKind, KubeNode, Memory, Node, Snapshot, Sources, T
 use crate::testing::fixture::{Shape, healthy};
 use crate::testing::work::{is_square, work};
 
-/// Kubernetes lists `many` nodes that nobody else knows.
+/// A cluster in which Kubernetes lists `many` nodes that no other source names.
 fn strangers(many: usize) -> Snapshot {
     let mut world = healthy();
     let node = world.nodes.iter().find(|node| node.role == Role::Worker).unwrap().clone();
@@ -58,7 +58,7 @@ fn strangers(many: usize) -> Snapshot {
     world
 }
 
-/// As many workers as that, all of them well.
+/// A cluster with `many` workers, all of them healthy.
 fn workers(many: usize) -> Snapshot {
     Shape { workers: many, ..Shape::default() }.settled().world()
 }
@@ -81,7 +81,7 @@ fn report(round: &Round) -> Report {
     (*ledger.conclude(&Ending::Engine(End::OnePass), Timestamp::UNIX_EPOCH, Duration::from_secs(1))).clone()
 }
 
-/// Each part of a round's work, by name.
+/// Measures each part of a round's work, by name.
 fn parts(world: &Snapshot) -> Vec<(String, Duration)> {
     let mut parts = vec![("assessment".to_owned(), work(|| Assessment::of(world)))];
     let assessment = Assessment::of(world);
@@ -115,7 +115,7 @@ fn parts(world: &Snapshot) -> Vec<(String, Duration)> {
     parts
 }
 
-/// What ten times as many nodes make more work than they should.
+/// Returns the parts whose work grows too much with ten times as many nodes.
 fn square() -> BTreeSet<String> {
     let mut square = BTreeSet::new();
     for (name, world) in [("strangers", strangers as fn(usize) -> Snapshot), ("workers", workers)] {
@@ -130,7 +130,7 @@ fn square() -> BTreeSet<String> {
     square
 }
 
-/// What others do with the machine's caches meanwhile passes; a square stays one.
+/// Effects of other processes on the caches disappear in a repetition, but quadratic growth does not.
 #[test]
 fn ten_times_the_nodes_are_ten_times_the_work() {
     let mut wrong = square();
@@ -142,7 +142,7 @@ fn ten_times_the_nodes_are_ten_times_the_work() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What takes long, and how long, on one thread of its own: `cargo test --bin cluster-health growth -- --ignored --nocapture`.
+/// Prints the slow parts and their times, in one thread: `cargo test --bin cluster-health growth -- --ignored --nocapture`.
 #[test]
 #[ignore = "a table for people"]
 fn what_each_piece_takes() {

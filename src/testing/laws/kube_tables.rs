@@ -1,4 +1,4 @@
-//! Wrong values of what Kubernetes tells, and of the pods that both sides tell of.
+//! Wrong values in Kubernetes' answers, and of pods, which both sides report.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn statuses(snapshot: &mut Snapshot) -> Vec<&mut StaticPodStatus> {
     snapshot.nodes.iter_mut().flat_map(|node| &mut node.talos.static_pod_statuses).flatten().collect()
 }
 
-/// The node leases, and those of the leaders.
+/// Returns the node leases, or the leases of the leaders.
 fn holders(snapshot: &mut Snapshot, are_leaders: bool) -> Vec<&mut Lease> {
     let kube = kube(snapshot);
     let leases = if are_leaders { &mut kube.system_leases } else { &mut kube.node_leases };
@@ -44,7 +44,7 @@ fn holders(snapshot: &mut Snapshot, are_leaders: bool) -> Vec<&mut Lease> {
     leases.filter(|(name, _)| !name.starts_with("apiserver-")).map(|(_, lease)| lease).collect()
 }
 
-/// Every answer of Kubernetes, and what Talos tells of pods.
+/// Wrong values of every Kubernetes answer, and of the pods that Talos reports.
 pub(super) fn of_kubernetes() -> Vec<Corruption> {
     let mut all = Vec::new();
     let to = &mut all;
@@ -101,7 +101,7 @@ pub(super) fn of_kubernetes() -> Vec<Corruption> {
         to,
         "kubernetes",
         &[Fact::DnsEndpoints],
-        // Of the Deployment, which says how many there should be.
+        // Endpoints of the Deployment, which states the required number.
         |it| kube(it).dns_endpoints.iter_mut().flatten().skip(1).filter(|it| it.pod.is_some()).collect(),
         dns_endpoint(),
     );
@@ -181,7 +181,7 @@ fn of_drain(to: &mut Vec<Corruption>) {
     at(to, "kubernetes", &[Fact::RequestedApis], requested_apis, requested_api());
 }
 
-/// Where mirror pods are all that tells of static pods.
+/// Wrong values where mirror pods are the only source for static pods.
 pub(super) fn without_talos() -> Vec<Corruption> {
     let mut all = Vec::new();
     let of_pods = &[Fact::Pods];
@@ -217,7 +217,7 @@ fn plugin_elsewhere(kubernetes: &mut Kubernetes) {
     kubernetes.plugin_pods = kubernetes.pods.iter().flatten().map(there).collect();
 }
 
-/// Lists; what has a struct of its own has a table of its own.
+/// Lists; fields with a struct of their own have a separate table.
 #[expect(clippy::too_many_lines, reason = "an entry for each field")]
 fn of_side() -> Table<Kubernetes> {
     table!(Kubernetes {
@@ -239,7 +239,7 @@ fn of_side() -> Table<Kubernetes> {
         nodes: [
             bad(|it| it.nodes.as_mut().unwrap().clear()),
             bad(|it| it.nodes.as_mut().unwrap().truncate(1)),
-            // Another cluster's.
+            // Nodes of another cluster.
             bad(|it| {
                 for it in it.nodes.as_mut().unwrap() {
                     (it.addresses, it.internal) = (vec!["10.9.9.9".to_owned()], Vec::new());
@@ -409,7 +409,7 @@ fn kube_node() -> Table<KubeNode> {
             bad(|it| it.kubelet_version = "v1.36.0".to_owned()),
             warns(|it| it.kubelet_version = "v1.35.3".to_owned()),
         ],
-        // Of control planes: with the last worker, no node is left that takes workloads.
+        // Control planes only: if the last worker were cordoned, no node would accept workloads.
         unschedulable: [warns(|it| it.unschedulable = it.control_plane_label)],
         cordoned_by_talos: [harmless("it is not cordoned", |it| it.cordoned_by_talos = true)],
         cordoned_since: [harmless("it is not cordoned", |it| it.cordoned_since = Some(now()))],
@@ -619,7 +619,7 @@ fn deployment() -> Table<Workload> {
     })
 }
 
-/// Neither DNS nor what runs on every node.
+/// A workload other than DNS and the DaemonSets.
 fn other_workload() -> Table<Workload> {
     table!(Workload {
         namespace: [harmless(SHOWN, |it| it.namespace.clear())],
@@ -650,7 +650,7 @@ fn other_workload() -> Table<Workload> {
     })
 }
 
-/// So many pods of two workloads on a worker, or else a control plane, with images that run elsewhere.
+/// Returns `count` pods of two workloads on a control plane that wait for images that run elsewhere.
 fn pulling_pods(count: usize) -> Vec<PullingPod> {
     let pod = |index: usize| PullingPod {
         namespace: "default".to_owned(),
@@ -690,7 +690,7 @@ fn starting_pod() -> Table<StartingPod> {
     })
 }
 
-/// Of a workload with a pod on each machine, if somebody is about to take one down.
+/// Returns the pods of a workload with a pod on each machine, if a machine is about to be taken down.
 fn evicted_pods(snapshot: &mut Snapshot) -> Vec<&mut BoundPod> {
     let is_asked = snapshot.asked.upgrade.talos.is_some();
     kube(snapshot).bound_pods.iter_mut().flatten().filter(|pod| is_asked && pod.namespace == "default").collect()
@@ -732,7 +732,7 @@ fn bound_pod_of_workload() -> Table<BoundPod> {
     })
 }
 
-/// Of machines, if one is about to be taken down and others are left.
+/// Returns the allocatable resources, if a machine is about to be taken down and others remain.
 fn rooms(snapshot: &mut Snapshot) -> Vec<&mut NodeRoom> {
     let is_asked = snapshot.asked.upgrade.talos.is_some() && evicted_pods(snapshot).len() > 2;
     kube(snapshot).node_room.iter_mut().flatten().filter(|_| is_asked).collect()
@@ -776,7 +776,7 @@ fn volume_attachment() -> Table<VolumeAttachment> {
     })
 }
 
-/// Of API servers, if Kubernetes is about to be upgraded.
+/// Returns the flags of API servers, if Kubernetes is about to be upgraded.
 fn component_flags(snapshot: &mut Snapshot) -> Vec<&mut Flags> {
     let is_asked = snapshot.asked.upgrade.kubernetes.is_some();
     let flags = snapshot.nodes.iter_mut().flat_map(|node| &mut node.talos.component_flags);
@@ -797,7 +797,7 @@ fn flags() -> Table<Flags> {
     })
 }
 
-/// Of kubelets, if Kubernetes is about to be upgraded.
+/// Returns the flags of kubelets, if Kubernetes is about to be upgraded.
 fn kubelet_flags(snapshot: &mut Snapshot) -> Vec<&mut Observed<Option<Flags>>> {
     let is_asked = snapshot.asked.upgrade.kubernetes.is_some();
     snapshot
@@ -815,7 +815,7 @@ fn of_kubelet() -> Table<Observed<Option<Flags>>> {
     vec![("kubelet_flags", vec![bad(|it| *it = Ok(None)), bad(flag)])]
 }
 
-/// Of kube-proxy, if Kubernetes is about to be upgraded.
+/// Returns the flags of kube-proxy, if Kubernetes is about to be upgraded.
 fn proxy_flags(snapshot: &mut Snapshot) -> Vec<&mut Flags> {
     let is_asked = snapshot.asked.upgrade.kubernetes.is_some();
     let sets = kube(snapshot).daemon_sets.iter_mut().flatten().filter(|_| is_asked);
@@ -826,7 +826,7 @@ fn of_proxy() -> Table<Flags> {
     vec![("proxy_flags", vec![bad(|it| it.gates.push(("AppArmor".to_owned(), true)))])]
 }
 
-/// If Talos is about to be upgraded.
+/// Returns the extensions, if Talos is about to be upgraded.
 fn extensions(snapshot: &mut Snapshot) -> Vec<&mut Vec<(String, String)>> {
     let is_asked = snapshot.asked.upgrade.image.is_some();
     snapshot.nodes.iter_mut().filter_map(|node| node.talos.extensions.as_mut().ok()).filter(|_| is_asked).collect()
@@ -836,7 +836,7 @@ fn of_extensions() -> Table<Vec<(String, String)>> {
     vec![("extensions", vec![bad(Vec::clear)])]
 }
 
-/// If Kubernetes is about to be upgraded.
+/// Returns the requested APIs, if Kubernetes is about to be upgraded.
 fn requested_apis(snapshot: &mut Snapshot) -> Vec<&mut RequestedApi> {
     let is_asked = snapshot.asked.upgrade.kubernetes.is_some();
     let requested = kube(snapshot).requested_apis.values_mut().flatten().filter(|_| is_asked);
@@ -857,7 +857,7 @@ fn requested_api() -> Table<RequestedApi> {
     })
 }
 
-/// Of a budget that holds pods of machines that are about to be taken down.
+/// Returns the budgets that cover pods of machines that are about to be taken down.
 fn holding_budgets(snapshot: &mut Snapshot) -> Vec<&mut DisruptionBudget> {
     let is_asked = !evicted_pods(snapshot).is_empty();
     kube(snapshot).disruption_budgets.iter_mut().flatten().filter(|_| is_asked).collect()
@@ -888,7 +888,7 @@ fn dns_endpoint() -> Table<ServiceEndpoint> {
         namespace: [bad(|it| it.namespace.clear())],
         addresses: [bad(|it| it.addresses.clear())],
         ready: [bad(|it| it.ready = false)],
-        // What another node means depends on who else serves: see `checks::kubernetes::tests::dns`.
+        // The effect of another node depends on the other endpoints: see `checks::kubernetes::tests::dns`.
         node: [],
         pod: [harmless("its address tells it apart", |it| it.pod = None)],
         port: [harmless("of API servers alone it is looked at", |it| it.port = None)],

@@ -1,4 +1,4 @@
-//! What is lost proves nothing wrong: of a healthy cluster, whatever part of the answers is missing, no check says that it fails.
+//! Lost answers are not evidence of a failure: in a healthy cluster, no check fails, regardless of which answers are missing.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::testing::laws::removal::{Removal, removals};
 use crate::testing::laws::worlds::any_world;
 use crate::testing::laws::{config, verdicts};
 
-/// A connection that is cut, a question that nobody came to ask, an answer that nobody can read: all of them are the way's.
+/// A broken connection, a request that was not sent, an answer that cannot be parsed: all of them are failures of the connection.
 const WAYS: [GapKind; 8] = [
     GapKind::Broken,
     GapKind::NotAsked,
@@ -23,14 +23,14 @@ const WAYS: [GapKind; 8] = [
     GapKind::Forbidden,
 ];
 
-/// Where the absence itself is what is wrong: nobody is there, or the server that is judged is the one that does not answer.
+/// Returns whether the absence itself is the problem: no machine answers, or the judged server is the one that does not.
 fn is_evidence(removal: &Removal) -> bool {
     matches!(removal.fact, Fact::EndpointReadyz | Fact::ServerReadyz | Fact::ServerCheck)
         || matches!(removal.name.as_str(), "every node" | "an endpoint" | "all endpoints and nodes behind them")
 }
 
-/// What would have become of the population: a machine that only a lost list has named is not there, and one that has lost its own
-/// word about what it is, and has no other's, is nothing.
+/// Adjusts the population to the lost answers: a machine that only a lost list named does not exist, and a machine without its own or any
+/// other statement of its role has none.
 fn settle(snapshot: &mut Snapshot) {
     let is_listed = snapshot.kubernetes.as_ref().is_some_and(|kubernetes| kubernetes.nodes.is_ok());
     let lists = snapshot.nodes.iter().flat_map(|node| node.talos.etcd_members.iter().flatten());
@@ -54,7 +54,7 @@ proptest! {
 
     #[test]
     fn what_is_lost_proves_nothing_wrong(
-        // What only the identity of the cluster excuses, a certificate of somebody else, is wrong where nobody can tell it.
+        // Without the cluster's identity, a certificate of another CA cannot be excused and counts as a failure.
         shape in any_world().prop_map(|shape| match shape.servers {
             Servers::BehindProxy => Shape { servers: Servers::Direct, ..shape },
             _ => shape,

@@ -1,5 +1,5 @@
-//! Laws of the whole catalog, over healthy clusters of many shapes: no evidence is no health, a failure never helps, and order
-//! means nothing.
+//! Laws of the whole catalog, over healthy clusters of many shapes: missing evidence is not health, a further failure never helps, and
+//! order is not significant.
 
 mod aging;
 mod alone;
@@ -34,7 +34,7 @@ use crate::diagnosis::{self, Diagnosis};
 use crate::model::{Outcome, Status, Verdict};
 use crate::snapshot::Snapshot;
 
-/// The same cases in every run, unless `PROPTEST_RNG_SEED` or `PROPTEST_CASES` asks for others.
+/// Runs the same cases every time, unless `PROPTEST_RNG_SEED` or `PROPTEST_CASES` is set.
 fn config(cases: u32) -> Config {
     let mut config = Config::default();
     if std::env::var_os("PROPTEST_RNG_SEED").is_none() {
@@ -50,7 +50,7 @@ fn judged(check: &Check, snapshot: &Snapshot) -> Verdict {
     crate::testing::fixture::verdict(check.id.name(), snapshot)
 }
 
-/// As the engine judges a round.
+/// Returns all verdicts as the engine judges a round.
 fn verdicts(snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
     let mut verdicts = crate::testing::fixture::verdicts(snapshot);
     crate::checks::allowance::apply(snapshot, &mut verdicts);
@@ -70,7 +70,7 @@ fn diagnosed(snapshot: &Snapshot) -> Vec<Diagnosis> {
     diagnosis::diagnose(snapshot, &verdicts(snapshot))
 }
 
-/// Everything that is said, without order.
+/// Returns all statements of the verdicts, without order.
 fn said(verdicts: &[(&'static Check, Verdict)]) -> BTreeSet<String> {
     let of = |(check, verdict): &(&'static Check, Verdict)| {
         let id = check.id;

@@ -1,4 +1,4 @@
-//! One more failure never helps.
+//! One more failure never improves the result.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ use crate::testing::laws::worlds::{any_world, full_world};
 use crate::testing::laws::{config, diagnosed, overall, verdicts};
 use crate::text::host;
 
-/// Breaks something on this machine (or, if it breaks none, in the cluster).
+/// Breaks something on this machine, or in the cluster if the failure does not concern a machine.
 pub(super) type Failure = fn(&mut Snapshot, &str);
 
-/// The fixture with each failure on each node.
+/// Returns the fixture with each failure on each node.
 pub(super) fn failing() -> impl Iterator<Item = (String, Snapshot)> {
     FAILURES.iter().enumerate().flat_map(|(number, fail)| {
         NODES.iter().map(move |node| {
@@ -31,7 +31,7 @@ pub(super) fn failing() -> impl Iterator<Item = (String, Snapshot)> {
     })
 }
 
-/// Things that are seen to be wrong wherever a side is asked that shows them.
+/// Failures that are visible to every side that can show them.
 pub(super) const FAILURES: &[Failure] = &[
     |snapshot, node| snapshot.power_off(node),
     |snapshot, node| broken_service(snapshot, node, "kubelet"),
@@ -130,7 +130,7 @@ pub(super) const FAILURES: &[Failure] = &[
             kubernetes.daemon_sets.iter_mut().flatten().for_each(|set| set.available = 0);
         }
     },
-    // Beside the good word, before and after it.
+    // A second condition before or after the good one.
     |snapshot, node| {
         for object in kube_nodes(snapshot).filter(|object| object.name == node) {
             object.conditions.insert(0, condition("Ready", "False", "KubeletNotReady", ""));
@@ -147,7 +147,7 @@ pub(super) const FAILURES: &[Failure] = &[
             services.extend(kubelet.map(|it| Service { healthy: Some(false), ..it }));
         }
     },
-    // Nothing says any more why.
+    // The reason for the taint is no longer reported.
     |snapshot, _| {
         for object in kube_nodes(snapshot).filter(|object| object.system() == System::Talos) {
             let is_left = |taint: &Taint| taint.key.starts_with("node-role.kubernetes.io/");
@@ -155,7 +155,7 @@ pub(super) const FAILURES: &[Failure] = &[
             object.taints.push(taint("node.kubernetes.io/network-unavailable"));
         }
     },
-    // What counts them still does.
+    // The DaemonSets still count the missing pods.
     |snapshot, node| {
         let is_needed =
             |pod: &Pod| pod.labels.get("k8s-app").is_some_and(|app| app == "kube-proxy" || app == "flannel");
@@ -185,7 +185,7 @@ fn kube_nodes(snapshot: &mut Snapshot) -> impl Iterator<Item = &mut crate::snaps
     snapshot.kubernetes.iter_mut().flat_map(|kubernetes| kubernetes.nodes.iter_mut().flatten())
 }
 
-/// What the etcd of this control plane says, or where it runs elsewhere, that of the endpoint with the next name.
+/// Returns the status of this control plane's etcd, or of an endpoint if etcd runs elsewhere.
 fn etcd_status<'a>(snapshot: &'a mut Snapshot, node: &str) -> Option<&'a mut EtcdStatus> {
     match &mut snapshot.external_etcd {
         Some(endpoints) => endpoints.first_mut()?.status.as_mut().ok(),
@@ -213,7 +213,7 @@ fn broken_service(snapshot: &mut Snapshot, node: &str, id: &str) {
     }
 }
 
-/// Some failure, on some machine of the world.
+/// Generates a failure on a machine of the world.
 pub(super) fn failure() -> impl Strategy<Value = (usize, Index)> {
     (0..FAILURES.len(), any::<Index>())
 }
@@ -223,7 +223,7 @@ pub(super) fn fail(snapshot: &mut Snapshot, (failure, node): (usize, Index)) {
     FAILURES[failure](snapshot, node.get(&names).as_str());
 }
 
-/// Somebody still tells of the cluster what can be seen of it: an endpoint of Talos that forwards, or else Kubernetes.
+/// Returns whether a source still reports on the cluster: a Talos endpoint that forwards, or else Kubernetes.
 pub(super) fn is_in_sight(snapshot: &Snapshot) -> bool {
     let talos = || snapshot.talos.iter().flat_map(|talos| &talos.endpoints);
     if snapshot.talos.is_some() {
@@ -236,12 +236,12 @@ fn is_dead(snapshot: &Snapshot, address: &str) -> bool {
     snapshot.nodes.iter().find(|node| node.address == address).is_some_and(|node| !answers(node))
 }
 
-/// For itself.
+/// Returns whether the node itself answers.
 fn answers(node: &Node) -> bool {
     node.talos.contact.as_ref().is_ok_and(|contact| contact.answered_by_other.is_none())
 }
 
-/// Each failure is one, in the fixture.
+/// Each failure makes the fixture fail.
 #[test]
 fn a_failure_fails() {
     for (number, failure) in FAILURES.iter().enumerate() {
@@ -267,7 +267,7 @@ proptest! {
         let before = overall(&snapshot);
         fail(&mut snapshot, more);
         let after = overall(&snapshot);
-        // What nobody can see any more is not known to be wrong, nor to be right.
+        // If nothing can be seen any more, the cluster is neither known to fail nor known to be healthy.
         if is_in_sight(&snapshot) {
             prop_assert!(after >= before, "{:?}, then {:?}", before, after);
         } else {
@@ -275,7 +275,7 @@ proptest! {
         }
     }
 
-    /// The first cause stays, or one that was not known before explains more.
+    /// The first cause stays, or a new one explains more.
     #[test]
     fn one_more_failure_hides_no_cause(
         shape in full_world(),
@@ -292,12 +292,12 @@ proptest! {
         let Some(first) = before.first() else { return Ok(()) };
         let known: BTreeSet<_> = before.iter().map(|it| it.id).collect();
         let stays = after.iter().any(|it| it.id == first.id || !known.contains(it.id));
-        // A judge may know a reason by now for what showed the cause.
+        // A judge may now know a reason for the sign of the cause.
         let is_symptom = verdicts.iter().any(|(check, verdict)| {
             let was_sign = |target: &Target| first.explains.iter().any(|it| it.check == check.id && it.target == *target);
             verdict.problems().any(|(target, problem)| problem.explained_by.is_some() && was_sign(target))
         });
-        // Of a machine in whose place another one answers, nothing is told any more.
+        // Nothing is reported about a machine if another one answers in its place.
         let is_hidden = snapshot.nodes.iter().any(|node| node.talos.contact.is_ok() && !answers(node));
         let may_be_lost = is_hidden || !is_in_sight(&snapshot);
         prop_assert!(stays || is_symptom || may_be_lost, "{:#?}, then {:#?}", before, after);
@@ -314,8 +314,8 @@ proptest! {
             removals(&healthy()).into_iter().filter(|removal| removal.name != "every node").collect();
         for (index, kind) in lost {
             let removal = index.get(&removals);
-            // What is cleared away altogether may have been the failure; a gap says that it is not known. Where others may
-            // vouch for a fact, its loss can be the loss of the failure.
+            // A fact that is removed altogether may have been the failure; a gap shows that the fact is unknown. If other facts compensate
+            // for a fact, its loss can remove the failure.
             let kind = Some(kind.map_or(GapKind::TimedOut, |kind| GAPS[kind]));
             if !HARMLESS.iter().any(|(facts, _)| is_named(facts, removal, kind)) {
                 (removal.apply)(&mut snapshot, kind);

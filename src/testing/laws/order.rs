@@ -1,4 +1,4 @@
-//! The order of machines, members and answers means nothing.
+//! The order of machines, members and answers is not significant.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::testing::laws::monotony::{fail, failure};
 use crate::testing::laws::worlds::any_world;
 use crate::testing::laws::{config, said, verdicts};
 
-/// Lists in another order. It is enough that it is another one every time.
+/// Shuffles lists. Each order only has to differ from the previous one.
 struct Shuffle(u64);
 
 impl Shuffle {
@@ -39,7 +39,7 @@ impl Shuffle {
         }
     }
 
-    /// Each struct is taken apart, so that no list of a field to come is forgotten.
+    /// Each struct is destructured, so that lists in future fields are not forgotten.
     fn snapshot(&mut self, snapshot: &mut Snapshot) {
         let Snapshot { taken: _, asked, talos, kubernetes, external_etcd, nodes, memory } = snapshot;
         let Asked {
@@ -303,7 +303,8 @@ impl Shuffle {
     }
 }
 
-/// Causes, and the problems that they explain. Which of two dead machines explains what both could is a matter of order.
+/// Returns causes, and the problems that they explain. If two dead machines could explain the same problem, the order decides which one
+/// does.
 fn causes(snapshot: &Snapshot, verdicts: &[(&'static Check, Verdict)]) -> (Vec<&'static str>, BTreeSet<String>) {
     let diagnoses = diagnose(snapshot, verdicts);
     let explained = diagnoses.iter().flat_map(|diagnosis| &diagnosis.explains);

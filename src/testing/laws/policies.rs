@@ -1,4 +1,4 @@
-//! What a policy may excuse, over clusters in which something is wrong.
+//! Limits of what a policy can excuse, over clusters with failures.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ fn status(world: &Snapshot) -> Status {
     worst(&verdicts)
 }
 
-/// Everything that stands in the way: check, target and reason.
+/// Returns everything that prevents success: check, target and reason.
 fn failures(world: &Snapshot) -> BTreeSet<(&'static str, String, &'static str)> {
     let mut verdicts = verdicts(world);
     accept::apply(world, &mut verdicts);
@@ -54,7 +54,7 @@ fn a_policy_without_excuses_never_turns_red_into_green() {
     }
 }
 
-/// Ready by a condition of this status.
+/// Adds a requirement on a condition `Ready` with this status.
 fn requiring(world: &Snapshot, status: &str) -> Snapshot {
     let of = Objects {
         plural: "things".to_owned(),
@@ -94,7 +94,7 @@ fn a_requirement_that_is_met_hides_nothing_and_one_that_is_not_is_seen() {
     assert_eq!(failures(&requiring(&healthy(), "False")).len(), 1);
 }
 
-/// A machine that answers, and one whose excuse has ended.
+/// Covers a machine that answers, and one whose excuse has ended.
 #[test]
 fn declaring_a_machine_off_that_is_not_changes_nothing() {
     for (name, world) in failing() {
@@ -120,7 +120,7 @@ fn is_off(world: &Snapshot, machine: &str) -> bool {
 fn a_machine_that_is_off_on_purpose_hides_no_other_trouble() {
     let mut hidden = Vec::new();
     for (name, world) in failing() {
-        // What is wrong on the machine itself cannot be seen while it is off.
+        // Problems on the machine itself cannot be seen while it is off.
         let others: Vec<_> = failures(&world)
             .into_iter()
             .filter(|(check, target, _)| {
@@ -141,7 +141,7 @@ fn a_machine_that_is_off_on_purpose_hides_no_other_trouble() {
     assert!(hidden.is_empty(), "\n{}", hidden.join("\n"));
 }
 
-/// An entry for each failure, one by one.
+/// Adds one entry for each failure, one at a time.
 #[test]
 fn an_accepted_problem_is_the_only_one_that_changes() {
     for (name, world) in failing() {
@@ -158,13 +158,13 @@ fn an_accepted_problem_is_the_only_one_that_changes() {
             let mut expected = before.clone();
             expected.remove(&(check.id.name(), target.clone(), reason.code()));
             let after = failures(&accepted);
-            // One that could not be determined, or that a target has twice, stays.
+            // A problem that could not be determined, or that its target has twice, stays.
             assert!(after == expected || after == before, "{name}: {} {target} {}", check.id, reason.code());
         }
     }
 }
 
-/// Checks of stage 8 that stand in the way of an upgrade.
+/// Returns the checks of stage 8 that prevent an upgrade.
 fn in_the_way(world: &Snapshot) -> BTreeSet<&'static str> {
     let verdicts = verdicts(world).into_iter().filter(|(check, _)| check.stage == Stage::Upgrade);
     verdicts.filter(|(_, verdict)| !verdict.status().is_fine()).map(|(check, _)| check.id.name()).collect()

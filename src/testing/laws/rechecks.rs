@@ -1,4 +1,4 @@
-//! Between rounds that ask everything: whatever heals is noticed, and what has not healed is taken for what it was.
+//! Rechecks between complete rounds: every recovery is noticed, and unhealed problems are carried over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,8 @@ fn pace() -> Pace {
     Pace { checks: ALL.to_vec(), ..crate::engine::tests::pace(None) }
 }
 
-/// What a recheck sees of a cluster that is well by now: of other machines than the suspects, what they said before.
+/// Returns the result of a recheck in a cluster that has recovered: for machines other than the suspects, earlier
+/// answers are repeated.
 fn healed(sick: &Snapshot, suspects: &BTreeSet<String>) -> Snapshot {
     let shape = Shape {
         external_etcd: sick.external_etcd.as_ref().map_or(0, Vec::len),

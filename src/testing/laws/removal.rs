@@ -1,4 +1,4 @@
-//! Nothing passes for lack of evidence: each fact, taken away from each machine.
+//! No check passes for lack of evidence: each fact is removed from each machine.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,15 @@ use crate::testing::laws::exceptions::{EXCEPTIONS, HARMLESS, IN_SOME_WORLDS};
 use crate::testing::laws::worlds::any_world;
 use crate::testing::laws::{config, judged, verdicts, worst};
 
-/// Takes a fact away. With a kind: the gap in its place. `None`: the answer is there and says nothing.
+/// Removes a fact. The kind is that of the gap in its place; with `None`, the answer exists but is empty.
 type Take = Box<dyn Fn(&mut Snapshot, Option<GapKind>)>;
-/// Takes several facts away at once.
+/// Removes several facts at once.
 type Loss = fn(&mut Snapshot, GapKind);
 
-/// One fact of a healthy cluster that can be taken away.
+/// One fact of a healthy cluster that can be removed.
 pub(super) struct Removal {
     pub(super) fact: Fact,
-    /// For the list of exceptions: `etcd_status of a control plane`.
+    /// The name in the list of exceptions: `etcd_status of a control plane`.
     pub(super) name: String,
     pub(super) apply: Take,
 }
@@ -47,7 +47,7 @@ macro_rules! of_node {
     };
 }
 
-/// What a healthy cluster says with an empty answer, or cannot say with one: only its absence is a removal.
+/// For facts that are empty in a healthy cluster or that cannot be empty: only a gap removes them.
 macro_rules! absence_of_node {
     ($removals:ident, $node:ident, $role:ident, $($fact:ident $field:ident),+ $(,)?) => {
         $(
@@ -69,7 +69,7 @@ macro_rules! of_kubernetes {
     };
 }
 
-/// Every fact of every machine, and every answer of Kubernetes.
+/// Returns every fact of every machine, and every answer of Kubernetes.
 pub(super) fn removals(world: &Snapshot) -> Vec<Removal> {
     let mut removals = Vec::new();
     if world.talos.is_some() {
@@ -96,7 +96,7 @@ fn of_talos(world: &Snapshot, removals: &mut Vec<Removal>) {
         }));
         let of_links = node.clone();
         removals.push(Removal::new(Fact::Addresses, format!("link_addresses of a {role}"), move |snapshot, kind| {
-            // As many as there are Services may be too many to be read, which is named as not observed.
+            // An answer that is too large counts as not requested, because there may be as many addresses as Services.
             let kind = kind.map(|kind| if kind == GapKind::TooLarge { GapKind::NotAsked } else { kind });
             snapshot.talos_of(&of_links).link_addresses = kind.map_or_else(|| Ok(Vec::new()), gap);
         }));
@@ -111,7 +111,7 @@ fn of_talos(world: &Snapshot, removals: &mut Vec<Removal>) {
             BootstrapManifests bootstrap_manifests,
         );
         if role == "control plane" {
-            // No peer is what a control plane without KubeSpan has.
+            // A control plane without KubeSpan has no peers.
             absence_of_node!(removals, node, role, KubeSpan kube_span_peers);
             of_node!(removals, node, role, ManifestStatuses manifests_applied);
             absence_of_node!(removals, node, role, ManifestStatuses extra_manifests);
@@ -180,7 +180,7 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
             }
         }));
     }
-    // With `--no-talos`, they are the only ones to name the nodes.
+    // Only Kubernetes names the nodes with `--no-talos`.
     let name_all = world.talos.is_none();
     removals.push(Removal::new(Fact::KubeNodes, "nodes", move |snapshot, kind| {
         snapshot.kube().nodes = kind.map_or_else(|| Ok(Vec::new()), gap);
@@ -194,7 +194,7 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
         DnsEndpoints dns_endpoints, ApiEndpoints api_endpoints, BoundPods bound_pods,
         NodeRoom node_room,
     );
-    // Neither is what a healthy cluster needs.
+    // A healthy cluster needs neither of them.
     removals.push(Removal::new(Fact::VolumeAttachments, "volume_attachments", |snapshot, kind| {
         snapshot.kube().volume_attachments = gap(kind.unwrap_or(GapKind::NotAsked));
     }));
@@ -209,15 +209,15 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
             };
         }));
     }
-    // No event is what a healthy cluster has.
+    // A healthy cluster has no events.
     removals.push(Removal::new(Fact::PodEvents, "pod_events", |snapshot, kind| {
         snapshot.kube().pod_events = gap(kind.unwrap_or(GapKind::NotAsked));
     }));
-    // No budget is what a healthy cluster may have.
+    // A healthy cluster may have no budgets.
     removals.push(Removal::new(Fact::DisruptionBudgets, "disruption_budgets", |snapshot, kind| {
         snapshot.kube().disruption_budgets = gap(kind.unwrap_or(GapKind::NotAsked));
     }));
-    // No webhook is what a healthy cluster has.
+    // A healthy cluster may have no webhooks.
     for (fact, name) in
         [(Fact::ValidatingWebhooks, "validating_webhooks"), (Fact::MutatingWebhooks, "mutating_webhooks")]
     {
@@ -236,7 +236,7 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
             *endpoints = kind.map_or_else(|| Ok(Vec::new()), gap);
         }
     }));
-    // A refusal concerns warnings alone, and so do definitions that are too large.
+    // A refusal only affects warnings, and so do definitions that are too large.
     removals.push(Removal::new(Fact::Conversions, "conversions", |snapshot, kind| {
         let kind = kind.filter(|kind| !matches!(kind, GapKind::Forbidden | GapKind::TooLarge));
         snapshot.kube().conversions = gap(kind.unwrap_or(GapKind::NotAsked));
@@ -245,14 +245,14 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
         let kind = kind.filter(|kind| *kind != GapKind::Forbidden);
         snapshot.kube().api_services = kind.map_or_else(|| Ok(Vec::new()), gap);
     }));
-    // No request is what a healthy cluster has, and a refusal concerns a warning alone.
+    // A healthy cluster has no requests, and a refusal only affects a warning.
     removals.push(Removal::new(Fact::SigningRequests, "signing_requests", |snapshot, kind| {
         let kind = kind.filter(|kind| *kind != GapKind::Forbidden).unwrap_or(GapKind::NotAsked);
         snapshot.kube().signing_requests = gap(kind);
     }));
 }
 
-/// Nothing was seen, because the way is closed.
+/// Gaps of sources that could not be reached.
 const UNREACHED: [GapKind; 5] =
     [GapKind::NoRoute, GapKind::ConnectTimedOut, GapKind::NameNotFound, GapKind::NodeUnreachable, GapKind::Proxy];
 
@@ -275,7 +275,7 @@ fn is_about(checks: &str, check: &str) -> bool {
     checks.strip_prefix('!').map_or_else(|| check.starts_with(checks), |other| check != other)
 }
 
-/// A check that does not miss a fact, and the exceptions of which this is one: entry, check and fact in it.
+/// Returns the exceptions that cover a check without a fact: entry, check and fact in it.
 fn excepted(check: &str, removal: &Removal, kind: Option<GapKind>) -> Vec<(usize, &'static str, &'static str)> {
     let mut found = Vec::new();
     for (entry, (checks, facts, _)) in EXCEPTIONS.iter().enumerate() {
@@ -286,7 +286,7 @@ fn excepted(check: &str, removal: &Removal, kind: Option<GapKind>) -> Vec<(usize
     found
 }
 
-/// Every fact of the fixture in every way, and of the same cluster with an etcd of its own in some.
+/// Removes every fact of the fixture in every way, and every fact of the same cluster with its own etcd in some ways.
 #[test]
 fn what_lost_a_fact_does_not_pass() {
     let mut holes = BTreeSet::new();
@@ -328,8 +328,8 @@ fn what_lost_a_fact_does_not_pass() {
     assert!(idle.is_empty(), "exceptions without a case: {idle:#?}");
 }
 
-/// For `-vv`. Who gives no answer at all is told of as a machine or an endpoint, and machines that nobody names are no gap of
-/// anybody's.
+/// `-vv` lists missing answers. A source without any answer is reported as a machine or an endpoint, and machines that no source names are
+/// not a gap.
 #[test]
 fn what_is_missing_of_a_fact_is_found() {
     let whole =
@@ -346,7 +346,7 @@ fn what_is_missing_of_a_fact_is_found() {
     }
 }
 
-/// In this world, the check does not depend on it.
+/// Returns whether the check does not depend on the fact in this world.
 fn is_needless(shape: &Shape, check: &str, removal: &Removal, kind: Option<GapKind>) -> bool {
     IN_SOME_WORLDS.iter().any(|(checks, facts, is_world, _)| {
         checks.iter().any(|begin| is_about(begin, check)) && is_named(facts, removal, kind) && is_world(shape)
@@ -356,7 +356,7 @@ fn is_needless(shape: &Shape, check: &str, removal: &Removal, kind: Option<GapKi
 proptest! {
     #![proptest_config(config(96))]
 
-    /// A check that passed does not, and one that had nothing to say goes on saying nothing.
+    /// A check that passed no longer passes, and a check without a verdict stays without one.
     #[test]
     fn a_fact_that_is_lost_in_any_world_is_missed(
         shape in any_world(),
@@ -388,7 +388,7 @@ proptest! {
     }
 }
 
-/// What the exceptions above must not cover.
+/// Facts that the exceptions above must not cover.
 #[test]
 fn the_heart_of_a_check_has_no_exception() {
     let losses: [(&str, Loss); 7] = [

@@ -1,4 +1,4 @@
-//! Every check of the plan is in every report exactly once, however the run was narrowed and however it ended.
+//! Every check of the plan is in every report exactly once, regardless of how the run was narrowed and how it ended.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn patterns(option: &'static str) -> impl Strategy<Value = Vec<String>> {
     some.prop_map(move |patterns| patterns.iter().flat_map(|it| [option.to_owned(), (*it).to_owned()]).collect())
 }
 
-/// What narrows a run.
+/// Generates options that narrow a run.
 fn arguments() -> impl Strategy<Value = Vec<String>> {
     let level = prop::option::of(select(vec!["talos", "etcd", "api", "full"]));
     let others = (level, prop::bool::weighted(0.2), prop::bool::weighted(0.2), any::<bool>());
@@ -62,7 +62,7 @@ fn arguments() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
-/// How a run ends. `None`: it has not, and was killed.
+/// Generates the end of a run. `None` means that the run was killed before its end.
 fn ending() -> impl Strategy<Value = Option<Ending>> {
     select(vec![
         None,
@@ -78,7 +78,7 @@ fn ending() -> impl Strategy<Value = Option<Ending>> {
     ])
 }
 
-/// What the command line says, and the plan that follows from it, if any does.
+/// Parses the command line and decides the plan, if there is one.
 fn planned(arguments: &[String]) -> (Cli, Option<Plan>) {
     let matches = Cli::command().get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap();
@@ -98,7 +98,7 @@ fn of_format(format: &Format, report: &Report) -> String {
     String::from_utf8(format.render(report, &TextStyle::default()).unwrap()).unwrap()
 }
 
-/// The statuses in the document, as `id status selected`, sorted.
+/// Returns the statuses in the document, as `id status selected`, sorted.
 fn in_json(report: &Report) -> Vec<String> {
     let document: Value = serde_json::from_str(&of_format(&format::JSON, report)).unwrap();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -110,7 +110,7 @@ fn in_json(report: &Report) -> Vec<String> {
     checks
 }
 
-/// The cases of the document, by check, and whether it is skipped as not selected.
+/// Returns the cases of the document, by check, and whether each is skipped as not selected.
 fn in_junit(report: &Report) -> Vec<(String, bool)> {
     let document = quick_junit::Report::deserialize_from_str(&of_format(&format::JUNIT, report)).unwrap();
     let cases = document.test_suites.iter().flat_map(|suite| &suite.test_cases);
@@ -137,7 +137,7 @@ proptest! {
         rounds in 0..3_u32,
         ending in ending(),
     ) {
-        // What contradicts itself begins no run.
+        // Contradictory options do not start a run.
         let (cli, Some(plan)) = planned(&arguments) else { return Ok(()) };
         let sides = match (cli.run.connection.no_talos, cli.run.connection.no_kubernetes) {
             (true, _) => Sides::NoTalos,
@@ -157,7 +157,7 @@ proptest! {
             None => ledger.report(),
         };
 
-        // Nothing else than `--server`, a policy, and what is asked of an upgrade decides which checks there are.
+        // The set of checks depends only on `--server`, a policy, and the options of an upgrade.
         let of_catalog = ALL.iter().filter(|check| match check.stage {
             Stage::Server => cli.run.connection.server,
             _ => !check.is_asked_by_option(),
@@ -170,7 +170,7 @@ proptest! {
                 Selection::Prerequisite => ("prerequisite", entry.shown_status()),
                 Selection::NotSelected(_) => ("not-selected", crate::testing::laws::Status::Skip),
             };
-            // What no round has judged is not known to be well.
+            // A check that was not judged in any round is not known to pass.
             prop_assert!(selected == "not-selected" || rounds > 0 || !status.is_fine(), "{} {:?}", check.id, status);
             expected.push(format!("{} {selected} {}", check.id, status.name()));
         }
@@ -182,7 +182,7 @@ proptest! {
             prop_assert!(expected.starts_with(&format!("{name} ")), "{} and {}", name, expected);
             prop_assert_eq!(*is_left_out, expected.contains(" not-selected "), "{}", expected);
         }
-        // Only a run that came to its end and saw nothing wrong is a success.
+        // Only a run that completed and found no problem is a success.
         let is_healthy = matches!(ending, Some(Ending::Engine(End::Healthy))) && rounds > 0;
         prop_assert!(report.exit != Exit::Healthy || is_healthy, "{:?} {:?}", report.exit, ending);
     }

@@ -1,4 +1,4 @@
-//! Credentials that allow less than is asked: the checks concerned cannot tell, and none passes for it.
+//! Credentials with insufficient rights: the affected checks are undetermined, and none passes because of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn refuse_readyz(readyz: &mut Observed<Readyz>) {
     }
 }
 
-/// As servers refuse it. Each fact of Kubernetes has its place here, or this does not compile.
+/// Refuses a fact as servers do. The match is exhaustive, so a new fact has to be added here.
 #[expect(clippy::too_many_lines, reason = "an arm for each fact")]
 fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
     let nodes: fn(&mut Snapshot, fn(&mut TalosNode)) = |snapshot, refuse| {
@@ -60,7 +60,7 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
             refuse(&mut node.volumes);
             refuse(&mut node.mounts);
         }),
-        // Anybody may see it.
+        // Every client may see it.
         Fact::KubeletCertificate => {}
         Fact::Diagnostics => nodes(snapshot, |node| refuse(&mut node.diagnostics)),
         Fact::StaticPods => nodes(snapshot, |node| refuse(&mut node.static_pods)),
@@ -102,7 +102,7 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
         Fact::ServerReadyz => kube(snapshot, |kube| kube.servers.values_mut().for_each(refuse_readyz)),
         Fact::KubeNodes => {
             kube(snapshot, |kube| refuse(&mut kube.nodes));
-            // They name no node then.
+            // Without this list, Kubernetes names no node.
             let has_talos = snapshot.talos.is_some();
             snapshot.nodes.retain(|node| has_talos || node.sources.flags);
             snapshot.nodes.iter_mut().for_each(|node| node.sources.kubernetes = false);
@@ -117,7 +117,7 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
         Fact::Deployments => kube(snapshot, |kube| refuse(&mut kube.deployments)),
         Fact::StatefulSets => kube(snapshot, |kube| refuse(&mut kube.stateful_sets)),
         Fact::StartingPods => kube(snapshot, |kube| refuse(&mut kube.starting_pods)),
-        // Asked for while pods wait for volumes.
+        // Requested only while pods wait for volumes.
         Fact::CsiNodes => kube(snapshot, |kube| refuse(&mut kube.csi_nodes)),
         Fact::AttachedVolumes => kube(snapshot, |kube| refuse(&mut kube.attached_volumes)),
         Fact::BoundPods => kube(snapshot, |kube| refuse(&mut kube.bound_pods)),
@@ -140,7 +140,7 @@ fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
     }
 }
 
-/// What is no longer as it was, by status: `error k8s.dns k8s.cni; skip k8s.nodes.csrs`.
+/// Returns the checks whose status changed, by status: `error k8s.dns k8s.cni; skip k8s.nodes.csrs`.
 fn changed(shape: &Shape, refused: &[Fact]) -> String {
     let before = shape.world();
     let mut after = before.clone();
@@ -159,7 +159,7 @@ fn changed(shape: &Shape, refused: &[Fact]) -> String {
     of_each.collect::<Vec<_>>().join("; ")
 }
 
-/// Every right of the ClusterRole with the facts that need it, as `cluster-health rbac` writes it.
+/// Returns every right of the ClusterRole with the facts that need it, as `cluster-health rbac` writes it.
 fn rights() -> BTreeMap<Right, Vec<Fact>> {
     let mut rights: BTreeMap<Right, Vec<Fact>> = BTreeMap::new();
     for fact in facts(ALL) {
@@ -170,9 +170,9 @@ fn rights() -> BTreeMap<Right, Vec<Fact>> {
     rights
 }
 
-/// No line is empty without a reason: the webhooks of definitions are skipped, of which a warning is the worst; what waits for volumes asks
-/// for `csinodes`; images tell the versions; and without Talos nothing is asked for an upgrade. Talos tells what runs on the nodes, and of two
-/// words the worse counts.
+/// Each empty line has a reason: webhooks of definitions are skipped, because they cause a warning at most; `csinodes` is requested only
+/// while pods wait for volumes; images show the versions; and without Talos, nothing is requested for an upgrade. Talos reports the system
+/// of the nodes, and of two statements the worse one counts.
 #[test]
 fn each_right_is_missed_by_the_checks_that_need_it() {
     let no_talos = Shape { sides: Sides::NoTalos, ..Shape::default() };
@@ -188,9 +188,9 @@ fn each_right_is_missed_by_the_checks_that_need_it() {
     insta::assert_snapshot!(seen);
 }
 
-/// Each call of the Talos API but the first, without which nothing is told at all (see below). No line is empty without a reason: KubePrism and
-/// KubeSpan only warn, mirror pods tell of the components, what need not be there is there, and the data of etcd is looked at while etcd has
-/// not started.
+/// Refuses each call of the Talos API except the first, without which nothing is reported (see below). Each empty line has a reason:
+/// KubePrism and KubeSpan only warn, mirror pods show the components, optional facts are present, and etcd's data is only looked at while
+/// etcd has not started.
 #[test]
 fn each_call_of_talos_is_missed_by_the_checks_that_need_it() {
     let calls = facts(ALL).into_iter().filter(|fact| fact.role().is_some() && *fact != Fact::TalosNodes);
@@ -198,7 +198,7 @@ fn each_call_of_talos_is_missed_by_the_checks_that_need_it() {
     insta::assert_snapshot!(seen.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n"));
 }
 
-/// `os:etcd:backup`, and any name that Talos does not know: what still passes was read from files, or by Kubernetes.
+/// `os:etcd:backup`, and any role that Talos does not know: facts that still pass were read from files or from Kubernetes.
 #[test]
 fn below_reader_nothing_of_talos_is_told() {
     let mut snapshot = Shape::default().world();
@@ -214,7 +214,7 @@ fn below_reader_nothing_of_talos_is_told() {
     assert_eq!(verdict.status(), Status::Error);
 }
 
-/// Before 1.9.6, and in 1.10.0, Talos asks for more than os:reader for etcd's status and alarms.
+/// Before 1.9.6, and in 1.10.0, Talos requires more than os:reader for etcd's status and alarms.
 #[test]
 fn readers_of_old_releases_do_not_look_into_etcd() {
     for tag in ["v1.9.5", "v1.10.0"] {
@@ -232,7 +232,8 @@ fn readers_of_old_releases_do_not_look_into_etcd() {
     }
 }
 
-/// Whatever is refused: what cannot be told is no failure, it stays so, and only what warns at most is skipped for it.
+/// Regardless of which right is refused, an undetermined check is not a failure, it stays undetermined, and only checks that warn at most
+/// are skipped.
 #[test]
 fn a_refusal_is_an_error_and_no_verdict() {
     let shapes = [
@@ -267,7 +268,7 @@ fn a_refusal_is_an_error_and_no_verdict() {
     }
 }
 
-/// Without Talos nothing proves etcd's quorum: only time tells a right that is missing from an API server that starts.
+/// Without Talos, nothing proves etcd's quorum: only time distinguishes a missing right from an API server that is starting.
 #[test]
 fn a_refusal_that_lasts_ends_the_waiting() {
     let before = Shape { sides: Sides::NoTalos, ..Shape::default() }.world();
@@ -289,7 +290,7 @@ fn a_refusal_that_lasts_ends_the_waiting() {
     }
 }
 
-/// A refusal of an API server that has only just started, and what is missing rather than refused.
+/// Returns whether the reason is a refusal of an API server that has only just started, or missing evidence rather than a refusal.
 fn is_unsettled(reason: Reason) -> bool {
     matches!(reason, Reason::ForbiddenOrStarting | Reason::NoAnswer | Reason::QuorumUnproven | Reason::NodeMissing)
 }

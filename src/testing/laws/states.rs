@@ -1,7 +1,7 @@
-//! The verdict of every check on a machine in every combination of standing and life, and on an endpoint for every reason not to serve,
-//! as a golden table. A cell that differs from its neighbors is a hole or has a reason.
+//! The verdict of every check on a machine in every combination of standing and life, and on an endpoint for every reason not to serve, as
+//! a golden table. A cell that differs from its neighbors is either a hole or has a reason.
 //!
-//! Each cell is the worst verdict of a check in a whole run in which nothing else is wrong.
+//! Each cell is the worst verdict of a check in a whole run in which everything else is healthy.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::snapshot::{
 use crate::testing::fixture::{Shape, ago, bound_pod, gap};
 use crate::testing::laws::verdicts;
 
-/// The machines that are put into states: a control plane, and a worker.
+/// The machines that are put into states: a control plane and a worker.
 const SUBJECTS: [&str; 2] = ["cp-3", "w-2"];
 
 type State = (&'static str, fn(&mut Snapshot, &str));
 
-/// How a machine counts.
+/// Standings of a machine.
 const STANDINGS: &[State] = &[
     ("judged", |_, _| {}),
     ("tolerated by --max-unready-workers 1", |snapshot, _| {
@@ -58,7 +58,7 @@ const STANDINGS: &[State] = &[
     }),
 ];
 
-/// Its Node object, if Kubernetes has one.
+/// Returns its Node object, if it exists.
 fn objects<'a>(snapshot: &'a mut Snapshot, name: &'a str) -> impl Iterator<Item = &'a mut KubeNode> {
     snapshot.kube().nodes.iter_mut().flatten().filter(move |object| object.name == name)
 }
@@ -68,7 +68,7 @@ fn named_by_kubernetes_alone(snapshot: &mut Snapshot, name: &str) {
     snapshot.node_mut(name).sources = Sources { kubernetes, ..Sources::default() };
 }
 
-/// How a machine may live, as far as its kubelet and its own Talos tell.
+/// States of a machine, as reported by its kubelet and its own Talos.
 const LIVES: &[State] = &[
     ("works", |_, _| {}),
     ("kubelet not ready", |snapshot, name| kubelet_says(snapshot, name, "False")),
@@ -100,7 +100,7 @@ fn kubelet_says(snapshot: &mut Snapshot, name: &str, status: &str) {
     unready_pods(snapshot, name);
 }
 
-/// As the node controller marks them.
+/// Marks the pods as the node controller does.
 fn unready_pods(snapshot: &mut Snapshot, name: &str) {
     for pod in snapshot.kube().pods.iter_mut().flatten().filter(|pod| pod.node.as_deref() == Some(name)) {
         pod.state.ready = Some(false);
@@ -125,14 +125,14 @@ fn talos_silent(snapshot: &mut Snapshot, name: &str) {
     }
 }
 
-/// Its pods stay listed for a while.
+/// Removes the Node. Its pods stay listed for a while.
 fn lose_object(snapshot: &mut Snapshot, name: &str) {
     snapshot.kube().nodes.iter_mut().for_each(|nodes| nodes.retain(|object| object.name != name));
     snapshot.kube().node_leases.iter_mut().for_each(|leases| leases.by_name.retain(|it, _| it != name));
     snapshot.node_mut(name).sources.kubernetes = false;
 }
 
-/// Whether this machine alone serves cluster DNS and a webhook, or another one as well.
+/// Whether this machine alone serves cluster DNS and a webhook, or another one serves them too.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Serves {
     Alone,
@@ -170,7 +170,7 @@ fn world(subject: &str, serves: Serves) -> Snapshot {
     snapshot
 }
 
-/// The key of its endpoints.
+/// Returns the key of the webhook's endpoints.
 fn webhook_of(namespace: &str) -> (String, String) {
     (namespace.to_owned(), "webhook".to_owned())
 }
@@ -186,7 +186,7 @@ fn letter(status: Status) -> char {
     }
 }
 
-/// One column per state; one row per check that has something to say, and one for all checks but those of upgrades.
+/// Formats one column per state, with a row for each check that has a result and one for all checks except those of upgrades.
 fn rows(columns: &[(&str, Snapshot)]) -> Vec<String> {
     let judged: Vec<_> = columns.iter().map(|(_, snapshot)| verdicts(snapshot)).collect();
     let of_health = |it: &&(&'static Check, Verdict)| it.0.stage != Stage::Upgrade;
@@ -222,7 +222,7 @@ fn machines_in_every_state() {
                     let mut snapshot = world(subject, serves);
                     live(&mut snapshot, subject);
                     stand(&mut snapshot, subject);
-                    // Whom no source names is not in the population.
+                    // A node that no source names is not part of the population.
                     let is_named = |node: &Node| node.sources != Sources::default();
                     snapshot.nodes.retain(|node| node.name != subject || is_named(node));
                     (*life, snapshot)
@@ -240,7 +240,7 @@ fn machines_in_every_state() {
     insta::assert_snapshot!(text);
 }
 
-/// Why an endpoint may not serve, whoever counts on it: the pods behind cluster DNS and behind a webhook in two namespaces.
+/// Reasons for which an endpoint may not serve: they affect the pods behind cluster DNS and behind a webhook in two namespaces.
 const ENDPOINTS: &[State] = &[
     ("serves", |_, _| {}),
     ("not ready", |snapshot, _| each_endpoint(snapshot, |endpoint| endpoint.ready = false)),
@@ -275,7 +275,7 @@ const ENDPOINTS: &[State] = &[
     ("nodes unknown", |snapshot, _| snapshot.kube().nodes = gap(GapKind::Forbidden)),
 ];
 
-/// The pods behind the endpoints, in both lists.
+/// Changes the pods behind the endpoints, in both lists.
 fn each_pod(snapshot: &mut Snapshot, change: impl Fn(&mut Pod), change_bound: impl Fn(&mut BoundPod)) {
     let is_it = |name: &str| name.starts_with("webhook-") || name.starts_with("coredns-");
     let kubernetes = snapshot.kube();
@@ -289,7 +289,7 @@ fn each_endpoint(snapshot: &mut Snapshot, change: impl Fn(&mut ServiceEndpoint))
     kubernetes.webhook_endpoints.values_mut().flat_map(|endpoints| endpoints.iter_mut().flatten()).for_each(change);
 }
 
-/// The webhook is asked about these.
+/// Resources that the webhook is called for.
 const CONCERNS: &[(&str, &str)] = &[("pods", "fails closed on pods"), ("pods/eviction", "fails closed on evictions")];
 
 #[test]

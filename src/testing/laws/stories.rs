@@ -1,4 +1,4 @@
-//! What the causes of a round keep to, whatever the cluster and its troubles. Laws that need only a report are in `crates/story`.
+//! Laws of a round's causes, regardless of the cluster and its troubles. Laws that need only a report are in `crates/story`.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use crate::diagnosis::graph::Causes;
 use crate::model::{CheckId, Severity};
 use crate::snapshot::{GapKind, Snapshot};
 
-/// From each problem, the way to what it follows from ends, and the diagnoses are in the order in which they are to be read.
+/// Asserts that the causes of each problem form no cycle, and that the diagnoses are in the order in which they are to be read.
 fn hold(snapshot: &Snapshot) -> Result<(), TestCaseError> {
     let mut verdicts = super::verdicts(snapshot);
     crate::diagnosis::explain(snapshot, &mut verdicts);
     let problems: Vec<_> = crate::checks::problems(&verdicts).collect();
     let causes = Causes::of(snapshot, &verdicts);
-    // Problems that lead to an end, by and by.
+    // Problems whose chain of causes ends, collected step by step.
     let mut told: BTreeSet<usize> = BTreeSet::new();
     loop {
         let more = (0..problems.len()).filter(|at| !told.contains(at));

@@ -1,4 +1,4 @@
-//! Wrong values of what Talos tells.
+//! Wrong values in Talos's answers.
 
 use jiff::SignedDuration;
 
@@ -33,7 +33,7 @@ fn talos(snapshot: &mut Snapshot) -> &mut Talos {
     snapshot.talos.as_mut().unwrap()
 }
 
-/// Every fact of the Talos API.
+/// Wrong values of every fact of the Talos API.
 pub(super) fn of_talos() -> Vec<Corruption> {
     let mut all = Vec::new();
     let to = &mut all;
@@ -162,7 +162,7 @@ fn talos_credentials() -> Table<TalosCredentials> {
     })
 }
 
-/// A service account of Omni whose key counts for so many days.
+/// A service account of Omni whose key is valid for this many days.
 fn account(days: i64) -> Account {
     let day = |days: i64| now() + SignedDuration::from_hours(24 * days);
     Account {
@@ -211,7 +211,7 @@ fn endpoint() -> Table<Endpoint> {
 
 fn node() -> Table<Node> {
     table!(Node {
-        // By its addresses it would still be known.
+        // The node would still be recognized by its addresses.
         name: [bad(|it| (it.name, it.addresses) = ("somebody".to_owned(), Vec::new()))],
         address: [harmless(SHOWN, |it| it.address.clear())],
         addresses: [harmless("the name is enough", |it| it.addresses.clear())],
@@ -261,7 +261,7 @@ fn version() -> Table<Version> {
     })
 }
 
-/// Lists and plain values; what has a struct of its own has a table of its own.
+/// Lists and plain values; fields with a struct of their own have a separate table.
 #[expect(clippy::too_many_lines, reason = "an entry for each field")]
 fn talos_node() -> Table<TalosNode> {
     table!(TalosNode {

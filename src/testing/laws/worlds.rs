@@ -1,4 +1,4 @@
-//! Healthy clusters of every shape that the catalog promises to pass, and what is said of each.
+//! Healthy clusters of every shape that the catalog promises to pass, and the expected statuses in each.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -9,7 +9,7 @@ use crate::snapshot::{Allowance, Upgrade};
 use crate::testing::fixture::{Dns, Enabled, Family, Naming, Servers, Shape, Sides, Stated, by_check};
 use crate::testing::laws::{config, diagnosed};
 
-/// Releases whose `EtcdStatus` is open to os:reader, one or two of neighboring minor versions.
+/// Releases with an `EtcdStatus` that os:reader can read, one or two of neighboring minor versions.
 const RELEASES: [[&str; 2]; 9] = [
     ["v1.9.6", "v1.9.6"],
     ["v1.10.1", "v1.10.1"],
@@ -22,7 +22,8 @@ const RELEASES: [[&str; 2]; 9] = [
     ["v1.13.0", "v1.14.0"],
 ];
 
-/// `usually`, and one of the others in one of four cases: worlds that are odd in everything have little in common.
+/// Generates `usually`, or one of the others in a quarter of the cases: worlds that are odd in every respect have
+/// little in common.
 fn mostly<T: Clone + std::fmt::Debug + 'static>(usually: T, others: Vec<T>) -> impl Strategy<Value = T> {
     prop_oneof![3 => Just(usually), 1 => select(others)]
 }
@@ -56,7 +57,7 @@ fn machines() -> impl Strategy<Value = Shape> {
         )
 }
 
-/// Every healthy cluster, seen from every side.
+/// Generates every healthy cluster, from the point of view of every side.
 pub(super) fn any_world() -> impl Strategy<Value = Shape> {
     let configured = (
         (enabled(), enabled()),
@@ -85,7 +86,7 @@ pub(super) fn any_world() -> impl Strategy<Value = Shape> {
     })
 }
 
-/// Healthy clusters of which all is seen, and in which nothing is switched off.
+/// Generates healthy clusters in which everything is visible and nothing is disabled.
 pub(super) fn full_world() -> impl Strategy<Value = Shape> {
     let raft = (any::<usize>(), 1..u64::from(u32::MAX), 1..u64::MAX / 2, 1..u64::MAX - 16);
     let flags = (
@@ -121,7 +122,7 @@ pub(super) fn full_world() -> impl Strategy<Value = Shape> {
     })
 }
 
-/// What the catalog says of each check in a healthy cluster of this shape.
+/// Returns the status that the catalog specifies for each check in a healthy cluster of this shape.
 fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
     let no_talos = shape.sides == Sides::NoTalos;
     let no_kubernetes = shape.sides == Sides::NoKubernetes;
@@ -132,7 +133,7 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
     let skip_if = |skips| if skips { Status::Skip } else { Status::Pass };
     let switched_off =
         |enabled| enabled == Enabled::Nowhere || (enabled, shape.control_planes) == (Enabled::NotOnFirst, 1);
-    // Nobody has given a policy.
+    // No policy was given.
     if stage == Stage::Policy || id == "talos.nodes.extensions" {
         return Status::Skip;
     }
@@ -149,12 +150,12 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
         return Status::Skip;
     }
     match id {
-        // Each server has to be queried by itself.
+        // Each server has to be queried directly.
         "upgrade.apis" if shape.servers != Servers::Direct => Status::Error,
         "upgrade.quorum" => warn_if(shape.control_planes == 1 || (!external && shape.members() < 3)),
         "talos.versions" => warn_if(shape.talos[0] != shape.talos[1] && shape.control_planes + shape.workers > 1),
         "talos.nodes.expected" => {
-            // Two sources have to name the nodes, and etcd knows no workers.
+            // Two sources have to name the nodes, and etcd does not know workers.
             let sources = [shape.discovery, !no_kubernetes, !external].into_iter().filter(|names| *names).count();
             warn_if(!is_stated && (sources < 2 || (!shape.discovery && no_kubernetes)))
         }
@@ -166,7 +167,7 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
         "k8s.controlplane.controller-manager" => skip_if(switched_off(shape.controller_manager)),
         "k8s.controlplane.leases" => skip_if(switched_off(shape.scheduler) && switched_off(shape.controller_manager)),
         "k8s.nodes.registered" if no_talos => {
-            // Who names no worker says nothing of workers.
+            // Options that name no worker make no statement about workers.
             let are_named = shape.workers > 0 && matches!(shape.stated, Stated::Names | Stated::Addresses);
             let is_outside = shape.foreign > 0 && are_named;
             if is_outside { Status::Warn } else { skip_if(!is_stated) }
@@ -202,7 +203,7 @@ proptest! {
         }
     }
 
-    /// Whatever two clusters have in common: names, addresses, versions, health.
+    /// Names, addresses, versions and health of the two clusters are the same.
     #[test]
     fn a_cluster_of_other_machines_vouches_for_nobody(shape in any_world()) {
         let both = Shape { sides: Sides::Both, discovery: true, machine_ids: true, ..shape };

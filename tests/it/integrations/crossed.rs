@@ -1,5 +1,5 @@
-//! `upgrade/upgrade-gate` where two clusters have machines of the same names, and files, contexts and variables lead to both: what is
-//! upgraded is what was planned.
+//! `upgrade/upgrade-gate` if two clusters have machines of the same names, and files, contexts and variables lead to both: only the planned
+//! cluster is upgraded.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,8 +12,8 @@ use super::{path, with_program, without_cluster};
 use crate::cluster::Cluster;
 use crate::harness::{Program, side_by_side};
 
-/// Stands for talosctl, and reaches what talosctl would: by its options, else by its variables and the current context. A context has
-/// the CA of its own cluster, and no other lets it in.
+/// Stands in for talosctl, and connects like talosctl: according to its options, or else its variables and the current context. A context
+/// has the CA of its own cluster, and no other cluster accepts it.
 const TALOSCTL: &str = r#"#!/bin/sh
 file=$TALOSCONFIG context='' endpoints=''
 while :; do
@@ -35,7 +35,7 @@ echo "talosctl $1 $context" >> "$HOME/touched"
 exit 9
 "#;
 
-/// The same of kubectl, which keeps no Lease.
+/// Stands in for kubectl in the same way, without storing a Lease.
 const KUBECTL: &str = r#"#!/bin/sh
 context='' server=''
 while :; do
@@ -66,7 +66,7 @@ fn yaml(text: &str) -> Value {
     serde_yaml::from_str(text).unwrap()
 }
 
-/// One file with the contexts of both, of which this one is the current.
+/// Returns one file with the contexts of both clusters, with this one as the current context.
 fn talosconfig(clusters: &[Cluster; 2], current: &str) -> String {
     let mut all = yaml(&clusters[0].talosconfig);
     let other = yaml(&clusters[1].talosconfig);
@@ -76,7 +76,7 @@ fn talosconfig(clusters: &[Cluster; 2], current: &str) -> String {
     serde_yaml::to_string(&all).unwrap()
 }
 
-/// The same, with contexts that are called `reader@prod` and `reader@staging`.
+/// Returns one file like that, with contexts named `reader@prod` and `reader@staging`.
 fn kubeconfig(clusters: &[Cluster; 2], current: &str) -> String {
     let mut all = Value::Null;
     for (cluster, name) in clusters.iter().zip(NAMES) {
@@ -109,7 +109,7 @@ fn endpoints(cluster: &Cluster) -> String {
     addresses.join(",")
 }
 
-/// The real plans, and gates that open.
+/// Prepares a gate with real plans, and checks that always pass.
 fn gate(clusters: &[Cluster; 2]) -> Program {
     let health = format!(
         "#!/bin/sh\ncase $1 in upgrade-plan | sanitize) exec {} \"$@\" ;; esac\nexit 0\n",
@@ -139,7 +139,7 @@ fn touched(home: &Path) -> BTreeSet<String> {
     text.lines().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect()
 }
 
-/// Of each variable, whether it leads to one, to the other, or is not there.
+/// Each variable leads to one cluster, to the other one, or is not set.
 #[test]
 fn what_is_touched_is_what_was_planned() {
     let clusters = NAMES.map(cluster);
@@ -185,7 +185,7 @@ fn what_is_touched_is_what_was_planned() {
         let is_one = planned == kube_planned && address.is_none_or(|of| of == planned);
         let expected: BTreeSet<_> = if is_one { [NAMES[planned].to_owned()].into() } else { BTreeSet::new() };
         assert_eq!(touched, expected, "{case:?}: {outcome}");
-        // Talosctl's own failure is the first thing that stops a rollout of one cluster.
+        // The failure of talosctl itself is the first obstacle for a rollout that stays in one cluster.
         assert_eq!(outcome.code == 9, is_one, "{case:?}: {outcome}");
         upgraded.fetch_add(usize::from(is_one), std::sync::atomic::Ordering::Relaxed);
     });

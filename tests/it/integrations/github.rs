@@ -18,7 +18,8 @@ fn step(id: &str) -> Value {
     steps.iter().find(|step| step["id"] == id).unwrap().clone()
 }
 
-/// A step as the runner runs it: its lines in a file, by bash, with these values of its variables and no others.
+/// Prepares a step as the runner executes it: its lines in a file, run by bash, with these values for its variables and
+/// no others.
 pub(super) fn runner(script: Program, id: &str, variables: &[(&str, &str)]) -> Program {
     let step = step(id);
     assert_eq!(step["shell"], "bash");
@@ -26,7 +27,7 @@ pub(super) fn runner(script: Program, id: &str, variables: &[(&str, &str)]) -> P
     assert_eq!(wanted.len(), variables.len(), "{wanted:?}");
     let mut script = script
         .file("step.sh", step["run"].as_str().unwrap())
-        // A shell does not trap what was ignored when it began, as it is in a job in the background.
+        // A shell cannot trap signals that were ignored when it started, as in a background job.
         .args(["--default-signal=INT", "bash"])
         .args(["--noprofile", "--norc", "-e", "-o", "pipefail", "step.sh"])
         .env("GITHUB_ACTION_PATH", path(".."))
@@ -47,13 +48,13 @@ pub(super) fn runner(script: Program, id: &str, variables: &[(&str, &str)]) -> P
     script
 }
 
-/// What a step has put out.
+/// Returns an output of a step.
 pub(super) fn output(home: &TempDir, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(home.path().join("GITHUB_OUTPUT")).unwrap_or_default();
     text.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
 
-/// The step `check`, with credentials as they come from secrets.
+/// Prepares the step `check`, with credentials as from secrets.
 fn check(cluster: &Cluster) -> Program {
     let variables = [
         ("BINARY", env!("CARGO_BIN_EXE_cluster-health")),
@@ -62,11 +63,11 @@ fn check(cluster: &Cluster) -> Program {
         ("CLUSTER_HEALTH_WAIT_TIMEOUT", "1m"),
         ("RETRIES", "0"),
     ];
-    // What the secrets say counts, not what the machine has.
+    // The secrets take precedence over the machine's own files.
     runner(script("/usr/bin/env", cluster), "check", &variables).env("TALOSCONFIG", "/none").env("KUBECONFIG", "/none")
 }
 
-/// Files that are left below the runner's temporary folder.
+/// Returns the files that are left below the runner's temporary directory.
 fn left(home: &TempDir) -> Vec<String> {
     let mut names = Vec::new();
     let mut folders = vec![home.path().join("runner")];
@@ -150,7 +151,7 @@ fn a_canceled_workflow_has_reports_and_keeps_no_credentials() {
     }
 }
 
-/// The step `install`.
+/// Runs the step `install`.
 fn install(script: Program, version: &str, sha256: &str, binary: &str) -> (Outcome, TempDir) {
     let pinned = script.path("pinned").to_str().unwrap().to_owned();
     let variables = [
@@ -164,7 +165,7 @@ fn install(script: Program, version: &str, sha256: &str, binary: &str) -> (Outco
     runner(script, "install", &variables).run_and_keep()
 }
 
-/// `gh`, which has a release: an archive that is made when it is asked for.
+/// A stand-in for `gh` with one release, whose archive is created by the test.
 const GH: &str = r#"#!/bin/sh
 set -eu
 [ "$*" = "release download v0.1.0 --repo o/r --pattern $NAME.tar.gz --dir ${9}" ]
@@ -173,7 +174,8 @@ cp "$HOME/$NAME.tar.gz" "$9/"
 
 pub(super) const NAME: &str = "cluster-health-v0.1.0-x86_64-unknown-linux-musl";
 
-/// A runner with a `gh` whose release has an archive with this program, and the archive's checksum.
+/// Prepares a runner with a `gh` whose release contains an archive of this program; also returns the archive's
+/// checksum.
 pub(super) fn with_release_of(program: &str) -> (Program, String) {
     let script = with_program(without_cluster("/usr/bin/env"), "gh", GH).env("NAME", NAME);
     let script = script.file(&format!("{NAME}/cluster-health"), program);
@@ -214,7 +216,7 @@ fn the_action_itself_may_name_the_release() {
     let (outcome, home) = install(with_release().0.file("pinned", pinned(&"0".repeat(64))), "", "", "");
     outcome.is(1, &["does not have the checksum"]);
     assert_eq!(output(&home, "binary"), None);
-    // Half of another release is none.
+    // Half of the settings for another release are not sufficient.
     let script = with_release().0.file("pinned", pinned(&checksum));
     install(script, "v0.1.0", "", "").0.is(1, &["are needed"]);
 }

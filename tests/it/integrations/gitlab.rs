@@ -1,4 +1,4 @@
-//! `gitlab/templates/cluster-health.yml`: with its inputs filled in as GitLab does, and its script run as a runner does.
+//! `gitlab/templates/cluster-health.yml`: its inputs are filled in as GitLab does it, and its script is run as a runner does it.
 
 use serde_yaml::Value;
 
@@ -8,7 +8,7 @@ use crate::harness::Program;
 
 const COMPONENT: &str = "gitlab/templates/cluster-health.yml";
 
-/// The job that an include with these inputs makes, and its name.
+/// Returns the job that an include with these inputs creates, and its name.
 fn job(inputs: &[(&str, &str)]) -> (String, Value) {
     let header = yaml(COMPONENT).swap_remove(0);
     let text = text(COMPONENT);
@@ -29,7 +29,7 @@ fn job(inputs: &[(&str, &str)]) -> (String, Value) {
 
 const IMAGE: (&str, &str) = ("image", "registry.example/ci@sha256:0");
 
-/// The job's script as a runner runs it: by a shell that ends at the first error, with the job's variables.
+/// Prepares the job's script as a runner executes it: in a shell that exits at the first error, with the job's variables.
 fn runner(script: Program, job: &Value) -> Program {
     let lines: Vec<_> = job["script"].as_sequence().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     let mut script = script.args(["-ec", &lines.join("\n")]);
@@ -87,7 +87,7 @@ fn only_what_could_not_be_seen_is_tried_again() {
     assert_eq!(codes, [69, 124]);
 }
 
-/// `gitlab-ci.yml` is for who copies one file, the component for who includes it.
+/// `gitlab-ci.yml` is for users who copy a file, the component for users who include it.
 #[test]
 fn the_complete_file_has_the_job_of_the_component() {
     let file = yaml("gitlab/gitlab-ci.yml").swap_remove(0);

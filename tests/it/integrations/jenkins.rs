@@ -1,5 +1,5 @@
-//! `jenkins/Jenkinsfile`: the shell block of its last stage, with the variables of the stage, as an agent runs it. Groovy itself is in
-//! `tools/lint-integrations`.
+//! `jenkins/Jenkinsfile`: the shell block of its last stage, with the variables of the stage, run as by an agent. `tools/lint-integrations`
+//! covers Groovy itself.
 
 use regex::Regex;
 use simulator::world::AlarmKind;
@@ -10,7 +10,7 @@ use crate::harness::Program;
 
 const FILE: &str = "jenkins/Jenkinsfile";
 
-/// Variables of the stage with their values, and which of them are files of credentials.
+/// Returns the variables of the stage with their values, and the names of those that are files of credentials.
 fn variables() -> (Vec<(String, String)>, Vec<String>) {
     let text = text(FILE);
     let block = text.split("environment {\n").nth(1).unwrap().split('}').next().unwrap();
@@ -27,7 +27,7 @@ fn variables() -> (Vec<(String, String)>, Vec<String>) {
     (variables, files)
 }
 
-/// The block as an agent runs it: by `sh -xe`.
+/// Prepares the block as an agent executes it: with `sh -xe`.
 fn agent(script: Program) -> Program {
     let text = text(FILE);
     let block = text.split("sh '''\n").nth(1).unwrap().split("'''").next().unwrap();

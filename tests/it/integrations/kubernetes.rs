@@ -1,5 +1,5 @@
-//! `kubernetes/` and `argocd/`: rights that are the program's own words, one pod in two places, and limits that fit each other. What
-//! an API server says of them is in `kubernetes/try`.
+//! `kubernetes/` and `argocd/`: rights that match the program's own, one pod in two places, and limits that are compatible.
+//! `kubernetes/try` tests them against an API server.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn the_cron_job_runs_the_job() {
 #[test]
 fn the_program_knows_its_options_and_does_without_a_shell() {
     let outcome = program().args(arguments(&job())).run();
-    // Nothing of a pod is there; options that are not known would end with 2.
+    // The files of a pod are missing here; unknown options would end with 2.
     outcome.is(78, &["talosconfig"]);
 }
 
@@ -98,7 +98,7 @@ fn argo_cd_takes_the_same_job() {
     }
 }
 
-/// Makes the mounts of a pod in a namespace of its own, from the folders below `$1`, and becomes the container.
+/// Creates the mounts of a pod in a separate namespace, from the directories below `$1`, and executes the container.
 const POD: &str = r#"
     mount -t tmpfs tmpfs /run
     secrets=$1
@@ -110,7 +110,7 @@ const POD: &str = r#"
     done
     exec "$@""#;
 
-/// What makes a mount namespace here: root, or a user namespace where the kernel allows it.
+/// Returns the options that create a mount namespace here: as root, or in a user namespace if the kernel allows it.
 fn unshare() -> Option<Vec<&'static str>> {
     let ways = [vec!["--mount"], vec!["--user", "--map-root-user", "--mount"]];
     ways.into_iter().find(|options| {
@@ -120,7 +120,7 @@ fn unshare() -> Option<Vec<&'static str>> {
     })
 }
 
-/// The container of a Job as a kubelet starts it: its arguments and variables, its mounts, and the account's token.
+/// Prepares the container of a Job as a kubelet starts it: its arguments and variables, its mounts, and the account's token.
 fn pod(job: &Value, cluster: &Cluster, unshare: &[&str]) -> Program {
     let pod = &job["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
@@ -143,7 +143,7 @@ fn pod(job: &Value, cluster: &Cluster, unshare: &[&str]) -> Program {
         let name = mount["name"].as_str().unwrap();
         let volumes = pod["volumes"].as_sequence().unwrap();
         let volume = volumes.iter().find(|it| it["name"] == mount["name"]).unwrap();
-        // Talos makes the Secret of this name, with the file `config` in it.
+        // Talos creates the Secret of this name, which contains the file `config`.
         assert_eq!(volume["secret"]["secretName"], "cluster-health-talos");
         program = program
             .file(&format!("mounts/{name}/at"), mount["mountPath"].as_str().unwrap())

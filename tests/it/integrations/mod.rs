@@ -1,5 +1,5 @@
-//! The pieces of `integrations/`, run as the systems run them for which they are made: by the same shell, with the same variables,
-//! against a simulated cluster. What needs foreign tools is in `tools/lint-integrations`.
+//! The parts of `integrations/`, run as their target systems run them: by the same shell, with the same variables, against a simulated
+//! cluster. Tests that need third-party tools are in `tools/lint-integrations`.
 
 mod crossed;
 mod github;
@@ -21,7 +21,7 @@ use serde_yaml::Value;
 use crate::cluster::Cluster;
 use crate::harness::{Program, tool};
 
-/// A file below `integrations/`.
+/// Returns the path of a file below `integrations/`.
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("integrations").join(name)
 }
@@ -30,13 +30,13 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(path(name)).unwrap()
 }
 
-/// The documents of a YAML file below `integrations/`.
+/// Parses the documents of a YAML file below `integrations/`.
 fn yaml(name: &str) -> Vec<Value> {
     let text = text(name);
     serde_yaml::Deserializer::from_str(&text).map(|document| Value::deserialize(document).unwrap()).collect()
 }
 
-/// A script to be, with the real program in its PATH and credentials of the cluster where only it knows: in variables.
+/// Prepares a script with the real program in its PATH. Credentials for the cluster are only in the program's variables.
 fn script(path: impl AsRef<Path>, cluster: &Cluster) -> Program {
     let script =
         without_cluster(path).file("talosconfig", &cluster.talosconfig).file("kubeconfig", cluster.kubeconfig());
@@ -45,7 +45,7 @@ fn script(path: impl AsRef<Path>, cluster: &Cluster) -> Program {
     script.env("TALOSCONFIG", talosconfig).env("KUBECONFIG", kubeconfig).env(attempt.0, attempt.1)
 }
 
-/// The same where no cluster is asked.
+/// Prepares a script that queries no cluster.
 fn without_cluster(path: impl AsRef<Path>) -> Program {
     let script = tool(path.as_ref()).file("bin/README", "programs that the script finds first");
     let folder = script.path("bin");
@@ -54,7 +54,7 @@ fn without_cluster(path: impl AsRef<Path>) -> Program {
     script.env("PATH", format!("{}:{inherited}", folder.display()))
 }
 
-/// Puts a program into the PATH of a script, in the place of one that may be there.
+/// Puts a program into the PATH of a script, replacing an existing one.
 fn with_program(script: Program, name: &str, text: &str) -> Program {
     let place = script.path("bin").join(name);
     let _ = std::fs::remove_file(&place);
@@ -63,7 +63,7 @@ fn with_program(script: Program, name: &str, text: &str) -> Program {
     script
 }
 
-/// A stand-in for the program that ends with these codes, one after the other, and leaves a line in `attempts` for each.
+/// Returns a stand-in for the program that exits with these codes, one after the other, and adds a line to `attempts` each time.
 fn ending_with(codes: &[i32]) -> String {
     let codes: Vec<_> = codes.iter().map(i32::to_string).collect();
     format!(
@@ -72,12 +72,12 @@ fn ending_with(codes: &[i32]) -> String {
     )
 }
 
-/// How often that stand-in was run.
+/// Returns the number of times that the stand-in was run.
 fn attempts(home: &tempfile::TempDir) -> usize {
     std::fs::read_to_string(home.path().join("attempts")).unwrap_or_default().lines().count()
 }
 
-/// Which codes are worth a retry: with these of the first two runs, the gate ends with this code after so many.
+/// Exit codes of the first two runs, with the gate's expected exit code and number of runs: only some codes are worth a retry.
 const RETRIES: [(&[i32], i32, usize); 9] = [
     (&[0], 0, 1),
     (&[1, 0], 1, 1),
@@ -90,7 +90,7 @@ const RETRIES: [(&[i32], i32, usize); 9] = [
     (&[124, 0], 0, 2),
 ];
 
-/// A duration as YAML and options say it: `15m`, `1h 30m`, `10 minutes` or a number of seconds.
+/// Parses a duration as written in YAML and options: `15m`, `1h 30m`, `10 minutes` or a number of seconds.
 fn duration(said: &str) -> Duration {
     let seconds = said.parse().map(Duration::from_secs);
     seconds.unwrap_or_else(|_| said.parse::<jiff::SignedDuration>().unwrap().unsigned_abs())

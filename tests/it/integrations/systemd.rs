@@ -1,9 +1,9 @@
-//! `systemd/`: what the unit starts is what the program takes, and where it writes is where node-exporter looks.
+//! `systemd/`: the program accepts the unit's command line, and writes to the directory that node-exporter reads.
 
 use super::{duration, script, text};
 use crate::cluster::cluster;
 
-/// The value of a setting that is there once.
+/// Returns the value of a setting that occurs once.
 fn setting(unit: &str, name: &str) -> String {
     let text = text(unit);
     let mut values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));

@@ -1,4 +1,4 @@
-//! `upgrade/upgrade-gate`: what it calls in which order, where it stops, and how it goes on.
+//! `upgrade/upgrade-gate`: the order of its calls, the conditions under which it stops, and how it continues.
 
 mod changes;
 mod lease;
@@ -14,7 +14,7 @@ use super::{path, script, with_program, without_cluster};
 use crate::cluster::{Cluster, cluster};
 use crate::harness::{Outcome, Program, side_by_side};
 
-/// Stands for the program: plans from the file `machines`, and fails in the gate that `gate-fails` names (`COUNT CODE`).
+/// Stands in for the program: plans from the file `machines`, and fails in the gate that `gate-fails` specifies (`COUNT CODE`).
 const HEALTH: &str = r#"#!/bin/sh
 [ "$1" != sanitize ] || exec "$REAL" sanitize
 words="$* "
@@ -41,7 +41,7 @@ awk -v target="$3" -v words="$*" -v cluster="$(echo "$cluster" | tr ' ' '\t')" '
   END { exit code }' "$HOME/machines"
 "#;
 
-/// Stands for talosctl: does to `machines` what `upgrade-does` says of an address, or an upgrade.
+/// Stands in for talosctl: changes `machines` as `upgrade-does` specifies for an address, or performs an upgrade.
 const TALOSCTL: &str = r#"#!/bin/sh
 [ "$5" = --endpoints ] && echo "talosctl $1 $2 $3 $4 $5 $6" >> "$HOME/ways" && shift 6
 case $* in
@@ -95,8 +95,9 @@ case $1 in
 esac
 "#;
 
-/// Stands for kubectl: `lease` is the Lease as an API server keeps it (version, UID, time, seconds, machine, holder), which takes no second
-/// one, no old version and no other UID, and makes one that is written and not there. `overtakes` is what somebody else writes just before.
+/// Stands in for kubectl: `lease` is the Lease as an API server stores it (version, UID, time, seconds, machine, holder). It accepts no
+/// second Lease, no old version and no other UID, and creates a missing Lease when one is written. `overtakes` is the Lease that another
+/// client writes just before.
 const KUBECTL: &str = r#"#!/bin/sh
 echo "KUBECONFIG=$KUBECONFIG kubectl $1 $2 $3 $4" >> "$HOME/ways"
 case $* in *' get namespace kube-system '*)
@@ -130,7 +131,7 @@ echo "$((is + 1))|$uid|$(field renewTime)|$(field leaseDurationSeconds)|$(field 
 printf %s "$((is + 1))|$uid"
 "#;
 
-/// Time passes at once, except between two looks at a process. `uncordons`: and somebody uncordons what is cordoned.
+/// Time passes instantly, except between two looks at a process. With `uncordons`, cordoned machines are also uncordoned.
 const SLEEP: &str = r#"#!/bin/sh
 case $1 in 0.* | 1) exec /bin/sleep "$1" ;; esac
 [ ! -e "$HOME/uncordons" ] || sed -i 's/ yes / no /' "$HOME/machines"
@@ -143,7 +144,7 @@ cp-2 127.0.0.3 control-plane v1.13.0 no b2 5c1 -
 w-1 127.0.0.4 worker v1.13.0 no b3 5c2 -
 ";
 
-/// All programs are stand-ins.
+/// A run in which all programs are stand-ins.
 fn faked() -> Program {
     let script = without_cluster(path("upgrade/upgrade-gate")).file("machines", MACHINES);
     let script = with_program(script, "talosctl", TALOSCTL).env("GATE", path("upgrade/upgrade-gate"));
@@ -156,7 +157,7 @@ fn read(home: &Path, name: &str) -> String {
     std::fs::read_to_string(home.join(name)).unwrap_or_default()
 }
 
-/// What was called, without the plans, and with a name for what is named by the time.
+/// Returns the calls without the plans, with placeholders for names that contain the time.
 fn calls(home: &TempDir) -> Vec<String> {
     let time = regex::Regex::new(r"\d{8}T\d{6}Z").unwrap();
     let text = read(home.path(), "calls");
@@ -169,15 +170,15 @@ fn upgrades(home: &TempDir) -> usize {
     calls(home).iter().filter(|call| call.starts_with("talosctl upgrade")).count()
 }
 
-/// How talosctl and the program are called: as the first plan of the stand-in says.
+/// The command line of talosctl and of the program, according to the stand-in's first plan.
 const WAY: &str = "talosctl --talosconfig /t/config --context prod --endpoints 127.0.0.2:50000,127.0.0.3:50000";
 const WAY_OF_GATES: &str = "--talosconfig /t/config --context prod --endpoints 127.0.0.2:50000,127.0.0.3:50000 \
     --kubeconfig /k/config --kube-context admin@prod";
 
-/// The snapshot is written to a private folder, where no other user can place a link.
+/// The snapshot is written to a private directory, in which no other user can place a link.
 const SNAPSHOT: &str = "talosctl etcd snapshot PRIVATE/etcd-before-v1.13.1-TIME.snapshot --nodes 127.0.0.2";
 
-/// The calls of a rollout that nothing stops.
+/// Returns the calls of a rollout that completes.
 fn all_calls() -> Vec<String> {
     let mut calls = Vec::new();
     for (node, address, margin) in [
@@ -221,7 +222,7 @@ fn what_is_done_already_is_left_alone() {
     assert_eq!(calls(&home), all_calls()[all_calls().len() - 1..], "the last gate is there all the same");
 }
 
-/// As seen with the gate before this one: each machine fell back, and each was called upgraded and healthy.
+/// Observed with an earlier version of the gate: each machine rolled back, and each was reported as upgraded and healthy.
 #[test]
 fn a_machine_that_falls_back_ends_the_rollout_every_time() {
     let failing = || faked().file("upgrade-does", "127.0.0.2 falls-back\n127.0.0.3 falls-back\n").args(IMAGE);
@@ -281,7 +282,7 @@ fn a_machine_that_was_not_seen_stops_it_before_anything() {
     assert_eq!(calls(&home), [""; 0]);
 }
 
-/// The machine's own word counts, and one that says nothing may be a control plane.
+/// The machine's own statement counts, and a machine without one may be a control plane.
 #[test]
 fn every_machine_that_may_be_a_control_plane_needs_the_margin_and_a_snapshot() {
     for (role, is_guarded) in [("control-plane", true), ("unknown", true), ("worker", false)] {
@@ -345,7 +346,7 @@ fn each_machine_has_its_own_image() {
     outcome.is(0, &[]);
     assert_eq!(images(&home), ["a.example/i:v1.13.1", "b.example/i:v1.13.1", "c.example/5c2:v1.13.1"]);
 
-    // What is missing is missing before anything is touched.
+    // A missing image is detected before anything is changed.
     let (outcome, home) =
         faked().file("images", "cp-1 a.example/i:v1.13.1\n").args(["--images", "images"]).run_and_keep();
     outcome.is(2, &["`images` names no image for cp-2 (127.0.0.3)"]);
@@ -377,7 +378,7 @@ fn the_first_failure_stops_it_and_the_same_command_goes_on_there() {
     });
 }
 
-/// A file that names the wrong machines is found before anything is touched.
+/// A file that names the wrong machines is rejected before anything is changed.
 #[test]
 fn the_images_are_those_of_the_machines() {
     let all = "cp-1 a.example/i:v1.13.1\ncp-2 a.example/i:v1.13.1\nw-1 a.example/i:v1.13.1\n";
@@ -392,7 +393,7 @@ fn the_images_are_those_of_the_machines() {
     }
 }
 
-/// Whatever it waits for: talosctl hangs, and so does everything that it is asked for.
+/// The gate reacts to signals in every wait, even if talosctl and everything that it calls hang.
 #[test]
 fn a_signal_is_heard_while_talosctl_hangs() {
     let hangs = TALOSCTL.replace(
@@ -401,7 +402,7 @@ fn a_signal_is_heard_while_talosctl_hangs() {
     );
     let script = with_program(faked(), "talosctl", &hangs);
     let script = with_program(script, "sleep-really", "#!/bin/sh\nexec /bin/sleep \"$@\"\n");
-    // The script's own id is that of whoever replaces itself by it.
+    // The parent of `timeout` is the script, so `timeout` can record its process ID.
     let script =
         with_program(script, "timeout", "#!/bin/sh\necho $PPID > \"$HOME/pid\"\nexec /usr/bin/timeout \"$@\"\n");
     let begun = std::time::Instant::now();
@@ -409,12 +410,12 @@ fn a_signal_is_heard_while_talosctl_hangs() {
     outcome.is(143, &["terminated at cp-1; an upgrade that has begun goes on by itself", "the same command goes on"]);
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert_eq!(upgrades(&home), 1);
-    // For others the machine is still on its way.
+    // For other rollouts, the machine is still being upgraded.
     assert!(outcome.stderr.contains("cp-1 may still be upgrading. The next rollout finishes it"), "{outcome}");
     assert_eq!(machine_of_lease(&home), "cp-1=b1");
 }
 
-/// The machine that the Lease names, with its boot ID.
+/// Returns the machine that the Lease names, with its boot ID.
 fn machine_of_lease(home: &TempDir) -> String {
     read(home.path(), "lease").split('|').nth(4).unwrap_or_default().to_owned()
 }
@@ -447,7 +448,7 @@ fn variables_neither_narrow_a_gate_nor_add_to_it() {
     assert_eq!(seen, ["CLUSTER_HEALTH_WARN_ONLY=image-unknown".to_owned()].into());
 }
 
-/// A CI runner can close the pipe of the log while a machine is being upgraded.
+/// A CI runner can close the log's pipe while a machine is being upgraded.
 #[test]
 fn a_log_that_is_gone_ends_nothing() {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -456,7 +457,7 @@ fn a_log_that_is_gone_ends_nothing() {
     assert_eq!((child.wait().unwrap().code(), upgrades(&home)), (Some(0), 3));
 }
 
-/// A talosctl that does not end is ended, and the machine is looked at.
+/// A talosctl that does not exit is killed, and the machine's state is read.
 #[test]
 fn a_talosctl_that_hangs_is_ended() {
     let script = with_program(
@@ -475,7 +476,7 @@ fn a_talosctl_that_hangs_is_ended() {
     assert_eq!(upgrades(&home), 1);
 }
 
-/// As by a runner that takes the job away: nothing is left of the script but what the cluster shows.
+/// Simulates a runner that kills the job: only the state of the cluster remains.
 #[test]
 fn killed_anywhere_the_same_command_goes_on() {
     for address in ["127.0.0.2", "127.0.0.3", "127.0.0.4"] {
@@ -494,7 +495,7 @@ fn killed_anywhere_the_same_command_goes_on() {
     }
 }
 
-/// Bash loses sight of a program that ends just when a signal comes, and what it says then may go to a file.
+/// Bash can lose track of a program that exits just as a signal arrives, and its message may then go to a file.
 #[test]
 fn a_signal_while_the_clusters_are_compared_is_told_and_ends_it() {
     let signal = "kill -TERM \"$(awk '/^PPid/ { print $2 }' /proc/$PPID/status)\"";
@@ -515,7 +516,7 @@ fn a_signal_while_the_clusters_are_compared_is_told_and_ends_it() {
     }
 }
 
-/// What others say goes to a log, where CI systems look for commands.
+/// Messages of other programs go to a log, where CI systems look for commands.
 #[test]
 fn nothing_that_others_say_is_a_command_or_steers_a_terminal() {
     let bad = "\u{1b}[2J##vso[task.complete result=Succeeded]\r::stop-commands::x";
@@ -541,7 +542,7 @@ fn nothing_that_others_say_is_a_command_or_steers_a_terminal() {
     }
 }
 
-/// Whatever talosctl and kubectl are asked, they are asked of the plan's cluster.
+/// Every call of talosctl and kubectl goes to the plan's cluster.
 #[test]
 fn every_call_goes_the_way_of_the_plan() {
     let ways = |home: &TempDir| {
@@ -555,17 +556,18 @@ fn every_call_goes_the_way_of_the_plan() {
     outcome.is(0, &[]);
     assert_eq!(ways(&home), [of_kubectl, &of_gates, WAY].map(str::to_owned).into());
     let text = read(home.path(), "ways");
-    // Each gate, and each plan but the first.
+    // Each gate, and each plan except the first.
     let planned = read(home.path(), "calls").lines().filter(|call| call.starts_with("cluster-health")).count();
     assert_eq!(text.lines().filter(|way| *way == of_gates).count(), planned - 1);
-    // With credentials of its own, on the same way.
+    // Explicit credentials, with the same connection.
     let own = ["--talosconfig", "/a", "--talos-context", "b", "--kubeconfig", "/c", "--kube-context", "d"];
     let (outcome, home) = elsewhere().args(IMAGE).args(own).run_and_keep();
     outcome.is(0, &[]);
     let talosctl = "talosctl --talosconfig /a --context b --endpoints 127.0.0.2:50000,127.0.0.3:50000";
     let kubectl = "KUBECONFIG=/c kubectl --request-timeout 20s --context d";
     assert_eq!(ways(&home), [kubectl, &of_gates, talosctl].map(str::to_owned).into());
-    // A pod's account is in no file, what Talos has issued is nowhere, and a colon separates files unless there is such a file.
+    // A pod's account is not in a file, credentials issued by Talos are not stored at all, and a colon separates files unless such a file
+    // exists.
     for (kubeconfig, code, of_kubectl, of_gates) in [
         ("in-cluster", 0, "KUBECONFIG=/dev/null kubectl --request-timeout 20s ", " --in-cluster"),
         ("-", 78, "", ""),
@@ -591,18 +593,18 @@ fn every_call_goes_the_way_of_the_plan() {
     outcome.is(0, &[]);
     let of_gates = format!("{of_gates} --k8s-endpoint https://127.0.0.9:6443");
     assert!(ways(&home).contains(&of_gates), "{:?}", ways(&home));
-    // There is one place that says how they are called.
+    // A single place in the script defines how they are called.
     let quoted = regex::Regex::new(r#""[^"]*"|'[^']*'"#).unwrap();
     let script = super::text("upgrade/upgrade-gate");
     let code = script.lines().filter(|line| !line.trim_start().starts_with('#'));
     let code = code.map(|line| quoted.replace_all(line.split(" # ").next().unwrap(), "").into_owned());
     let is_called = |line: &String| line.contains("talosctl ") || line.contains("kubectl ");
     let calls: Vec<_> = code.filter(is_called).map(|line| line.trim().split(' ').next().unwrap().to_owned()).collect();
-    // Beside the look whether they are there.
+    // Only the check whether they are installed is separate.
     assert_eq!(calls, ["for", "talosctl=(talosctl", "kubectl=(env"]);
 }
 
-/// An ID that differs, that is missing, or that cannot be read: nothing is touched, and no Lease is written.
+/// If an ID differs, is missing or cannot be read, nothing is changed and no Lease is written.
 #[test]
 fn nothing_is_touched_unless_all_see_the_planned_cluster() {
     let plan = |talos: &str, kubernetes: &str| {
@@ -625,7 +627,7 @@ fn nothing_is_touched_unless_all_see_the_planned_cluster() {
         ("kube-fails", String::new(), "it could not be read which cluster talosctl or kubectl reaches: kube-fails"),
         ("plan-of", plan("-", "uid-1"), "the ID of the Talos cluster is unknown"),
         ("plan-of", plan("one=", "-"), "the UID of the namespace kube-system could not be read"),
-        // The CA stands in for an ID, and Talos has one after all.
+        // The CA stands in for an ID, but Talos does have one.
         ("plan-of", plan("ca-sha256:a1", "uid-1"), "talosctl reaches another cluster (Talos ID one=)"),
     ] {
         let (outcome, home) = faked().file(file, content).args(IMAGE).run_and_keep();
@@ -633,15 +635,15 @@ fn nothing_is_touched_unless_all_see_the_planned_cluster() {
         assert_eq!(calls(&home), [""; 0], "{words}");
         assert!(!home.path().join("lease").exists(), "{words}");
     }
-    // Without a Lease, kubectl is not called and need not agree.
+    // Without a Lease, kubectl is not called, so it may lead elsewhere.
     faked().file("kube-id", "uid-2").args(IMAGE).args(["--no-lock"]).run().is(0, &[]);
-    // Where Talos has no ID, the plan's own talosconfig has the plan's own CA.
+    // If Talos has no ID, the plan's own talosconfig has the plan's own CA.
     let without = || faked().file("plan-of", plan("ca-sha256:a1", "uid-1")).file("talos-id", "\n").args(IMAGE);
     without().run().is(0, &[]);
     without().args(["--talosconfig", "/a"]).run().is(69, &["talosctl has to use the talosconfig of the plan"]);
 }
 
-/// As after a failover of an address, or with a file that was replaced while the rollout goes on.
+/// Simulates the failover of an address, or a file that is replaced during the rollout.
 #[test]
 fn a_cluster_that_changes_on_the_way_ends_the_rollout() {
     let (outcome, home) = faked().file("upgrade-does", "127.0.0.2 moves\n").args(IMAGE).run_and_keep();
@@ -654,13 +656,13 @@ fn a_cluster_that_changes_on_the_way_ends_the_rollout() {
         with_program(faked(), "cluster-health", &health).file("plan-of-3", other).args(IMAGE).run_and_keep();
     outcome.is(69, &["this plan is of another cluster"]);
     assert_eq!(upgrades(&home), 0);
-    // What one plan could not see says nothing.
+    // A fact that one plan could not read is not a difference.
     let unseen = "- - /t/config prod 127.0.0.2:50000,127.0.0.3:50000 /k/config admin@prod -";
     let script = with_program(faked(), "cluster-health", &health).file("plan-of-3", unseen);
     script.args(IMAGE).run().is(0, &[]);
 }
 
-/// As for the exec plugins of kubectl.
+/// kubectl's exec plugins follow the same rule.
 #[test]
 fn no_program_comes_from_the_folder_in_which_it_is_started() {
     for path in [".", "", "bin"] {
@@ -671,7 +673,7 @@ fn no_program_comes_from_the_folder_in_which_it_is_started() {
     }
 }
 
-/// Whoever cordoned it.
+/// Any cordoned machine counts, regardless of who cordoned it.
 #[test]
 fn no_machine_is_taken_down_while_another_is_cordoned() {
     let cordoned = |name: &str, version: &str| {
@@ -681,7 +683,7 @@ fn no_machine_is_taken_down_while_another_is_cordoned() {
     let (outcome, home) = cordoned("127.0.0.4 worker", "v1.13.1");
     outcome.is(1, &["cp-1 (127.0.0.2) is not taken down while another machine is cordoned: w-1 (127.0.0.4)"]);
     assert_eq!(calls(&home), [""; 0]);
-    // It was begun, perhaps by this very rollout: it is the first.
+    // The machine's upgrade was started, perhaps by this rollout, so it is the first one.
     let (outcome, home) = cordoned("127.0.0.4 worker", "v1.13.0");
     outcome.is(0, &["all 3 machines run v1.13.1"]);
     assert!(calls(&home)[0].contains("--drain w-1"), "{:?}", calls(&home));
@@ -698,7 +700,7 @@ fn a_dry_run_changes_nothing() {
     let shown: Vec<_> = outcome.stdout.lines().map(str::trim_end).collect();
     let time = regex::Regex::new(r"\d{8}T\d{6}Z").unwrap();
     let shown: Vec<_> = shown.into_iter().map(|line| time.replace(line, "TIME").into_owned()).collect();
-    // On the way of the plan, which is quoted for a shell.
+    // The plan's connection, quoted for a shell.
     let way = WAY.replace(',', "\\,");
     assert!(shown.iter().filter(|line| line.starts_with("talosctl")).all(|line| line.starts_with(&way)), "{shown:?}");
     let way_of_gates = format!(" {}", WAY_OF_GATES.replace(',', "\\,"));
@@ -777,7 +779,7 @@ fn what_is_typed_wrong_calls_nothing() {
     other.args(IMAGE).run().is(70, &["its plan has other columns"]);
 }
 
-/// Waits until the test has done to the simulated machine what the call does to a real one.
+/// Waits until the test has applied the effect of the call to the simulated machine.
 const FOLLOWED: &str = r#"#!/bin/sh
 shift 6
 case $* in
@@ -791,7 +793,7 @@ esac
 echo "talosctl $*" >> "$HOME/calls"
 "#;
 
-/// By which Talos and Kubernetes know a cluster.
+/// Returns the IDs by which Talos and Kubernetes identify a cluster.
 pub(super) fn ids(cluster: &Cluster) -> (String, String) {
     cluster.change(|world| {
         let (_, machine) = world.machines.first_key_value().unwrap();
@@ -802,8 +804,8 @@ pub(super) fn ids(cluster: &Cluster) -> (String, String) {
     })
 }
 
-/// The real program, which judges the simulated cluster once instead of waiting, and a talosctl that has `upgrade` done to the
-/// machine of an address: how many it was.
+/// Runs the real program, which judges the simulated cluster once instead of waiting, and a talosctl that calls `upgrade` for the machine
+/// at an address. Also returns the number of upgrades.
 fn real(cluster: &Cluster, options: &[&str], upgrade: impl Fn(&Cluster, &str) + Sync) -> (Outcome, usize) {
     let once = format!(
         "#!/bin/sh\ncase $1 in upgrade-plan | sanitize) exec {0} \"$@\" ;; esac\nshift 2\nexec {0} \"$@\"\n",
@@ -835,7 +837,7 @@ fn real(cluster: &Cluster, options: &[&str], upgrade: impl Fn(&Cluster, &str) + 
     (run.0, upgrades(&run.1))
 }
 
-/// It boots, with this version.
+/// Boots the machine with this version.
 fn boots(cluster: &Cluster, address: &str, version: &str) {
     cluster.change(|world| {
         let machine = world.machines.get_mut(&address.parse().unwrap()).unwrap();

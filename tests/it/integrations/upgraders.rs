@@ -1,5 +1,5 @@
-//! `omni/`, `tuppr/`, `system-upgrade-controller/`, `terraform/`: what upgrades for its users, with the gate before it. The keys are
-//! those of the schemas that they publish; `tools/lint-integrations` holds the rest before kustomize and a parser of HCL.
+//! `omni/`, `tuppr/`, `system-upgrade-controller/`, `terraform/`: tools that perform upgrades, with the gate before each upgrade. The keys
+//! are those of the published schemas; `tools/lint-integrations` tests the rest with kustomize and an HCL parser.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn the_cluster_role_has_the_rights_of_stage_eight() {
 fn the_program_knows_its_options() {
     for of in [container(), hook(), prepare()] {
         let outcome = program().args(arguments(&of)).run();
-        // Nothing of a pod is there; options that are not known would end with 2.
+        // The files of a pod are missing here; unknown options would end with 2.
         outcome.is(78, &["talosconfig"]);
         assert!(of["image"].as_str().unwrap().contains("@sha256:"), "{of:?}");
     }
@@ -67,7 +67,7 @@ fn the_program_ends_before_its_surroundings_end_it() {
     }
 }
 
-/// The accounts are the same, so are the limits and the mount.
+/// Accounts, limits and mounts are the same.
 #[test]
 fn the_job_of_omni_is_the_job_of_kubernetes() {
     let (omni, plain) = (container(), yaml("kubernetes/gate/job.yaml")[0]["spec"]["template"]["spec"].clone());
@@ -80,7 +80,7 @@ fn the_job_of_omni_is_the_job_of_kubernetes() {
     }
 }
 
-/// As Omni's cluster template has it: `name`, `job` or `file`, `interval` (5 s at least); the file is a Job.
+/// The format of Omni's cluster template: `name`, `job` or `file`, `interval` (at least 5 s); the file is a Job.
 #[test]
 fn omni_finds_its_job() {
     let check = yaml("omni/cluster.yaml")[0]["kubernetes"]["healthchecks"][0].clone();
@@ -147,17 +147,17 @@ fn the_plan_is_of_the_schema_of_its_controller() {
     assert_eq!(option(&prepare(), "upgrade-talos").as_deref(), Some(version));
     assert!(option(&spec["upgrade"], "image").unwrap().ends_with(&format!(":{version}")));
     assert!(spec["upgrade"]["image"].as_str().unwrap().ends_with(&format!(":{version}")));
-    // The pod drains, too, so it has the controller's account; and that may read what the gate reads.
+    // The pod also drains, so it uses the controller's account, which can read everything that the gate reads.
     let subject = yaml("system-upgrade-controller/binding.yaml")[0]["subjects"][0].clone();
     assert_eq!(
         (&subject["name"], &subject["namespace"]),
         (&spec["serviceAccountName"], &plan["metadata"]["namespace"])
     );
-    // The node that the controller has chosen; a variable of its own for each container.
+    // The node that the controller chose; each container has a separate variable for it.
     assert_eq!(option(&prepare(), "drain").as_deref(), Some("$(SYSTEM_UPGRADE_NODE_NAME)"));
 }
 
-/// What the first resource of the example runs, by a shell and with the variables that it sets.
+/// Runs the commands of the example's first resource in a shell, with the variables that it sets.
 fn before_upgrade(cluster: &Cluster) -> crate::harness::Outcome {
     let main = text("terraform/main.tf");
     let commands: Vec<String> = main

@@ -1,4 +1,4 @@
-//! `github/deploy.yml`: its last job, with the steps of `action.yml` one after the other, as a runner runs them. Expressions are
+//! `github/deploy.yml`: its last job, with the steps of `action.yml` one after the other, as a runner executes them. Expressions are
 //! replaced by their values, and the release is an archive that runs the program under test.
 
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ fn job() -> Value {
     yaml("github/deploy.yml")[0]["jobs"]["cluster-health"].clone()
 }
 
-/// Values by the names that expressions have for them.
+/// Values by their names in expressions.
 type Context = BTreeMap<String, String>;
 
-/// A text with its expressions replaced; of alternatives, the first that is not empty counts.
+/// Returns a text with its expressions replaced; the first non-empty alternative counts.
 fn evaluated(text: &str, context: &Context) -> String {
     let expression = Regex::new(r"\$\{\{ (.*?) \}\}").unwrap();
     let value = |name: &str| context.get(name).unwrap_or_else(|| panic!("{name} is unknown")).as_str();
@@ -35,7 +35,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value:?} is not a text")).to_owned()
 }
 
-/// Inputs of the action, as the job passes them or by default.
+/// Returns the inputs of the action, as passed by the job or by default.
 fn inputs(action: &Value, context: &Context) -> Context {
     let step = &job()["steps"][0];
     assert!(text(&step["uses"]).starts_with("cluster-health/cluster-health@"));
@@ -50,7 +50,7 @@ fn inputs(action: &Value, context: &Context) -> Context {
     declared.iter().map(value).collect()
 }
 
-/// Runs the job, and returns the outcome of each step with its folder.
+/// Runs the job, and returns the outcome of each step with its directory.
 fn run(cluster: &Cluster) -> Vec<(Outcome, TempDir)> {
     let program = format!("#!/bin/sh\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_cluster-health"));
     let (release, checksum) = with_release_of(&program);
@@ -67,7 +67,7 @@ fn run(cluster: &Cluster) -> Vec<(Outcome, TempDir)> {
     .into();
     let action = yaml("../action.yml").swap_remove(0);
     context.extend(inputs(&action, &context));
-    // No test waits five minutes for a cluster that stays unhealthy.
+    // The test does not wait five minutes for a cluster that stays unhealthy.
     context.insert("inputs.wait-timeout".to_owned(), "10s".to_owned());
     let (mut release, mut ran) = (Some(release), Vec::new());
     for step in action["runs"]["steps"].as_sequence().unwrap().iter().filter(|step| step.get("run").is_some()) {

@@ -1,4 +1,4 @@
-//! Every path that the program asks of Kubernetes, answered wrongly in every way, one at a time.
+//! Every Kubernetes path that the program requests, with each kind of wrong answer, one at a time.
 
 use std::collections::BTreeSet;
 
@@ -15,17 +15,17 @@ use super::{
 };
 use crate::cluster::{Cluster, Judgment, cluster};
 
-/// A list that is evidence.
+/// A list that serves as evidence.
 #[derive(Clone, Copy)]
 struct List {
     path: &'static str,
     kind: &'static str,
     api_version: &'static str,
-    /// What makes it evidence.
+    /// Prepares the cluster so that the list is evidence.
     given: fn(&Cluster),
     /// The check that needs it.
     check: &'static str,
-    /// What is said if it is empty. `None`: that may well be.
+    /// The expected result for an empty list. `None` if it may be empty.
     empty: Option<Said>,
 }
 
@@ -44,7 +44,7 @@ const LISTS: [List; 16] = [
         api_version: "coordination.k8s.io/v1",
         given: |_| {},
         check: "k8s.nodes.ready",
-        // Where no Node has a lease, as in a virtual cluster, Ready counts, and the report says so.
+        // If no Node has a lease, as in a virtual cluster, Ready counts, and the report states this.
         empty: None,
     },
     List {
@@ -61,7 +61,7 @@ const LISTS: [List; 16] = [
         api_version: "apps/v1",
         given: |_| {},
         check: "k8s.system",
-        // Something else may do its work; only Talos tells that it is wanted.
+        // Another component may do its work; only Talos shows that it is required.
         empty: None,
     },
     List {
@@ -70,7 +70,7 @@ const LISTS: [List; 16] = [
         api_version: "apps/v1",
         given: |_| {},
         check: "k8s.dns",
-        // Something else may serve DNS.
+        // Another component may serve DNS.
         empty: None,
     },
     List {
@@ -94,7 +94,7 @@ const LISTS: [List; 16] = [
         path: DNS_ENDPOINTS,
         kind: "EndpointSliceList",
         api_version: "discovery.k8s.io/v1",
-        // The list of what has a label of DNS shows them, too.
+        // The list of objects with a DNS label contains them as well.
         given: |cluster| {
             cluster.change(|world| {
                 for slice in world.kubernetes.objects.get_mut("endpointslices.discovery.k8s.io").unwrap() {
@@ -166,8 +166,8 @@ const LISTS: [List; 16] = [
     },
 ];
 
-/// Kubernetes calls a control plane by an address that leads nowhere from here. This is known at once; packets that vanish are
-/// waited for.
+/// Gives a control plane an address in Kubernetes that leads nowhere from here. This one fails immediately, while lost packets would cause
+/// a wait.
 fn hide(cluster: &Cluster, name: &str) {
     let (address, nowhere) = (cluster.address(name).to_string(), "a".repeat(64));
     cluster.change(|world| {
@@ -194,7 +194,7 @@ fn body(text: &str) -> Misbehavior {
 /// Exit code and reason.
 type Said = (i32, &'static str);
 
-/// What every path can answer, and what is then said of a list, and of `/readyz` by its check.
+/// Possible answers of every path, with the result for a list and the result for `/readyz`.
 fn misbehaviors() -> Vec<(Misbehavior, Said, Said)> {
     let unreadable = (69, "unreadable-answer");
     let no_answer = (69, "no-answer");
@@ -236,7 +236,7 @@ const WRONG_LISTS: [&str; 8] = [
     r#"[{"kind":"KIND","apiVersion":"VERSION","metadata":{},"items":[]}]"#,
 ];
 
-/// Whose objects have no namespace, or any.
+/// Lists whose objects have no namespace, or are in any namespace.
 const CLUSTER_SCOPED: [&str; 9] = [
     DAEMON_SETS,
     PENDING_PODS,
@@ -249,13 +249,13 @@ const CLUSTER_SCOPED: [&str; 9] = [
     API_SERVICES,
 ];
 
-/// What one path answers, whatever it lists, and what is said of it.
+/// Returns the possible answers of one path, with the results.
 fn ways(list: &List) -> Vec<(Misbehavior, Said)> {
     let of = |text: &str| body(&text.replace("KIND", list.kind).replace("VERSION", list.api_version));
-    // A refusal that concerns a warning alone is skipped.
+    // A refusal that only affects a warning is skipped.
     let is_skipped = |does: &Misbehavior| match list.path {
         SIGNING_REQUESTS | API_SERVICES => *does == fail(403),
-        // They may be too large, too.
+        // These may also be too large.
         DEFINITIONS => *does == fail(403) || *does == Misbehavior::Endless,
         _ => false,
     };
@@ -276,17 +276,17 @@ fn ways(list: &List) -> Vec<(Misbehavior, Said)> {
     ways
 }
 
-/// What a check says of something, and nothing else.
+/// Asserts that a check reports this reason, and no other.
 #[track_caller]
 fn says(judged: &Judgment, check: &str, reason: &str, what: &str) {
     let said: BTreeSet<_> = judged.of(check).into_iter().map(|(reason, _)| reason).collect();
-    // Blanks without end are a list that has not begun, or one that is too long, whichever comes first.
+    // An endless stream of blanks is either a list that has not begun or one that is too long, whichever is detected first.
     let instead = if reason == "timed-out" { "answer-too-large" } else { reason };
     let is_said = said == BTreeSet::from([reason]) || said == BTreeSet::from([instead]);
     assert!(is_said, "{what}: {judged}");
 }
 
-/// Those that need each other are tried one by one, the others all at once: each has a check of its own.
+/// Lists that depend on each other are tried one at a time, the others all at once, because each has a separate check.
 #[test]
 fn every_list_is_evidence_only_as_a_whole() {
     let together = [NODE_LEASES, PODS, DAEMON_SETS, DNS_ENDPOINTS, SIGNING_REQUESTS, VALIDATING_WEBHOOKS, API_SERVICES];
@@ -327,7 +327,7 @@ fn readyz_passes_with_its_own_words_alone() {
     });
 }
 
-/// It says which cluster it is, and no check needs that.
+/// The UID only identifies the cluster, and no check needs it.
 #[test]
 fn without_its_identity_a_cluster_is_as_healthy() {
     let other = body(r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"default","uid":"0f2a"}}"#);
@@ -342,7 +342,7 @@ fn without_its_identity_a_cluster_is_as_healthy() {
     });
 }
 
-/// An independent client, with the credentials of the kubeconfig.
+/// Reads a path with an independent client and the credentials of the kubeconfig.
 fn read_by_another_client(kubeconfig: &str, path: &str) -> (u16, String) {
     let kubeconfig: serde_yaml::Value = serde_yaml::from_str(kubeconfig).unwrap();
     let (cluster, user) = (&kubeconfig["clusters"][0]["cluster"], &kubeconfig["users"][0]["user"]);
@@ -380,7 +380,7 @@ fn another_client_reads_the_same_of_readyz() {
     says(&judged, "k8s.api.endpoint", "api-not-ready", "informer-sync");
 }
 
-/// A server of three that answers so, while the endpoint is another.
+/// One of three servers answers like this, while the endpoint leads to another one.
 #[test]
 fn one_server_whose_readyz_is_wrong() {
     side_by_side(misbehaviors(), 6, |(does, _, (code, reason))| {
@@ -420,7 +420,7 @@ fn what_is_late_and_in_time_counts() {
     round(&cluster, &["--no-talos"]).is(0, &[]);
 }
 
-/// Neither to a stranger nor to another server of the same CA.
+/// Redirects are followed neither to a foreign server nor to another server of the same CA.
 #[test]
 fn redirects_are_not_followed() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! What single checks say of a cluster that is healthy but for one thing.
+//! The results of individual checks in a cluster that is healthy except for one fault.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn certificates_that_end_soon_are_a_warning() {
     cluster.run(&[]).is(0, &[("k8s.api.certificates", "certificate-expires-soon", "balancer")]);
 }
 
-/// A scheduler that runs and has not renewed its lease for two minutes: only the lease shows it, on a second look.
+/// A scheduler that runs but has not renewed its lease for two minutes: only the lease shows this, on a second look.
 #[test]
 fn nobody_leads_though_all_run() {
     side_by_side([&[][..], &["--no-talos"]], 2, |arguments| {

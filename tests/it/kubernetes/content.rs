@@ -1,4 +1,4 @@
-//! Kubernetes answers well, and what it says is wrong.
+//! Kubernetes answers correctly, but reports a problem.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -7,7 +7,7 @@ use simulator::world::World;
 use super::{NODES, SLICES, SYSTEM, round, side_by_side};
 use crate::cluster::cluster;
 
-/// What is changed in Kubernetes alone, and what is then said: exit code; check, reason, target.
+/// A change in Kubernetes alone, with the expected exit code and problems: check, reason, target.
 type Case = (fn(&mut World), i32, &'static [(&'static str, &'static str, &'static str)]);
 
 fn ready(world: &mut World, node: &str, status: &str, reason: &str, message: &str) {
@@ -15,7 +15,7 @@ fn ready(world: &mut World, node: &str, status: &str, reason: &str, message: &st
     world.kubernetes.set_condition("nodes", None, node, &condition);
 }
 
-/// A Node of this operating system that no machine stands behind: a copy of a worker's.
+/// Adds a Node of this operating system without a machine, as a copy of a worker's Node.
 fn foreign(world: &mut World, name: &str, system: &str) {
     let mut node = world.kubernetes.object("nodes", None, "worker-1").unwrap().clone();
     node["metadata"]["name"] = name.into();
@@ -32,7 +32,7 @@ const WITH_TALOS: [Case; 16] = [
     (
         |world| ready(world, "worker-1", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status."),
         1,
-        // One of the pods of DNS is there.
+        // The other DNS pod still works.
         &[("k8s.dns", "dns-degraded", "kube-system/kube-dns"), ("k8s.nodes.ready", "node-not-ready", "worker-1")],
     ),
     (
@@ -45,7 +45,7 @@ const WITH_TALOS: [Case; 16] = [
         1,
         &[("k8s.nodes.ready", "cni-missing", "cp-2")],
     ),
-    // A status that is none of the three.
+    // A status other than the three valid ones.
     (|world| ready(world, "cp-2", "Yes", "", ""), 1, &[("k8s.nodes.ready", "node-not-ready", "cp-2")]),
     (
         |world| world.kubernetes.object_mut("nodes", None, "cp-2")["status"]["conditions"] = json!([]),
@@ -62,7 +62,7 @@ const WITH_TALOS: [Case; 16] = [
         1,
         &[("k8s.nodes.registered", "node-not-registered", "worker-1")],
     ),
-    // Nobody asks a guest to be there.
+    // Guests are not required to exist.
     (|world| foreign(world, "guest", "Debian GNU/Linux 13"), 0, &[("k8s.nodes.ready", "not-talos-not-ready", "guest")]),
     (
         |world| foreign(world, "worker-0", "Talos (v1.13.0)"),
@@ -74,7 +74,7 @@ const WITH_TALOS: [Case; 16] = [
             ("talos.nodes.reachable", "no-answer", "worker-0"),
         ],
     ),
-    // A DaemonSet that nobody has counted yet, one that wants more, and none at all.
+    // A DaemonSet without a status, one with too few pods, and a missing one.
     (
         |world| world.kubernetes.object_mut("daemonsets.apps", SYSTEM, "kube-proxy")["status"] = json!({}),
         1,
@@ -105,7 +105,7 @@ const WITH_TALOS: [Case; 16] = [
         1,
         &[("k8s.api.servers", "api-service-empty", "cluster"), ("k8s.dns", "dns-no-endpoints", "kube-system/kube-dns")],
     ),
-    // Warnings, which are no reason to stop a pipeline.
+    // Warnings, which do not stop a pipeline.
     (
         |world| world.kubernetes.object_mut("nodes", None, "cp-3")["spec"]["unschedulable"] = true.into(),
         0,
@@ -136,9 +136,9 @@ const NO_SCHEDULER: [(&str, &str, &str); 2] = [
 ];
 
 const WITHOUT_TALOS: [Case; 6] = [
-    // It may be switched off there, and another one leads.
+    // The component may be disabled there, and another instance is the leader.
     (|world| drop(world.kubernetes.remove("pods", SYSTEM, "kube-scheduler-cp-2")), 0, &[NO_SCHEDULER[0]]),
-    // It stands for the container that the kubelet runs; any pod of its name does not.
+    // The mirror pod represents the container that the kubelet runs; an ordinary pod of the same name does not.
     (
         |world| {
             let pod = world.kubernetes.object_mut("pods", SYSTEM, "kube-scheduler-cp-2");
@@ -158,10 +158,10 @@ const WITHOUT_TALOS: [Case; 6] = [
     (
         |world| ready(world, "worker-1", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status."),
         1,
-        // One of the pods of DNS is there.
+        // The other DNS pod still works.
         &[("k8s.dns", "dns-degraded", "kube-system/kube-dns"), ("k8s.nodes.ready", "node-not-ready", "worker-1")],
     ),
-    // Nobody but Talos knows which machines there should be, so nothing is missing.
+    // Only Talos shows which machines should exist, so nothing is missing.
     (|world| drop(world.kubernetes.remove("nodes", None, "worker-1")), 0, &[]),
     (World::dns_scaled_to_zero, 1, &[("k8s.dns", "dns-scaled-to-zero", "kube-system/kube-dns")]),
 ];
@@ -179,7 +179,7 @@ fn objects_that_are_wrong_and_nothing_else_is_known() {
     assert_eq!(judged.outcome.code, 1, "{judged}");
 }
 
-/// An API server that has lost etcd still has a cache, and would answer from it whoever does not insist.
+/// An API server without etcd still has a cache, and would serve requests from it that do not require a quorum.
 #[test]
 fn a_list_that_needs_a_quorum_is_not_taken_from_a_cache() {
     let cluster = cluster();
@@ -192,7 +192,7 @@ fn a_list_that_needs_a_quorum_is_not_taken_from_a_cache() {
     assert_eq!(asked.map(|count| count.times).sum::<u64>(), 1);
 }
 
-/// Leases are as old as the server's own clock says, wherever that of this machine stands.
+/// The age of leases is measured by the server's own clock, regardless of this machine's clock.
 #[test]
 fn a_clock_of_the_cluster_that_is_an_hour_off_changes_nothing() {
     for seconds in [3600, -3600] {

@@ -1,4 +1,4 @@
-//! Whose cluster a kubeconfig leads to.
+//! The cluster to which a kubeconfig leads.
 
 use simulator::pki::Flaw;
 use simulator::world::kind;
@@ -8,13 +8,13 @@ use crate::cluster::{Cluster, cluster};
 #[test]
 fn the_kubeconfig_of_a_twin_vouches_for_nothing() {
     let (ours, twin) = (cluster(), cluster());
-    // One that the user has named is what the user meant.
+    // A kubeconfig that the user named is the intended one.
     let program = ours.program().file("twin", twin.kubeconfig());
     let path = program.path("twin");
     let judged = ours.judgment(program.args(["-o", "json", "--kubeconfig"]).args([path]).run());
     judged.is(1, &[("k8s.api.identity", "wrong-cluster", "cluster")]);
     assert_eq!(judged.status("k8s.nodes.ready"), "blocked", "{judged}");
-    // One that was found is passed over, and there is no other.
+    // A kubeconfig that was found by default is skipped, and there is no other one.
     let ours = ours.with_kubeconfig(twin.kubeconfig().to_owned());
     let judged = ours.run(&[]);
     assert_eq!(judged.of("k8s.credentials"), [("no-kubeconfig", "kubeconfig")], "{judged}");
@@ -31,7 +31,7 @@ fn talos_hands_out_a_kubeconfig_to_administrators_alone() {
     cluster.run(&[]).is(69, &[("k8s.credentials", "no-kubeconfig", "kubeconfig")]);
 }
 
-/// The found one is another cluster's, and Talos has a right one.
+/// The default kubeconfig belongs to another cluster, but Talos issues a correct one.
 #[test]
 fn a_stranger_is_passed_over_for_what_talos_hands_out() {
     let twin = cluster();
@@ -42,7 +42,7 @@ fn a_stranger_is_passed_over_for_what_talos_hands_out() {
     assert!(over.contains("another cluster"), "{over}");
 }
 
-/// The authority in the kubeconfig is not that of the servers, as after a cluster was set up anew at the same addresses.
+/// The CA in the kubeconfig is not the servers' CA, as after the cluster was set up again at the same addresses.
 #[test]
 fn a_kubeconfig_from_before_the_cluster_was_set_up_anew() {
     let (ours, before) = (cluster(), cluster());
@@ -55,7 +55,7 @@ fn a_kubeconfig_from_before_the_cluster_was_set_up_anew() {
     assert_eq!(ours.simulator().calls().counts(), [], "no credentials are shown to a server that is not known");
 }
 
-/// Two sites have the same names and addresses: only the machines are others.
+/// Two sites have the same names and addresses; only the machines differ.
 #[test]
 fn a_site_with_the_same_names_and_addresses_is_another_cluster() {
     let shows_others = |cluster: &Cluster| {
@@ -74,14 +74,14 @@ fn a_site_with_the_same_names_and_addresses_is_another_cluster() {
     assert_eq!(judged.status("k8s.nodes.ready"), "blocked", "{judged}");
     let judged = cluster.run(&[]);
     assert_eq!(judged.of("k8s.credentials"), [("no-kubeconfig", "kubeconfig")], "{judged}");
-    // Without discovery, the endpoints tell what they are themselves.
+    // Without discovery, the endpoints themselves report their identity.
     let alone = crate::cluster::cluster();
     alone.change(|world| world.change_everywhere(kind::MEMBERS, |resources| resources.clear(kind::MEMBERS)));
     shows_others(&alone);
     assert_ne!(alone.run(&[]).outcome.code, 0);
 }
 
-/// The machines were installed anew, and discovery lists the former ones of their names for a while.
+/// The machines were reinstalled, and discovery still lists the former ones of the same names for a while.
 #[test]
 fn machines_that_were_installed_anew_are_still_themselves() {
     let cluster = cluster();

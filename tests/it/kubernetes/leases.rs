@@ -1,4 +1,4 @@
-//! Leases that stand still, which takes a second look to see.
+//! Leases that are not renewed, which only a second look shows.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, cluster};
 
 const NAMESPACE: &str = "kube-node-lease";
 
-/// The first list of node leases is two minutes old; from the next one on, they are as they are.
+/// Makes the first list of node leases two minutes old; later lists are current.
 fn once_stale(cluster: &Cluster) {
     let renewed = (Timestamp::now() - SignedDuration::from_mins(2)).strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
     let leases: Vec<_> = ["cp-1", "cp-2", "cp-3", "worker-1"]
@@ -28,7 +28,7 @@ fn once_stale(cluster: &Cluster) {
     cluster.change(|world| world.call_faults.push(once));
 }
 
-/// Nobody renews the lease of the worker any more.
+/// Stops the renewal of the worker's lease.
 fn stalled(cluster: &Cluster) {
     let since = Timestamp::now() - SignedDuration::from_mins(2);
     cluster.change(|world| world.kubernetes.stalled_leases.insert(format!("{NAMESPACE}/worker-1"), since));
@@ -38,7 +38,7 @@ fn missing(cluster: &Cluster) {
     cluster.change(|world| world.kubernetes.remove(LEASES, Some(NAMESPACE), "worker-1"));
 }
 
-/// Each of these waits for 11 s, as long as a kubelet may take.
+/// Each of these waits for 11 s, the longest interval of a kubelet.
 #[test]
 fn a_lease_is_looked_at_again_before_it_counts() {
     let make: [fn(&Cluster); 3] = [once_stale, stalled, missing];
@@ -50,7 +50,7 @@ fn a_lease_is_looked_at_again_before_it_counts() {
         if is_renewed {
             judged.is(0, &[]);
         } else {
-            // One of the pods of DNS is there.
+            // The other DNS pod still works.
             let of_dns = ("k8s.dns", "dns-degraded", "kube-system/kube-dns");
             judged.is(1, &[of_dns, ("k8s.nodes.ready", "node-lease-stale", "worker-1")]);
         }
@@ -60,7 +60,8 @@ fn a_lease_is_looked_at_again_before_it_counts() {
     });
 }
 
-/// A lease that nobody renews looks fresh for a while, and the node is Ready: the machine is the one to ask.
+/// A lease that is no longer renewed looks fresh for a while, and the node is Ready: only the machine itself shows the
+/// fault.
 #[test]
 fn a_lease_that_is_still_fresh_is_believed() {
     let cluster = cluster();

@@ -1,4 +1,4 @@
-//! The Kubernetes side of clusters that misbehave.
+//! The Kubernetes part of clusters that misbehave.
 
 mod answers;
 mod catalog;
@@ -18,11 +18,10 @@ use simulator::world::{CallFault, Misbehavior};
 use crate::cluster::{Cluster, Judgment};
 use crate::harness::side_by_side;
 
-/// One round. A call may take 5 s, of which none needs more than some milliseconds: it does not matter what else the machine is
-/// doing.
+/// Options for one round. A call may take 5 s while none needs more than a few milliseconds, so the load of the machine does not matter.
 pub(crate) const ROUND: [&str; 2] = ["--attempt-timeout", "10s"];
 
-/// Longest time of such a round: an attempt, another look at a lease that seems stale, and what the process itself needs.
+/// Longest duration of such a round: an attempt, another look at a lease that seems stale, and the time of the process itself.
 pub(crate) const ROUND_AT_MOST: Duration = Duration::from_secs(24);
 
 pub(crate) const NODES: &str = "/api/v1/nodes";
@@ -48,12 +47,12 @@ pub(crate) const LEASES: &str = "leases.coordination.k8s.io";
 pub(crate) const SLICES: &str = "endpointslices.discovery.k8s.io";
 pub(crate) const SYSTEM: Option<&str> = Some("kube-system");
 
-/// All API servers answer a path so.
+/// Makes all API servers answer a path like this.
 pub(crate) fn answers(cluster: &Cluster, path: &str, does: Misbehavior) {
     cluster.change(|world| world.call_faults.push(CallFault::all(path, does)));
 }
 
-/// What one round says, with more arguments.
+/// Returns the results of one round, with additional arguments.
 pub(crate) fn round(cluster: &Cluster, more: &[&str]) -> Judgment {
     let judged = cluster.run(&[&ROUND[..], more].concat());
     judged.within(ROUND_AT_MOST);
@@ -61,7 +60,7 @@ pub(crate) fn round(cluster: &Cluster, more: &[&str]) -> Judgment {
 }
 
 impl Judgment {
-    /// Reason and target of each problem that a check has.
+    /// Returns reason and target of each problem of a check.
     pub(crate) fn of(&self, check: &str) -> Vec<(&str, &str)> {
         let of = self.problems.iter().filter(|said| said.check == check);
         of.map(|said| (said.reason.as_str(), said.target.as_str())).collect()

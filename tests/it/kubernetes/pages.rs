@@ -1,4 +1,4 @@
-//! Lists in pages.
+//! Lists with several pages.
 
 use serde_json::{Value, json};
 use simulator::world::{CallFault, Misbehavior};
@@ -10,7 +10,7 @@ fn is_of_a_daemon_set(pod: &Value, node: &str) -> bool {
     pod["spec"]["nodeName"] == node && pod["metadata"]["ownerReferences"][0]["kind"] == "DaemonSet"
 }
 
-/// As many nodes as are wanted, by copies of a worker that have leases and pods of their own.
+/// Adds copies of a worker, each with its own lease and pods, until there are as many nodes as wanted.
 fn with_nodes(cluster: &Cluster, wanted: usize) {
     cluster.change(|world| {
         let copy = |object: &Value, name: &str| {
@@ -26,10 +26,10 @@ fn with_nodes(cluster: &Cluster, wanted: usize) {
         for number in kubernetes.objects["nodes"].len()..wanted {
             let name = format!("copy-{number:04}");
             let mut node = copy(&node, &name);
-            // Images and fields are most of a node, and of what takes time.
+            // Images and fields are the largest part of a node, and take the most time.
             node["status"]["images"] = json!([]);
             node["metadata"]["managedFields"] = json!([]);
-            // flannel of each node is at an address of its own.
+            // flannel on each node has a separate address.
             node["metadata"]["annotations"] = json!({});
             node["status"]["addresses"] =
                 json!([{"type": "InternalIP", "address": format!("127.90.{}.{}", number >> 8, number & 255)}]);
@@ -61,7 +61,7 @@ fn unready(name: &str) -> impl FnOnce(&mut simulator::world::World) {
 fn a_long_list_is_read_to_its_end() {
     let cluster = cluster();
     with_nodes(&cluster, 1200);
-    // The simulator takes its time on a busy machine.
+    // The simulator is slow on a busy machine.
     let run = || cluster.run(&["--no-talos", "--attempt-timeout", "60s"]);
     let judged = run();
     judged.is(0, &[]);
@@ -70,7 +70,7 @@ fn a_long_list_is_read_to_its_end() {
     run().is(1, &[("k8s.nodes.ready", "node-not-ready", "copy-1199")]);
 }
 
-/// Of pages with a single node, as a server may make them whatever it is asked for.
+/// A cluster that returns pages with a single node, as a server may do regardless of the requested limit.
 fn small_pages() -> Cluster {
     let cluster = cluster();
     cluster.change(|world| world.kubernetes.page = Some(1));
@@ -85,7 +85,7 @@ fn pages_may_be_as_short_as_a_server_likes() {
     cluster.run(&[]).is(1, &[("k8s.nodes.ready", "node-not-ready", "cp-3")]);
 }
 
-/// A page after the first that is refused so, so many times.
+/// Makes a page after the first one fail with this error, `times` times.
 fn expires(cluster: &Cluster, times: usize) {
     let gone = Misbehavior::Fail { code: 410, text: "The provided continue parameter is too old".to_owned() };
     let once = CallFault { after: 2, times: Some(1), ..CallFault::all(NODES, gone) };
@@ -119,7 +119,7 @@ fn a_page_that_fails_makes_no_shorter_list() {
     }
 }
 
-/// A list of nodes as the API server would write it, with these nodes and more to come.
+/// Builds a list of nodes as the API server would write it, with these nodes and a token for further ones.
 fn page(cluster: &Cluster, names: &[&str], more: &str) -> Misbehavior {
     let nodes = cluster.change(|world| {
         let node = |name: &&str| world.kubernetes.object("nodes", None, name).unwrap().clone();
@@ -144,7 +144,7 @@ fn a_list_without_end_is_no_list() {
     }
 }
 
-/// A cache in between that repeats a page hides what stands on the next one.
+/// An intermediate cache that repeats a page hides the contents of the next one.
 #[test]
 fn a_page_that_comes_twice_is_no_next_page() {
     let cluster = cluster();

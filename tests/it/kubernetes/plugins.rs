@@ -1,4 +1,4 @@
-//! Exec plugins of a kubeconfig: programs of others, which may do anything.
+//! Exec plugins of a kubeconfig: third-party programs, which may do anything.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::harness::{Outcome, Program, code, program};
 use crate::signals::{send, until};
 
-/// A kubeconfig with this plugin. Nobody listens at its server.
+/// Prepares a run with a kubeconfig that has this plugin. There is no server behind it.
 fn with_plugin(script: &str) -> Program {
     let kubeconfig = "current-context: a\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n\
         clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n\
@@ -18,13 +18,14 @@ fn with_plugin(script: &str) -> Program {
     program.args(["--no-talos", "--kubeconfig=kubeconfig", "--report=json=json"])
 }
 
-/// What a plugin answers, with a token as JSON has it.
+/// Returns a plugin's answer with this token, in JSON encoding.
 fn answer(token: &str) -> String {
     let status = format!(r#"{{"token":"{token}"}}"#);
     format!(r#"{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{status}}}"#)
 }
 
-/// As kubectl refuses it: whoever can write to the folder in which the gate is started could replace the plugin.
+/// kubectl refuses this as well: anyone who can write to the directory in which the gate starts could replace the
+/// plugin.
 #[test]
 fn one_in_the_current_folder_is_not_found_by_its_name() {
     for (path, runs) in [
@@ -41,11 +42,11 @@ fn one_in_the_current_folder_is_not_found_by_its_name() {
         for own_path in [false, true] {
             let program = with_plugin("echo $$ >> pids").file("bin/README", "");
             let home = program.home().display().to_string();
-            // Beside it, the one that is meant.
+            // The intended plugin is in the directory `bin`.
             std::fs::copy(program.path("plugin"), program.path("bin/plugin")).unwrap();
             let kubeconfig = std::fs::read_to_string(program.path("kubeconfig")).unwrap();
             let mut kubeconfig = kubeconfig.replace("command: ./plugin", "command: plugin");
-            // The plugin's own variables do not decide where it is found.
+            // The plugin's own variables do not affect where it is found.
             if own_path {
                 kubeconfig = kubeconfig.replace("name: HOME_OF_TEST", "name: PATH");
             }
@@ -57,7 +58,7 @@ fn one_in_the_current_folder_is_not_found_by_its_name() {
     }
 }
 
-/// Processes that the plugins have written down.
+/// Returns the processes that the plugins recorded and that are still running.
 fn alive(home: &Path) -> Vec<String> {
     let pids = std::fs::read_to_string(home.join("pids")).unwrap_or_default();
     let is_alive = |pid: &&str| {
@@ -71,7 +72,7 @@ fn starts(home: &Path) -> usize {
     std::fs::read_to_string(home.join("pids")).map_or(0, |pids| pids.lines().count())
 }
 
-/// It and a child of its own hang.
+/// The plugin and a child process both hang.
 const HANGS: &str = "echo $$ >> pids; sleep 1000 & echo $! >> pids; sleep 1000";
 
 #[test]
@@ -80,7 +81,7 @@ fn one_that_hangs_is_ended_with_all_that_it_has_started() {
     let (outcome, home) = with_plugin(HANGS).args(waits).run_and_keep();
     outcome.is(78, &["did not finish within"]);
     until(|| alive(home.path()).is_empty());
-    // Two of each: once a round, and never two at a time.
+    // Two processes each: one plugin per round, and never two at the same time.
     assert!((2..=24).contains(&starts(home.path())), "{}", starts(home.path()));
     assert!(outcome.took < Duration::from_secs(5), "{outcome}");
 }
@@ -113,7 +114,7 @@ fn one_that_prints_without_end_is_ended() {
     let (outcome, home) = with_plugin("echo $$ >> pids; exec yes").run_and_keep();
     outcome.is(78, &["plugin` printed more than 1 MiB"]);
     assert_eq!(alive(home.path()), [""; 0]);
-    // What it complains about does not fill up anything, either.
+    // Error output does not fill up anything either.
     let answer = format!("yes >&2 & echo '{}'", answer("abc"));
     let outcome = with_plugin(&answer).run();
     assert!(outcome.stdout.contains("the connection was refused"), "{outcome}");

@@ -1,4 +1,4 @@
-//! Credentials that allow less than is needed, and the rights that are needed.
+//! Credentials with insufficient rights, and the required rights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -23,7 +23,7 @@ fn the_reader_of_the_simulated_cluster_has_the_rights_that_the_program_asks_for(
     assert_eq!(cluster().change(|world| world.kubernetes.reader.clone()), role.rules);
 }
 
-/// Whoever gives them wants to know what for.
+/// Administrators who grant the rights want to know the purpose of each.
 #[test]
 fn the_guide_says_why_each_right_is_needed() {
     let role: ClusterRole = serde_yaml::from_str(&program().args(["rbac", "--upgrade"]).run().stdout).unwrap();
@@ -35,8 +35,8 @@ fn the_guide_says_why_each_right_is_needed() {
     }
 }
 
-/// No line is empty without a reason: what waits for volumes asks for `csinodes` and `volumeattachments`, and the other lists concern
-/// warnings alone, which are skipped.
+/// Each empty line has a reason: `csinodes` and `volumeattachments` are requested only while pods wait for volumes, and the other lists
+/// only affect warnings, which are skipped.
 #[test]
 fn every_right_is_missed_by_the_checks_that_need_it_and_by_no_other() {
     let role: ClusterRole = serde_yaml::from_str(&program().args(["rbac"]).run().stdout).unwrap();
@@ -80,11 +80,11 @@ fn without_any_right_nothing_passes_that_is_read_from_lists() {
     let passed: Vec<_> =
         judged.report["checks"].as_array().unwrap().iter().filter(|it| it["status"] == "pass").collect();
     let passed: Vec<_> = passed.iter().map(|check| check["id"].as_str().unwrap()).collect();
-    // Everybody may ask whether a server is ready.
+    // Every user may request whether a server is ready.
     assert_eq!(passed, ["k8s.credentials", "k8s.api.endpoint"], "{judged}");
 }
 
-/// The reader's kubeconfig, with another certificate.
+/// Returns the reader's kubeconfig with another certificate.
 fn with_certificate(cluster: &Cluster, leaf: &Leaf) -> String {
     use base64::Engine as _;
     let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
@@ -132,7 +132,7 @@ fn tokens_and_nobody() {
         ("{token: good}", false, 0, "pass", "pass"),
         ("{token: bad}", false, 77, "error", "blocked"),
         ("{}", false, 77, "error", "blocked"),
-        // Ready, as everybody may know, and no more.
+        // Ready, which every user may know, but nothing else.
         ("{}", true, 77, "pass", "error"),
     ] {
         let cluster = cluster();
@@ -149,8 +149,8 @@ fn tokens_and_nobody() {
     }
 }
 
-/// With a token, an API server is asked at its own address if default/kubernetes or the etcd of a named machine lists that address.
-/// Without either, its lease has to show that it lives.
+/// A token is sent to an API server's own address only if default/kubernetes or the etcd of a named machine lists that address. Without
+/// either, the server's lease has to show that it is alive.
 #[test]
 fn a_token_goes_where_a_worker_cannot_send_it() {
     let known = User { name: "system:serviceaccount:kube-system:cluster-health".to_owned(), groups: Vec::new() };
@@ -159,7 +159,7 @@ fn a_token_goes_where_a_worker_cannot_send_it() {
         (&["--no-talos"][..], false, 3, 0),
         (&["--no-talos"], true, 1, 77),
         (&[], false, 3, 0),
-        // By etcd's member list.
+        // According to etcd's member list.
         (&[], true, 3, 77),
     ] {
         let cluster = cluster();

@@ -1,4 +1,4 @@
-//! API servers and the balancer before them whose connections misbehave.
+//! API servers, and the load balancer in front of them, with connections that misbehave.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use simulator::world::{Server, Transport};
 use super::{SLICES, SYSTEM, round, side_by_side};
 use crate::cluster::{Cluster, Judgment, cluster};
 
-/// A warning, where others are reached.
+/// A warning, if other servers are reachable.
 pub(super) const UNREACHABLE: &str = "api-unreachable-from-here";
 
-/// Every transport fault, and what is said of an API server that has it, whose lease is renewed all the same. `None`: nothing is
-/// wrong with it.
+/// Every transport fault, with the reason that is reported for an API server that has it while its lease is still renewed. `None` means
+/// that nothing is wrong.
 pub(super) fn transports() -> Vec<(Transport, Option<&'static str>)> {
     vec![
         (Transport::Refuse, Some("connection-refused")),
-        // The way there is closed, and the lease shows that the server lives.
+        // The server is unreachable, but the lease shows that it is alive.
         (Transport::Blackhole, Some(UNREACHABLE)),
         (Transport::Silent, Some("api-frozen")),
         (Transport::Close, Some("api-unreachable")),
@@ -26,7 +26,7 @@ pub(super) fn transports() -> Vec<(Transport, Option<&'static str>)> {
         (Transport::Expired, Some("server-certificate-expired")),
         (Transport::NotYetValid, Some("server-certificate-expired")),
         (Transport::WrongName, Some("name-not-in-certificate")),
-        // Nothing but HTTP/1.1 is asked for.
+        // Only HTTP/1.1 is requested.
         (Transport::NoAlpn, None),
         (Transport::Delay(Duration::from_millis(20)), None),
         (Transport::Drip(Duration::from_millis(50)), Some("api-frozen")),
@@ -39,7 +39,7 @@ pub(super) fn spoil(cluster: &Cluster, servers: impl IntoIterator<Item = Server>
     cluster.change(|world| world.transport.extend(servers.into_iter().map(|server| (server, transport.clone()))));
 }
 
-/// Who does not answer is waited for in one short round. Who does has all the time that a busy machine may take.
+/// Servers that do not answer are awaited in one short round. Servers that do have all the time that a busy machine may need.
 fn judge(cluster: &Cluster, transport: &Transport, more: &[&str]) -> Judgment {
     use Transport::{Blackhole, Drip, Refuse, Silent, SilentInTls};
     match transport {
@@ -48,7 +48,7 @@ fn judge(cluster: &Cluster, transport: &Transport, more: &[&str]) -> Judgment {
     }
 }
 
-/// What is said of a server, and of its certificate if that is what is wrong.
+/// Returns the problems of a server, including its certificate's if that is the fault.
 fn with_certificate<'a>(check: &'a str, reason: &'a str, target: &'a str) -> Vec<(&'a str, &'a str, &'a str)> {
     let mut said = vec![(check, reason, target)];
     if reason == "server-certificate-expired" {
@@ -57,7 +57,7 @@ fn with_certificate<'a>(check: &'a str, reason: &'a str, target: &'a str) -> Vec
     said
 }
 
-/// Another look shows that its lease moves: it is only from here that it cannot be reached.
+/// Returns the reason if a second look shows that the lease is renewed, so that the server is only unreachable from here.
 fn among_others(transport: &Transport, reason: Option<&'static str>) -> Option<&'static str> {
     if *transport == Transport::Refuse { Some(UNREACHABLE) } else { reason }
 }
@@ -86,7 +86,7 @@ fn one_server_of_three_behind_a_balancer_that_takes_it_for_well() {
         let cluster = cluster();
         spoil(&cluster, [cluster.api_server("cp-1")], &transport);
         let judged = judge(&cluster, &transport, &[]);
-        // Whatever else the balancer gave to the bad server may be missing besides.
+        // Other facts may be missing too, if the load balancer sent their requests to the bad server.
         match among_others(&transport, reason) {
             Some(reason) => assert_eq!(
                 (judged.outcome.code, judged.of("k8s.api.servers")),
@@ -105,7 +105,7 @@ fn all_servers() {
         spoil(&cluster, CONTROL_PLANES.map(|name| cluster.api_server(name)), &transport);
         let judged = judge(&cluster, &transport, &[]);
         let endpoint = match (&transport, reason) {
-            // There is nobody whom the balancer could connect to.
+            // The load balancer has no server to connect to.
             (Transport::Refuse | Transport::Blackhole, _) => "api-unreachable",
             (_, Some(reason)) => reason,
             (_, None) => {
@@ -119,7 +119,7 @@ fn all_servers() {
             said.extend(CONTROL_PLANES.iter().flat_map(|name| with_certificate("k8s.api.servers", reason, name)));
         }
         judged.is(1, &said);
-        // Without an endpoint no lease can be read, and so nothing shows that a server lives which cannot be queried.
+        // Without an endpoint no lease can be read, so nothing shows that an unreachable server is alive.
         let servers = if reason.is_some() { "fail" } else { "blocked" };
         assert_eq!(judged.status("k8s.api.servers"), servers, "{transport:?}: {judged}");
     });
@@ -143,7 +143,7 @@ fn the_balancer() {
     });
 }
 
-/// The balancer closes what it cannot forward, after it has taken the connection.
+/// The load balancer accepts connections, and closes those that it cannot forward.
 #[test]
 fn a_balancer_without_a_server_behind_it() {
     let cluster = cluster();
@@ -156,7 +156,7 @@ fn a_balancer_without_a_server_behind_it() {
     assert_eq!(judged.status("k8s.nodes.ready"), "blocked", "{judged}");
 }
 
-/// A proxy in front has a certificate of its own, and the servers have theirs of a CA that the kubeconfig does not know.
+/// A proxy in front has its own certificate, and the servers' certificates come from a CA that the kubeconfig does not contain.
 #[test]
 fn servers_that_only_a_proxy_reaches() {
     let cluster = cluster();
@@ -164,14 +164,14 @@ fn servers_that_only_a_proxy_reaches() {
     spoil(&cluster, [Server::Balancer], &Transport::CloseAfter(1000));
     let said = ("k8s.api.identity", "endpoint-behind-proxy", "cluster");
     cluster.run(&[]).is(0, &[said]);
-    // So it is without Talos: the leases that the proxy shows are renewed.
+    // The result is the same without Talos: the leases that the proxy returns are renewed.
     cluster.run(&["--no-talos"]).is(0, &[]);
     forget_lease(&cluster, "cp-1");
     forget_endpoint(&cluster, "cp-1");
     cluster.run(&["--no-talos"]).is(1, &[("k8s.api.servers", "server-not-directly-reachable", "cp-1")]);
 }
 
-/// What shows that a server lives whose port is filtered between here and the node.
+/// Evidence that a server is alive although its port is filtered between here and the node.
 #[test]
 fn a_server_that_is_filtered_away_lives_by_what_others_see_of_it() {
     side_by_side([(true, true), (true, false), (false, true), (false, false)], 6, |(lease, endpoint)| {
@@ -196,7 +196,7 @@ fn a_server_that_is_filtered_away_lives_by_what_others_see_of_it() {
     });
 }
 
-/// The API server of a control plane has no lease.
+/// Removes the lease of a control plane's API server.
 pub(super) fn forget_lease(cluster: &Cluster, name: &str) {
     cluster.change(|world| {
         let leases = world.kubernetes.objects.get_mut(super::LEASES).unwrap();
@@ -204,7 +204,7 @@ pub(super) fn forget_lease(cluster: &Cluster, name: &str) {
     });
 }
 
-/// The API server of a control plane is no endpoint of default/kubernetes.
+/// Removes the API server of a control plane from the endpoints of default/kubernetes.
 pub(super) fn forget_endpoint(cluster: &Cluster, name: &str) {
     let address = cluster.address(name).to_string();
     cluster.change(|world| {

@@ -11,7 +11,7 @@ use super::{NODES, READYZ, answers};
 use crate::cluster::{Cluster, cluster};
 use crate::harness::code;
 
-/// A run that waits, and what it tells meanwhile.
+/// A waiting run, and its progress so far.
 struct Waiting {
     child: Child,
     progress: Lines<BufReader<ChildStderr>>,
@@ -28,7 +28,7 @@ fn waiting(cluster: &Cluster, arguments: &[&str]) -> Waiting {
 }
 
 impl Waiting {
-    /// Until a line of progress has all of these words.
+    /// Waits until a line of progress contains all of these words.
     #[track_caller]
     fn until(&mut self, words: &[&str]) {
         loop {
@@ -51,7 +51,7 @@ impl Waiting {
 
 const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
 
-/// Refused, then accepted and not ready, then ready.
+/// Connections are refused, then accepted by a server that is not ready, then by a ready one.
 #[test]
 fn api_servers_that_start() {
     let cluster = cluster();
@@ -88,7 +88,7 @@ fn a_balancer_that_comes_and_goes() {
     run.ends(0);
 }
 
-/// So many answers that are wrong, and then good ones.
+/// Makes the first answers to a path wrong; later ones are good.
 fn at_first(cluster: &Cluster, path: &str, times: u64, code: u16, text: &str) {
     let does = Misbehavior::Fail { code, text: text.to_owned() };
     let fault = CallFault { times: Some(times), ..CallFault::all(path, does) };
@@ -101,10 +101,10 @@ fn what_ends_by_itself_is_waited_for() {
         (NODES, 3, 429, "Too many requests, please try again later."),
         (NODES, 3, 500, "etcdserver: leader changed"),
         (NODES, 3, 503, "apiserver is shutting down"),
-        // Neither is final the first time: an API server that starts has not loaded its rules.
+        // Neither is final the first time: an API server that is starting has not loaded its rules yet.
         (NODES, 1, 401, "Unauthorized"),
         (NODES, 3, 403, "RBAC: clusterrole not found"),
-        // Of the endpoint and of three servers, twice.
+        // From the endpoint and from three servers, twice each.
         (READYZ, 8, 500, "[-]poststarthook/rbac/bootstrap-roles failed: reason withheld\n"),
     ] {
         let cluster = cluster();
@@ -116,7 +116,7 @@ fn what_ends_by_itself_is_waited_for() {
     }
 }
 
-/// A refusal that stays is final, and nobody waits for the deadline.
+/// A lasting refusal is final, so the run does not wait for the deadline.
 #[test]
 fn credentials_that_are_refused_twice_end_the_run() {
     let cluster = cluster();

@@ -1,5 +1,5 @@
-//! Every call that the program makes, answered wrongly in every way: what is not known to be right is never taken for right,
-//! and it is said whose it is.
+//! Every call that the program makes, with each kind of wrong answer: facts that are not known to be good never count as good, and the
+//! report names the machine.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use crate::cluster::{Cluster, Said, cluster};
 /// The endpoint itself, a control plane behind it, and a worker.
 const MACHINES: [&str; 3] = ["cp-1", "cp-2", "worker-1"];
 
-/// An answer of somebody else's.
+/// The machine that answers in place of another one.
 const STRANGER: &str = "cp-3";
 
 fn only_endpoint() -> Cluster {
     cluster().endpoints(&["cp-1"])
 }
 
-/// The calls of a run that a machine gets, when all is well.
+/// Returns the calls that a machine receives during a run in a healthy cluster.
 fn calls(cluster: &Cluster, machine: &str) -> BTreeSet<String> {
     let server = cluster.apid(machine);
     let counts = cluster.simulator().calls().counts();
@@ -30,7 +30,7 @@ fn fail(code: u16, text: &str) -> Misbehavior {
     Misbehavior::Fail { code, text: text.to_owned() }
 }
 
-/// Those of which each call meets all.
+/// Misbehaviors that are tried with each call.
 fn always() -> [Misbehavior; 9] {
     [
         Misbehavior::Hang,
@@ -45,7 +45,7 @@ fn always() -> [Misbehavior; 9] {
     ]
 }
 
-/// Those of which each call meets two: whatever is called, one function reads them.
+/// Misbehaviors of which each call gets two, because one function reads them for all calls.
 fn in_turn() -> [Misbehavior; 8] {
     [
         Misbehavior::Endless,
@@ -59,11 +59,11 @@ fn in_turn() -> [Misbehavior; 8] {
     ]
 }
 
-/// What becomes of the `nth` call, and on which of the machines that are asked it.
+/// Returns the misbehaviors of the `nth` call, each with the machine that is affected.
 fn cases<'a>(nth: usize, asked: &[&'a str]) -> Vec<(&'a str, Misbehavior)> {
     let turn = in_turn().into_iter().cycle().skip(2 * nth).take(2);
     let all = always().into_iter().chain(turn).enumerate();
-    // All of them where it hangs; else one after the other.
+    // A hanging call affects all machines; any other misbehavior affects one after the other.
     let machines = |turn: usize, does: &Misbehavior| match does {
         Misbehavior::Hang => asked.to_vec(),
         _ => vec![asked[(nth + turn) % asked.len()]],
@@ -71,7 +71,7 @@ fn cases<'a>(nth: usize, asked: &[&'a str]) -> Vec<(&'a str, Misbehavior)> {
     all.flat_map(|(turn, does)| machines(turn, &does).into_iter().map(move |machine| (machine, does.clone()))).collect()
 }
 
-/// Why a wrong answer leaves everything known that has to be.
+/// Returns the reason why a wrong answer does not hide any required fact.
 fn harmless(machine: &str, call: &str, does: &Misbehavior) -> Option<&'static str> {
     let worker = machine == "worker-1";
     let stranger = matches!(does, Misbehavior::From(_));
@@ -99,7 +99,7 @@ fn harmless(machine: &str, call: &str, does: &Misbehavior) -> Option<&'static st
         "List ConfigStatuses" if worker => "Talos renders static pods on control planes alone",
         "List StaticPods" | "List StaticPodStatuses" if worker && empty => "a worker has none",
         "List Members" if empty => "discovery may be off: the talosconfig and Kubernetes name the machines",
-        // apid has verified the certificate of the machine that it asks. The answers below do not say whose they are.
+        // apid has verified the certificate of the machine that it queries. The following answers do not identify their machine.
         "Version"
         | "ServiceList"
         | "Get MachineStatuses"
@@ -150,18 +150,18 @@ fn goes_wrong(cluster: &Cluster, machine: &str, call: &str, does: &Misbehavior) 
     let judged = cluster.run(if silent { &SHORT } else { &[] });
     let case = format!("{call} of {machine} does {does:?}: {judged}");
     if silent {
-        // A second sample has an attempt of its own.
+        // A second sample has a separate attempt.
         judged.within(2 * ATTEMPT + SLACK);
     }
     match harmless(machine, call, does) {
-        // Calls that wait in vain one after the other leave no time for the rest.
+        // Calls that time out one after the other leave no time for the rest.
         Some(_) if silent => {}
         Some(why) => assert!(judged.outcome.code == 0 && judged.problems.is_empty(), "{why}, but {case}"),
         None => {
             assert_ne!(judged.outcome.code, 0, "{case}");
             let names = |said: &Said| match call {
                 "List Members" => said.check == "talos.nodes.expected",
-                // A static pod carries the name of its machine.
+                // A static pod's name contains the name of its machine.
                 _ => said.target == machine || said.target.ends_with(&format!("-{machine}")),
             };
             assert!(judged.problems.iter().any(names), "nobody is named: {case}");
@@ -169,7 +169,7 @@ fn goes_wrong(cluster: &Cluster, machine: &str, call: &str, does: &Misbehavior) 
     }
 }
 
-/// What one machine cannot tell, another one may; here none can.
+/// If one machine cannot report a fact, another one may; here none can.
 #[test]
 fn what_no_machine_tells_is_not_known() {
     let healthy = cluster();
@@ -197,7 +197,7 @@ fn what_is_missing_is_not_excused_when_nobody_says_that_it_may_be() {
     cluster.run(&[]).is(69, &[("k8s.kube-proxy", "daemonset-missing", "kube-system/kube-proxy")]);
 }
 
-/// Late is not wrong.
+/// A late answer is not a wrong one.
 #[test]
 fn an_answer_that_comes_late_and_in_time_is_an_answer() {
     let cluster = cluster();
@@ -216,7 +216,7 @@ fn an_answer_that_comes_too_late_is_none() {
     judged.within(ATTEMPT + SLACK);
 }
 
-/// As many peers as there are machines, on each of them, would be as many answers as there are pairs.
+/// If every machine listed its peers, the number of answers would be quadratic.
 #[test]
 fn peers_are_asked_of_control_planes_alone() {
     let cluster = cluster();

@@ -1,4 +1,4 @@
-//! Clocks that differ from ours.
+//! Clocks that differ from the local one.
 
 use crate::cluster::{Cluster, cluster};
 
@@ -10,7 +10,7 @@ fn ahead(seconds: i64) -> Cluster {
     cluster
 }
 
-/// Machines issue their certificates themselves, by their own clock, and for a day; here, half an hour ago.
+/// Machines issue their own certificates, by their own clock, for one day; here, half an hour ago.
 #[test]
 fn a_difference_that_voids_certificates_is_named_as_such() {
     let expected = ["cp-1", "cp-2", "cp-3"].map(|machine| ("talos.endpoints", "server-certificate-expired", machine));
@@ -23,7 +23,7 @@ fn a_difference_that_voids_certificates_is_named_as_such() {
     }
 }
 
-/// Leases and ages are compared with the clock of whoever wrote them.
+/// Leases and ages are compared with the clock of the machine that wrote them.
 #[test]
 fn a_cluster_that_is_behind_is_no_less_healthy() {
     ahead(-HOUR).run(&[]).is(0, &[]);

@@ -1,5 +1,5 @@
-//! Endpoints that misbehave. Each costs at most its call's deadline, is named with its cause, and is never taken for a
-//! healthy or an unhealthy cluster.
+//! Endpoints that misbehave. Each costs at most its call's deadline, is named with its cause, and never makes a cluster count as healthy or
+//! unhealthy.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,8 +11,8 @@ use super::{ATTEMPT, SHORT, SLACK, side_by_side};
 use crate::cluster::{Cluster, cluster};
 
 const CONTROL_PLANES: [&str; 3] = ["cp-1", "cp-2", "cp-3"];
-/// Every way in which a port can be of no use: what the endpoint is said to be, and the node when it is asked for through
-/// another endpoint.
+/// Every fault that makes a port unusable, with the reason for the endpoint, and the reason for the node when it is queried through another
+/// endpoint.
 fn dead() -> [(Transport, &'static str, &'static str); 12] {
     [
         (Transport::Refuse, "connection-refused", "node-unreachable"),
@@ -26,12 +26,12 @@ fn dead() -> [(Transport, &'static str, &'static str); 12] {
         (Transport::Expired, "server-certificate-expired", "node-unreachable"),
         (Transport::NotYetValid, "server-certificate-expired", "node-unreachable"),
         (Transport::WrongName, "name-not-in-certificate", "node-unreachable"),
-        // Not even the handshake comes to its end. Other machines have connections that are open already.
+        // Even the handshake does not finish. Other machines have connections that are already open.
         (Transport::Drip(Duration::from_millis(50)), "timed-out", ""),
     ]
 }
 
-/// Who refuses or says nothing was seen to; whose certificate is not accepted may be somebody else.
+/// A refusal or silence was observed; a certificate that is not accepted may belong to another machine.
 fn code(reason: &str) -> i32 {
     if reason.contains("ca") || reason.contains("certificate") { 69 } else { 1 }
 }
@@ -71,7 +71,7 @@ fn one_of_three_is_dead() {
         if node.is_empty() {
             judged.is(0, &[endpoint]);
         } else {
-            // The others cannot reach it either, so that it is the machine's trouble. Its API server answers, so etcd may, too.
+            // The other endpoints cannot reach it either, so the fault is the machine's. Its API server answers, so its etcd may work, too.
             let node = ("talos.nodes.reachable", node, "cp-1");
             judged.is(1, &[endpoint, node, ("etcd.tolerance", "no-answer", "cluster")]);
         }
@@ -90,7 +90,7 @@ fn what_is_odd_and_works_is_no_problem() {
     });
 }
 
-/// What is lost with the endpoint is not known to be wrong.
+/// Facts that are lost with the endpoint are not known to be bad.
 #[test]
 fn a_connection_that_is_cut_in_the_middle_of_a_round_says_nothing_of_the_nodes() {
     side_by_side([5, 8, 17, 30], 4, |answers| {
@@ -107,7 +107,7 @@ fn a_connection_that_is_cut_in_the_middle_of_a_round_says_nothing_of_the_nodes()
 fn workers_do_not_forward() {
     let worker = [("talos.endpoints", "endpoint-is-worker", "worker-1")];
     cluster().endpoints(&["worker-1"]).run(&[]).is(78, &worker);
-    // Waiting does not make a control plane of it.
+    // Waiting does not turn a worker into a control plane.
     let waiting = cluster().endpoints(&["worker-1"]).run(&["--wait-timeout", "1h"]);
     waiting.is(78, &worker);
     assert_eq!(waiting.report["rounds"], 1, "{waiting}");
@@ -123,7 +123,7 @@ fn names_that_lead_nowhere() {
     cluster().endpoints(&["localhost:1"]).run(&["--no-kubernetes"]).is(1, &closed);
 }
 
-/// A proxy that knows where the control planes are, which the resolver of this machine does not.
+/// Starts a proxy that resolves the control planes' names, which the local resolver cannot.
 fn proxy(cluster: &Cluster) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -178,7 +178,7 @@ fn another_machine_answers_at_the_address_of_an_endpoint() {
     }
 }
 
-/// The control plane is hidden, and no less a control plane: nobody may be told to remove its member from etcd.
+/// The control plane is hidden, but still a control plane: removing its member from etcd must not be proposed.
 #[test]
 fn a_worker_answers_at_the_address_of_a_control_plane() {
     let cluster = cluster();

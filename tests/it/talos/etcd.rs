@@ -1,4 +1,4 @@
-//! What each etcd member tells of itself: space, lag, version.
+//! The status that each etcd member reports about itself: space, lag, version.
 
 use super::side_by_side;
 use crate::cluster::{Cluster, cluster, release};
@@ -10,7 +10,7 @@ fn space(cluster: &Cluster, code: i32, said: &[(&str, &str)]) {
     cluster.run(&["--no-kubernetes"]).is(code, &said);
 }
 
-/// Before 1.13 arguments have one value, since then a list of them.
+/// Arguments have one value before 1.13, and a list of values since then.
 #[test]
 fn the_quota_of_the_configuration_counts() {
     side_by_side(["1.12.6", "1.13.0"], 2, |talos| {
@@ -42,7 +42,7 @@ fn a_member_that_stands_still_is_seen_in_two_samples() {
     assert_eq!(cluster.asked("cp-3", "EtcdStatus") - before, 2);
 }
 
-/// It is well by the time of the second sample.
+/// The member has caught up by the second sample.
 #[test]
 fn a_member_that_catches_up_is_not_lagging() {
     let cluster = cluster();

@@ -1,11 +1,11 @@
-//! Text from the cluster that is meant to be more than text.
+//! Text from the cluster that is crafted to have an effect.
 
 use simulator::world::kind;
 
 use crate::cluster::cluster;
 use crate::documents::FORMATS;
 
-/// Colors, a title, a bell, a new line that begins a command of a CI system, a tag, and text that runs backwards.
+/// Colors, a title, a bell, a newline before a CI command, a tag, and right-to-left text.
 const HOSTILE: &str =
     "\u{1b}[31mred\u{1b}]0;title\u{7}\r\n::error::owned\n##vso[task.complete]\u{9b}2J</failure>]]>\u{202e}kcab\u{0}end";
 
@@ -20,7 +20,7 @@ fn no_format_passes_it_on() {
         machine.set_stage("running", &[(HOSTILE, HOSTILE)]);
     });
     for format in FORMATS {
-        // Progress has the same text.
+        // Progress contains the same text.
         let outcome = cluster.program().args(["-v", "-o", format]).run();
         assert_eq!(outcome.code, 1, "{format}: {outcome}");
         assert!(format == "prometheus" || outcome.stdout.contains("owned"), "{format}: {outcome}");
@@ -33,7 +33,7 @@ fn no_format_passes_it_on() {
                 "{format}: {outcome}"
             );
         }
-        // Strings are unescaped again by whoever reads the document.
+        // Readers of the document unescape its strings.
         if format == "json" {
             let strings = outcome.json().to_string();
             assert!(

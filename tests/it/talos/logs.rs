@@ -1,4 +1,4 @@
-//! `--evidence logs`: what failed services and static pods said last.
+//! `--evidence logs`: the last log lines of failed services and static pods.
 
 use serde_json::json;
 use simulator::world::{CallFault, Misbehavior};
@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, cluster};
 
 const LOGS: [&str; 2] = ["--evidence", "logs"];
 
-/// (node, source, lines, why there are none) of all logs in the report.
+/// Returns node, source, lines and the reason for missing lines of all logs in the report.
 fn logs(cluster: &Cluster, arguments: &[&str]) -> Vec<(String, String, Vec<String>, Option<String>)> {
     let judged = cluster.run(arguments);
     let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
@@ -33,7 +33,7 @@ fn a_kubelet_that_crashes_tells_why() {
     assert_eq!(logs(&cluster, &[]), [], "nobody asked for it");
     let text = cluster.program().args(LOGS).run();
     assert!(text.stdout.contains("Last log lines of service kubelet on worker-1:\n  | started\n"), "{text}");
-    // Beside the cause, too, and in the last lines.
+    // The line also appears next to the cause, and in the last lines.
     for label in ["  log       ", "last log     "] {
         assert!(text.stdout.contains(&format!("\n{label}kubelet: : :error::failed to run\n")), "{label}: {text}");
     }
@@ -53,7 +53,8 @@ fn a_container_of_a_static_pod_tells_why() {
     assert_eq!(*lines, ["unknown flag: --nope"]);
 }
 
-/// The kubelet's word on a manifest stands beside the cause, however much it has written since; so does Talos' own.
+/// The kubelet's message about a manifest appears next to the cause, no matter how much it has logged since; so does
+/// Talos's own.
 #[test]
 fn who_should_have_made_a_static_pod_tells_why() {
     let cluster = cluster();

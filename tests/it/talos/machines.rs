@@ -1,4 +1,4 @@
-//! Machines that answer, and are not as they should be: versions, clocks, network, memory, disks, diagnostics.
+//! Machines that answer but have a fault: versions, clocks, network, memory, disks, diagnostics.
 
 use simulator::world::{Misbehavior, TalosVersion, World, kind};
 
@@ -10,14 +10,14 @@ fn broken(change: impl FnOnce(&mut World)) -> Cluster {
     cluster
 }
 
-/// The specification of a resource of `worker-1` is changed.
+/// Changes the specification of a resource of `worker-1`.
 fn told(kind: &str, id: &str, change: impl FnOnce(&mut serde_json::Value)) -> Cluster {
     broken(|world| {
         world.machine_mut("worker-1").resources.edit(kind, id, change);
     })
 }
 
-/// In the middle of a rolling upgrade: `worker-1` runs this release, the others 1.13.0.
+/// A cluster during a rolling upgrade: `worker-1` runs this release, the others run 1.13.0.
 fn upgraded(minor: u8, patch: u8) -> Cluster {
     broken(|world| world.machine_mut("worker-1").talos = Some(TalosVersion::new(minor, patch)))
 }
@@ -71,7 +71,7 @@ fn a_clock_that_is_switched_off() {
     cluster.run(&[]).is(0, &[]);
 }
 
-/// No machine is made to query a time server.
+/// No call makes a machine query a time server.
 #[test]
 fn time_is_never_asked_for() {
     let cluster = cluster();
@@ -101,7 +101,7 @@ fn a_machine_that_is_too_small() {
 fn a_disk_that_is_nearly_full() {
     let cluster = broken(|world| world.machine_mut("worker-1").var = (18 << 30, 1 << 30));
     cluster.run(&[]).is(0, &[("talos.nodes.disk", "disk-nearly-full", "worker-1")]);
-    // As with a file system on the network that is gone.
+    // The error of a lost network file system.
     let text = "1 error occurred: input/output error".to_owned();
     cluster.fault("worker-1", "Mounts", Misbehavior::Fail { code: 2, text });
     cluster.run(&[]).is(0, &[]);
@@ -130,7 +130,7 @@ fn what_a_machine_has_diagnosed() {
     cluster.run(&["--strict"]).is(1, &[("talos.nodes.diagnostics", "diagnostic", "worker-1")]);
 }
 
-/// Its memory, clock and disks are the host's.
+/// Memory, clock and disks belong to the host.
 #[test]
 fn container_mode() {
     let cluster = broken(|world| {

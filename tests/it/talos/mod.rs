@@ -1,4 +1,4 @@
-//! The Talos side of clusters that misbehave.
+//! The Talos part of clusters that misbehave.
 
 mod answers;
 mod clock;
@@ -17,10 +17,10 @@ use std::time::Duration;
 use crate::cluster::cluster;
 use crate::harness::side_by_side;
 
-/// What a slow machine may take beyond what the options bound.
-/// Of runs in which somebody is waited for in vain. Calls may take half of it, which is plenty for those who answer.
+/// Attempt timeout of runs with calls that time out. A call may take half of it, which is plenty for machines that answer.
 const ATTEMPT: Duration = Duration::from_secs(10);
 const SHORT: [&str; 2] = ["--attempt-timeout", "10s"];
+/// Time that a slow machine may need beyond the limits of the options.
 const SLACK: Duration = Duration::from_secs(4);
 
 #[test]

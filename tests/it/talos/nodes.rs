@@ -1,4 +1,4 @@
-//! Machines that are lost: each is named once, with its cause, and hides nobody else.
+//! Machines that are lost: each is named once, with its cause, and hides no other machine.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use simulator::world::{Misbehavior, Shape};
 use super::{ATTEMPT, SHORT, SLACK};
 use crate::cluster::{Cluster, Judgment, cluster};
 
-/// What Kubernetes shows of a machine that is lost.
+/// Returns the problems that Kubernetes shows for a lost machine.
 fn lost<'a>(node: &'a str, reason: &'a str) -> Vec<(&'a str, &'a str, &'a str)> {
     vec![
         ("talos.nodes.reachable", reason, node),
         ("k8s.nodes.ready", "node-not-ready", node),
         ("k8s.kube-proxy", "daemonset-incomplete", node),
         ("k8s.cni", "daemonset-incomplete", node),
-        // These machines have a pod of it each.
+        // Each of these machines runs one of its pods.
         ("k8s.dns", "dns-degraded", "kube-system/kube-dns"),
     ]
 }
@@ -41,7 +41,7 @@ fn a_machine_without_power() {
     }
 }
 
-/// `-vv` says on stderr, and nowhere else, what each check makes of it.
+/// `-vv` shows the assessment behind each check, only on stderr.
 #[test]
 fn why_each_check_says_so_of_a_machine_without_power() {
     let cluster = cluster();
@@ -89,7 +89,7 @@ fn a_worker_in_maintenance() {
     cluster.run(&[]).is(1, &lost("worker-1", "maintenance-mode"));
 }
 
-/// Names of the targets of a check that have this status.
+/// Returns the number of targets of a check that have this status.
 fn targets(judged: &Judgment, check: &str, status: &str) -> usize {
     let targets = judged.check(check)["targets"].as_array().unwrap();
     targets.iter().filter(|target| target["status"] == status).count()
@@ -108,8 +108,8 @@ fn one_hung_node_keeps_no_other_from_being_judged() {
     }
 }
 
-/// Those that hang are asked with a budget of their own from the second round on, so that they never starve the living. That
-/// budget makes rounds last the whole attempt: the wait has room for the first, the pause after it, and more than one of those.
+/// From the second round on, hanging machines have a separate budget, so that they never starve the others. That budget makes rounds last
+/// for the whole attempt: the wait has room for the first round, the pause after it, and more than one of the later ones.
 #[test]
 fn ten_of_thirty_hang_and_the_living_are_judged_in_each_round() {
     let cluster = Cluster::of(&Shape { workers: 27, ..Shape::default() });

@@ -1,4 +1,4 @@
-//! Releases of Talos, roles, and shapes of clusters: healthy ones, and what is said of each.
+//! Talos releases, roles and cluster shapes: healthy clusters, and the results for each.
 
 use simulator::world::{Shape, Transport};
 
@@ -18,7 +18,7 @@ fn judged(talos: &str, role: &str) -> Judgment {
     cluster.run(&[])
 }
 
-/// Until 1.9.5, and in 1.10.0, etcd's status and alarms are not for everybody who may read all else.
+/// Until 1.9.5, and in 1.10.0, os:reader cannot read etcd's status and alarms.
 #[test]
 fn old_releases_do_not_let_readers_look_into_etcd() {
     let of_each = ["etcd.learners", "etcd.alarms"];
@@ -56,7 +56,7 @@ fn a_role_that_may_not_even_ask_for_the_version() {
         judged.is(77, &expected);
         let checks = judged.report["checks"].as_array().unwrap();
         let passed: Vec<_> = checks.iter().filter(|it| it["status"] == "pass").map(|it| &it["id"]).collect();
-        // What files tell, and what API servers say of themselves.
+        // Facts from files, and from the API servers themselves.
         let told =
             ["talos.credentials", "k8s.credentials", "k8s.api.endpoint", "k8s.api.servers", "k8s.api.certificates"];
         assert_eq!(passed, told, "{judged}");

@@ -1,4 +1,4 @@
-//! Clusters that change while they are asked: what counts is one round in which everything passes together, before the deadline.
+//! Clusters that change during a run: only a single round in which everything passes counts, and it must end before the deadline.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use super::SLACK;
 use crate::cluster::{Cluster, Judgment, cluster};
 use crate::harness::code;
 
-/// Rounds follow each other closely.
+/// Options for short intervals between rounds.
 const WAITING: [&str; 4] = ["--wait-timeout", "60s", "--interval", "100ms"];
 
-/// As the endpoint and as a node.
+/// One call to the endpoint, and one to the node.
 const VERSIONS_PER_ROUND: u64 = 2;
 
 fn internal() -> Misbehavior {
@@ -20,7 +20,7 @@ fn internal() -> Misbehavior {
 }
 
 impl Cluster {
-    /// `times` calls to a machine misbehave, after so many that do not.
+    /// Makes `times` calls to a machine misbehave, after `after` calls that do not.
     fn fault_after(&self, machine: &str, call: &str, does: Misbehavior, after: u64, times: Option<u64>) {
         let server = Some(self.apid(machine));
         let fault = CallFault { server, after, times, ..CallFault::all(call, does) };
@@ -32,7 +32,7 @@ fn rounds(judged: &Judgment) -> u64 {
     judged.report["rounds"].as_u64().unwrap()
 }
 
-/// In the round after the first, or in the one after that: Kubernetes may have been asked before the change.
+/// Asserts that the recovery is seen in the second round, or in the third if Kubernetes was queried before the change.
 #[track_caller]
 fn heals_at_once(judged: &Judgment) {
     judged.is(0, &[]);
@@ -72,7 +72,7 @@ fn a_machine_that_goes_down_while_others_are_waited_for_is_seen() {
     assert_eq!(reachable["flapped"], true, "{judged}");
 }
 
-/// Each check passes in one of the first two rounds, and all of them in none.
+/// Each check passes in one of the first two rounds, but all of them in neither.
 #[test]
 fn halves_of_two_rounds_are_no_whole() {
     let cluster = cluster();
@@ -110,7 +110,7 @@ fn zero_is_one_round() {
     assert_eq!((judged.outcome.code, rounds(&judged)), (69, 1), "{judged}");
 }
 
-/// The round that is cut off says nothing. The one before it does.
+/// An interrupted round is not evaluated. The previous one is.
 #[test]
 fn the_deadline_is_kept_in_the_middle_of_a_round_that_hangs() {
     let cluster = cluster();
@@ -125,7 +125,7 @@ fn the_deadline_is_kept_in_the_middle_of_a_round_that_hangs() {
     assert_eq!((rounds(&judged), &judged.report["deadlineReached"]), (1, &true.into()), "{judged}");
 }
 
-/// So that there is a round at all, which says who hangs.
+/// At least one round has to finish, so that the hanging machines are reported.
 #[test]
 fn an_attempt_that_is_longer_than_the_deadline_is_shortened() {
     let cluster = cluster();
@@ -138,7 +138,7 @@ fn an_attempt_that_is_longer_than_the_deadline_is_shortened() {
     judged.within(Duration::from_secs(5));
 }
 
-/// Not in the middle of writing, not in the middle of a call.
+/// The run is interrupted neither while writing nor during a call.
 #[test]
 fn an_interrupt_while_a_machine_hangs() {
     let cluster = cluster();
@@ -160,7 +160,7 @@ fn an_interrupt_while_a_machine_hangs() {
     assert_eq!((&report["result"], &report["complete"]), (&"interrupted".into(), &false.into()), "{report}");
 }
 
-/// A member that has seen a later term than the others, as during an election.
+/// A member that reports an earlier term than the others, as during an election.
 #[test]
 fn members_that_agree_a_moment_later_agree() {
     let cluster = cluster();
@@ -190,6 +190,6 @@ fn a_member_that_joins_slowly_is_waited_for() {
     let cluster = cluster();
     cluster.change(|world| world.etcd_learner("cp-3"));
     cluster.when_asked("etcd-promote", "cp-3", "cp-1", "Version", VERSIONS_PER_ROUND + 1);
-    // The API server beside a learner says nothing to a list until the call's time is over.
+    // The API server next to a learner does not answer a list until the call times out.
     heals_at_once(&cluster.run(&[&WAITING[..], &["--attempt-timeout", "10s"]].concat()));
 }

@@ -15,7 +15,7 @@ fn admin() -> Cluster {
     cluster().role("os:admin").endpoints(&["cp-1"])
 }
 
-/// Its own finding on a thing, or on the whole.
+/// Returns the check's own findings.
 fn said(judged: &Judgment) -> Vec<&str> {
     judged.problems.iter().filter(|said| said.check == CHECK).map(|said| said.reason.as_str()).collect()
 }
@@ -53,7 +53,7 @@ fn has_a_stage_of_its_own_in_every_report() {
 #[test]
 fn its_failure_fails_the_run() {
     let cluster = admin();
-    // To us no more than a warning.
+    // Our own check only warns about this.
     cluster.change(|world| world.cordon("cp-1"));
     cluster.run(&[]).is(0, &[("k8s.nodes.schedulable", "cordoned", "cp-1")]);
     let judged = cluster.run(&["--server", "--attempt-timeout", "10s"]);
@@ -62,7 +62,7 @@ fn its_failure_fails_the_run() {
     judged.within(ATTEMPT + SLACK);
 }
 
-/// It repeats that it may not until its time is over. Nobody waits for that.
+/// Talos repeats the refusal until the check's time is over. The run does not wait for that.
 #[test]
 fn is_skipped_for_readers() {
     side_by_side(["1.13.0", "1.14.0"], 2, |talos| {
@@ -100,7 +100,7 @@ fn no_wrong_answer_is_a_success() {
     side_by_side(cases, 4, |(does, reason)| {
         let cluster = admin();
         cluster.fault("cp-1", CALL, does.clone());
-        // Who is waited for to the end is not waited for long; the others have the usual time.
+        // The timeout is short if the call will time out; other cases have the usual time.
         let attempt = if matches!(does, Misbehavior::Hang | Misbehavior::Stall) { 20 } else { 60 };
         let judged = cluster.run(&["--server", "--attempt-timeout", &format!("{attempt}s")]);
         let case = format!("{does:?}: {judged}");
@@ -110,7 +110,7 @@ fn no_wrong_answer_is_a_success() {
     });
 }
 
-/// Another control plane is asked before anything is given up.
+/// Another control plane is queried before the check is given up.
 #[test]
 fn the_next_endpoint_is_asked() {
     let cluster = cluster().role("os:admin").endpoints(&["cp-1", "cp-2"]);
@@ -120,7 +120,7 @@ fn the_next_endpoint_is_asked() {
     assert_eq!((judged.status(CHECK), cluster.asked("cp-2", CALL)), ("pass", 1), "{judged}");
 }
 
-/// One that accepts the question and says nothing has had its time when others are left to ask.
+/// An endpoint that accepts the call and stays silent is given up while other endpoints remain.
 #[test]
 fn an_endpoint_that_says_nothing_is_given_up() {
     side_by_side([Misbehavior::Hang, Misbehavior::Stall], 2, |does| {
@@ -132,7 +132,7 @@ fn an_endpoint_that_says_nothing_is_given_up() {
     });
 }
 
-/// It takes minutes on a large cluster: whoever waits for it wants to see what for.
+/// The check takes minutes on a large cluster, so users need to see its progress.
 #[test]
 fn what_it_says_is_shown_as_it_comes() {
     let cluster = admin();

@@ -1,4 +1,4 @@
-//! Progress and report on a real terminal: what is there while the program waits, and what it leaves when it ends.
+//! Progress and report on a real terminal: the display while the program waits, and the remaining output at the end.
 
 mod streams;
 mod tmux;
@@ -12,39 +12,39 @@ use crate::cluster::Cluster;
 use crate::formats::small;
 use crate::harness::Program;
 
-/// A row of the region that says how far the run is, or what it waits for.
+/// Returns whether the line is a row of the region that shows the progress of the run, or the pending requests.
 fn is_of_region(line: &str) -> bool {
     let counts = r"^[0-9]+ of [0-9]+ passed, |^[^\[] first check in progress|^  [a-z0-9.-]+  for [0-9]|^[^\[] [A-Za-z ]+  .*(answered|waiting for)";
     let counts = Regex::new(counts).unwrap();
     counts.is_match(line)
 }
 
-/// Its worker's kubelet crashes.
+/// A cluster whose worker's kubelet crashes.
 fn sick() -> Cluster {
     let cluster = small();
     cluster.change(|world| world.kubelet_crash("worker-1"));
     cluster
 }
 
-/// A busy machine is no sick cluster.
+/// Prepares a waiting run. A busy machine must not make the cluster fail.
 fn waiting(cluster: &Cluster) -> Program {
     cluster.program().args(["--wait-timeout", "1h", "--interval", "1s", "--attempt-timeout", "60s"])
 }
 
-/// The rows of the region, from what is visible: all after the empty one.
+/// Returns the visible rows of the region: all rows after the empty one.
 fn region(screen: &[String]) -> Vec<&str> {
     let first = screen.iter().rposition(String::is_empty).map_or(0, |empty| empty + 1);
     screen[first..].iter().map(String::as_str).collect()
 }
 
-/// For how long the program runs, as the region says it: `38 of 45 passed, 1m02s of 1h00m`.
+/// Returns the elapsed time in the region: `38 of 45 passed, 1m02s of 1h00m`.
 fn seconds(counts: &str) -> u64 {
     let parts = Regex::new(" passed, (?:([0-9]+)m)?([0-9]+)(?:\\.[0-9])?s ").unwrap().captures(counts).unwrap();
     let number = |group| parts.get(group).map_or(0, |digits| digits.as_str().parse().unwrap());
     number(1) * 60 + number(2)
 }
 
-/// The region after a round, once something has been pending for seconds.
+/// Returns the region after a round, once something has been pending for seconds.
 #[track_caller]
 fn pending(terminal: &Terminal) -> Vec<String> {
     let pending = Regex::new("^  talos.nodes.kubelet  for ([0-9]+m)?[1-9][0-9]*s  ").unwrap();
@@ -59,7 +59,7 @@ fn waits_and_is_interrupted() {
     let screen = pending(&terminal);
     let times = Regex::new("\\b([0-9]+m)?[0-9]+(\\.[0-9])?s\\b").unwrap();
     let rows = region(&screen).join("\n");
-    // How long the address is decides where a row is cut.
+    // The address length determines where a row is cut.
     let addresses = Regex::new("\\(127[0-9.]+\\)(: .{12}).*").unwrap();
     insta::assert_snapshot!(addresses.replace_all(&times.replace_all(&rows, "0s"), "(127.0.0.3)$1…"));
     let begun = screen.iter().position(|line| line.starts_with("cluster-health ")).unwrap();
@@ -70,7 +70,7 @@ fn waits_and_is_interrupted() {
     let left = terminal.ends(130);
     let verdict = "interrupted (SIGINT): ";
     assert_eq!(left.iter().filter(|line| line.starts_with(verdict)).count(), 2, "{}", left.join("\n"));
-    // Before the exit code and the prompt.
+    // The lines before the exit code and the prompt.
     let last = &left[..left.len() - 2];
     assert!(last[last.len() - 4].starts_with(verdict), "the report is whole: {}", left.join("\n"));
     assert!(last[last.len() - 1].contains("talosctl"), "and has its end: {}", left.join("\n"));
@@ -84,7 +84,7 @@ fn is_interrupted_before_a_round_has_ended() {
     cluster.transport("cp-1", simulator::world::Transport::Silent);
     let terminal = Terminal::open(waiting(&cluster), 80, 24);
     terminal.run("");
-    // Its rows come one by one.
+    // Its rows appear one by one.
     terminal.until("region of the first round", |screen| {
         let rows = [" first check in progress, ", " endpoints       waiting for 127.", " Kubernetes API  "];
         rows.iter().all(|row| screen.iter().any(|line| line.contains(row)))
@@ -105,12 +105,13 @@ fn is_terminated() {
     assert!(left.iter().any(|line| line.starts_with("interrupted (SIGTERM): ")), "{}", left.join("\n"));
 }
 
-/// Each size is one that somebody drags a window to while the program waits; at the end the cluster heals.
+/// Users may resize the window to each of these sizes while the program waits; in the end, the cluster recovers.
 #[test]
 fn is_resized_and_ends_healthy() {
     let cluster = sick();
     let terminal = Terminal::open(waiting(&cluster), 100, 40);
-    // At the bottom of the screen, as after other commands: rows that become more push up what stands above them.
+    // The region begins at the bottom of the screen, as after other commands: additional rows push up the lines above
+    // them.
     terminal.enter("seq 50");
     terminal.run("");
     pending(&terminal);
@@ -121,7 +122,7 @@ fn is_resized_and_ends_healthy() {
         (120, 40, true),
         (100, 40, true),
         (100, 9, true),
-        // A row takes several lines now, and there are too few: what is scrolled away cannot be called back.
+        // A row now takes several lines, and there are too few: lines that have been scrolled away cannot be erased.
         (40, 9, false),
     ] {
         terminal.resize(columns, lines);
@@ -135,7 +136,7 @@ fn is_resized_and_ends_healthy() {
         });
         let age = |screen: &[&str]| screen.iter().find(|line| counts(line)).map_or(0, |line| seconds(line));
         let before = age(&first.iter().map(String::as_str).collect::<Vec<_>>());
-        // And so it stays. tmux keeps the next size to itself until a quarter of a second after the last one.
+        // The region stays like this. tmux holds back the next size until a quarter of a second after the last one.
         let screen = terminal.until(&what, |screen| age(screen) > before + 1);
         let shown = screen.join("\n");
         assert_eq!(screen.iter().filter(|line| counts(&line.as_str())).count(), 1, "{what}: {shown}");

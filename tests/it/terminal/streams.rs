@@ -1,18 +1,18 @@
-//! Which stream is a terminal, what the environment and the options say of it, and what each stream then gets.
+//! The output on each stream, depending on which stream is a terminal, on the environment and on the options.
 
 use super::sick;
 use super::tmux::Terminal;
 use crate::harness::side_by_side;
 
-/// A run, and what has to be on the terminal and in the files `out` and `err`.
+/// A run, with the expected output on the terminal and in the files `out` and `err`.
 struct Case {
     variables: &'static [(&'static str, &'static str)],
     arguments: &'static [&'static str],
-    /// To `out` and `err`.
+    /// Redirections to `out` and `err`.
     redirections: &'static str,
-    /// Of the terminal.
+    /// Whether the terminal shows the region.
     has_region: bool,
-    /// Of the terminal, and of the files.
+    /// Whether the terminal and the files contain color.
     has_color: (bool, bool),
 }
 
@@ -22,12 +22,12 @@ const BOTH: &str = ">out 2>err";
 
 #[rustfmt::skip]
 const CASES: [Case; 21] = [
-    // What is a terminal.
+    // Combinations of terminals and files.
     Case { variables: &[], arguments: &[], redirections: "", has_region: true, has_color: (true, false) },
     Case { variables: &[], arguments: &[], redirections: OUT, has_region: true, has_color: (true, false) },
     Case { variables: &[], arguments: &[], redirections: ERR, has_region: false, has_color: (true, false) },
     Case { variables: &[], arguments: &[], redirections: BOTH, has_region: false, has_color: (false, false) },
-    // NO_COLOR, if it is not empty.
+    // A non-empty NO_COLOR.
     Case { variables: &[("NO_COLOR", "1")], arguments: &[], redirections: "", has_region: true, has_color: (false, false) },
     Case { variables: &[("NO_COLOR", "")], arguments: &[], redirections: "", has_region: true, has_color: (true, false) },
     Case { variables: &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], arguments: &[], redirections: BOTH, has_region: false, has_color: (false, false) },
@@ -46,10 +46,10 @@ const CASES: [Case; 21] = [
     // Options.
     Case { variables: &[], arguments: &["-q"], redirections: "", has_region: false, has_color: (true, false) },
     Case { variables: &[], arguments: &["-o", "json"], redirections: "", has_region: true, has_color: (true, false) },
-    // What grows on the same terminal would tear the region apart.
+    // Growing output on the same terminal would break up the region.
     Case { variables: &[], arguments: &["-o", "ndjson"], redirections: "", has_region: false, has_color: (true, false) },
     Case { variables: &[], arguments: &["-o", "ndjson"], redirections: OUT, has_region: true, has_color: (true, false) },
-    // A runner that gives its jobs a terminal keeps every frame.
+    // A CI runner that gives its jobs a terminal stores every frame.
     Case { variables: &[("CI", "true")], arguments: &[], redirections: "", has_region: false, has_color: (true, false) },
 ];
 

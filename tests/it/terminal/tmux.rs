@@ -10,29 +10,29 @@ use tempfile::TempDir;
 
 use crate::harness::Program;
 
-/// Nothing takes so long, unless it hangs.
+/// Longer than any step takes, unless it hangs.
 const HUNG: Duration = Duration::from_secs(90);
 
-/// What the shell says when it waits for a command.
+/// The prompt of the waiting shell.
 const PROMPT: &str = "ready> ";
 
-/// A pane with a shell in it. The server ends with it, however the test ends.
+/// A pane with a shell. Its server ends together with it, regardless of how the test ends.
 pub(super) struct Terminal {
     home: TempDir,
-    /// Told of all that programs write to the pane: tmux's control mode.
+    /// Receives everything that programs write to the pane, through tmux's control mode.
     watcher: Child,
     news: Receiver<Vec<u8>>,
-    /// What was told so far.
+    /// The output that has been received so far.
     written: RefCell<Vec<u8>>,
 }
 
 impl Terminal {
-    /// A shell, in whose folder `./run` is the program as it was to be run.
+    /// Opens a shell in a directory in which `./run` is the prepared program.
     pub(super) fn open(program: Program, columns: usize, lines: usize) -> Self {
         let (script, home) = program.into_script();
         std::fs::write(home.path().join("run"), script).unwrap();
         let size = [columns.to_string(), lines.to_string()];
-        // Whatever is said of the terminal by tmux itself, its shell, or the machine's configuration stays out of the pane.
+        // Information about the terminal from tmux, its shell or the machine's configuration is kept out of the pane.
         let shell = format!("exec env -u TMUX -u TMUX_PANE PS1='{PROMPT}' ENV= sh -i");
         tmux(&home, &["new-session", "-d", "-x", &size[0], "-y", &size[1], &shell]);
         tmux(&home, &["set-option", "-g", "window-size", "manual"]);
@@ -46,7 +46,7 @@ impl Terminal {
         let said = BufReader::new(watcher.stdout.take().unwrap());
         let (tell, news) = channel();
         std::thread::spawn(move || {
-            // Until the server ends, or the test.
+            // Until the server or the test ends.
             for line in said.split(b'\n').map_while(Result::ok) {
                 if line.strip_prefix(b"%output %0 ").is_some_and(|text| tell.send(unescaped(text)).is_err()) {
                     return;
@@ -64,12 +64,12 @@ impl Terminal {
         self.press("Enter");
     }
 
-    /// Runs `./run` with these redirections. Its exit code will be shown.
+    /// Runs `./run` with these redirections, and then shows its exit code.
     pub(super) fn run(&self, redirections: &str) {
         self.enter(&format!("sh ./run {redirections}; echo \"code=$?\""));
     }
 
-    /// `C-c`.
+    /// Presses a key, such as `C-c`.
     pub(super) fn press(&self, key: &str) {
         tmux(&self.home, &["send-keys", key]);
     }
@@ -78,17 +78,17 @@ impl Terminal {
         tmux(&self.home, &["resize-window", "-x", &columns.to_string(), "-y", &lines.to_string()]);
     }
 
-    /// What is visible, a string a line, up to the last line that is not empty.
+    /// Returns the visible lines, up to the last non-empty one.
     pub(super) fn screen(&self) -> Vec<String> {
         lines(&tmux(&self.home, &["capture-pane", "-p"]))
     }
 
-    /// All that was ever shown and not erased again; what the terminal has wrapped is one line.
+    /// Returns all lines that were shown and not erased, with wrapped lines joined.
     pub(super) fn everything(&self) -> Vec<String> {
         lines(&tmux(&self.home, &["capture-pane", "-p", "-J", "-S", "-"]))
     }
 
-    /// All that programs have written to the terminal up to these words.
+    /// Returns all output of programs up to these words.
     #[track_caller]
     pub(super) fn written(&self, words: &str) -> String {
         let hung = Instant::now() + HUNG;
@@ -101,29 +101,29 @@ impl Terminal {
         }
     }
 
-    /// Waits until something is written.
+    /// Waits for further output.
     #[track_caller]
     fn hear(&self, hung: Instant, what: &str) {
         let left = hung.saturating_duration_since(Instant::now());
         let Ok(news) = self.news.recv_timeout(left) else { panic!("no {what}:\n{}", self.screen().join("\n")) };
-        // One look is enough for all that has come by now.
+        // All pending output is handled at once.
         self.written.borrow_mut().extend(std::iter::once(news).chain(self.news.try_iter()).flatten());
     }
 
-    /// (column, whether it can be seen) of the cursor.
+    /// Returns the column of the cursor, and whether it is visible.
     pub(super) fn cursor(&self) -> (usize, bool) {
         let said = tmux(&self.home, &["display-message", "-p", "#{cursor_x} #{cursor_flag}"]);
         let (column, visible) = said.trim().split_once(' ').unwrap();
         (column.parse().unwrap(), visible == "1")
     }
 
-    /// Waits until what is visible is so.
+    /// Waits until the visible lines meet the condition.
     #[track_caller]
     pub(super) fn until(&self, what: &str, condition: impl Fn(&[&str]) -> bool) -> Vec<String> {
         self.wait(what, || self.screen(), |screen| condition(&screen.iter().map(String::as_str).collect::<Vec<_>>()))
     }
 
-    /// Looks again after each thing that is written: a single look may fall between what erases a region and what draws it.
+    /// Waits until the condition is met, checking after each output: a single check may fall between erasing and redrawing a region.
     #[track_caller]
     pub(super) fn wait<Seen>(&self, what: &str, look: impl Fn() -> Seen, is_so: impl Fn(&Seen) -> bool) -> Seen {
         let hung = Instant::now() + HUNG;
@@ -136,8 +136,8 @@ impl Terminal {
         }
     }
 
-    /// Waits for the program to end with this code and looks at what it left: the prompt in the first column, a cursor that can
-    /// be seen, nothing of a region.
+    /// Waits for the program to end with this code, and verifies its remaining output: the prompt in the first column, a visible cursor,
+    /// and no remains of a region.
     #[track_caller]
     pub(super) fn ends(&self, code: i32) -> Vec<String> {
         let ended = format!("code={code}");
@@ -155,14 +155,14 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The shell and what runs in it get a SIGHUP.
+        // The shell and its programs receive a SIGHUP.
         let _ = command(&self.home).arg("kill-server").output();
         let _ = self.watcher.kill();
         let _ = self.watcher.wait();
     }
 }
 
-/// tmux with a server of this folder's own and without anybody's configuration.
+/// Runs tmux with a separate server for this directory, and without any configuration.
 fn command(home: &TempDir) -> Command {
     let mut command = Command::new("tmux");
     command.env_clear().env("HOME", home.path()).env("SHELL", "/bin/sh").current_dir(home.path());
@@ -173,7 +173,7 @@ fn command(home: &TempDir) -> Command {
     command
 }
 
-/// What a command of tmux's has to say.
+/// Runs a tmux command, and returns its output.
 #[track_caller]
 fn tmux(home: &TempDir, arguments: &[&str]) -> String {
     let output = command(home).args(arguments).output();

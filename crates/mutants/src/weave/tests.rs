@@ -1,6 +1,6 @@
 use super::*;
 
-/// A mutant of the first place where `code` is.
+/// A mutant at the first occurrence of `code`.
 fn mutant(source: &str, genre: Genre, code: &str, replacement: &str) -> Mutant {
     let start = source.find(code).unwrap();
     let place = |at: usize| {

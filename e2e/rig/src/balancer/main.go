@@ -1,10 +1,10 @@
-// balancer forwards TCP connections: it stands where a cluster has its virtual IP, and makes a server slow.
+// balancer forwards TCP connections: it replaces a cluster's virtual IP, and can slow down a server.
 //
 //	balancer [-latency 2s] LISTEN BACKEND...
 //
-// Like a virtual IP it leads to one machine: the first backend that accepts within half a second. A client finds its
-// connection closed if none does. With -latency all that a backend says arrives so much later: an answer over a new TLS
-// connection takes that twice.
+// Like a virtual IP, it leads to one machine: the first backend that accepts within half a second. If none does, the
+// client's connection is closed. With -latency, all data from a backend arrives later by that time: an answer over a
+// new TLS connection takes it twice.
 package main
 
 import (
@@ -57,7 +57,7 @@ type chunk struct {
 	bytes []byte
 }
 
-// forward copies until the end, which it passes on, and holds everything back for the same time.
+// forward copies until the end, which it passes on, and delays all data by the same time.
 func forward(to, from net.Conn, latency time.Duration) {
 	held := make(chan chunk, 1024)
 	go func() {

@@ -1,8 +1,8 @@
-//! `upgrade/upgrade-gate`: what changes between the gate and the command that takes a machine down, and what a machine shows afterwards.
+//! `upgrade/upgrade-gate`: changes between the gate and the command that takes a machine down, and the state of a machine afterwards.
 
 use super::*;
 
-/// Does `what` to the stand-ins' files while the image is pulled, which can take half an hour.
+/// Applies `what` to the stand-ins' files while the image is being pulled, which can take half an hour.
 fn while_it_pulls(what: &str) -> Program {
     let pulls = TALOSCTL.replace("image) [", &format!("image) {what}; ["));
     assert_ne!(pulls, TALOSCTL);
@@ -28,7 +28,7 @@ fn what_happens_while_an_image_is_pulled_is_seen() {
     }
 }
 
-/// The clock of the stand-in goes as far as the file says.
+/// The stand-in's clock is ahead by the number in the file.
 #[test]
 fn a_gate_that_is_old_by_the_time_of_the_upgrade_is_repeated() {
     let date = "#!/bin/sh\n[ \"$*\" = +%s ] || exec /bin/date \"$@\"\necho $(($(/bin/date +%s) + $(cat \"$HOME/ahead\" 2> /dev/null || echo 0)))\n";
@@ -38,11 +38,11 @@ fn a_gate_that_is_old_by_the_time_of_the_upgrade_is_repeated() {
         outcome.is(0, &[]);
         let calls = calls(&home);
         let all = all_calls();
-        // The gate, the snapshot, the pull; the gate once more, the upgrade. The clock does not go on for the others.
+        // The gate, the snapshot, the pull; the gate again, the upgrade. The clock does not advance for the other machines.
         let mut expected = all.clone();
         expected.insert(3, all[0].clone());
         assert_eq!(calls, expected, "{ahead}");
-        // And what the second one finds ends it.
+        // A failure of the second gate ends the rollout.
         let script = with_program(while_it_pulls(&format!("echo {ahead} > \"$HOME/ahead\"")), "date", date);
         let (outcome, home) = script.file("gate-fails", "2 1\n").run_and_keep();
         outcome.is(1, &["the cluster is not healthy before cp-1"]);
@@ -50,7 +50,7 @@ fn a_gate_that_is_old_by_the_time_of_the_upgrade_is_repeated() {
     }
 }
 
-/// A log that nobody reads blocks whoever writes to it, for longer than a Lease lasts.
+/// A log without a reader blocks writes to it, for longer than the Lease lasts.
 #[test]
 fn nothing_waits_between_the_lease_and_the_command() {
     let script = super::super::text("upgrade/upgrade-gate");
@@ -65,7 +65,7 @@ fn nothing_waits_between_the_lease_and_the_command() {
     assert_eq!(lines[end - 2..end], ["keep_lock", "unfinished=$naming naming=''"]);
 }
 
-/// A success of talosctl is no evidence that a machine has ended its upgrade, so the next rollout looks at it first.
+/// A success of talosctl does not prove that a machine has finished its upgrade, so the next rollout checks it first.
 #[test]
 fn a_machine_that_was_not_seen_to_reboot_stays_in_the_lease() {
     let only_version = TALOSCTL.replace("does-nothing) ;;", "does-nothing) edit '$4 = tag' ;;");
@@ -85,7 +85,7 @@ fn a_machine_that_was_not_seen_to_reboot_stays_in_the_lease() {
     }
 }
 
-/// Of a machine whose Node was not read it is not known whether it takes pods.
+/// A machine whose Node could not be read may be cordoned, so it counts as unavailable.
 #[test]
 fn a_machine_that_may_be_cordoned_is_away() {
     let machines = MACHINES.replace("127.0.0.4 worker v1.13.0 no", "127.0.0.4 worker v1.13.1 -");
@@ -95,7 +95,7 @@ fn a_machine_that_may_be_cordoned_is_away() {
     assert_eq!(calls(&home), [""; 0]);
 }
 
-/// Without a Lease, kube-system need not be readable: what is read later is no other cluster, until it changes.
+/// Without a Lease, kube-system need not be readable: a UID that is read later does not count as another cluster, until it changes.
 #[test]
 fn an_id_that_is_read_late_is_the_clusters_from_then_on() {
     let next = "[ \"$1\" != upgrade-plan ] || { n=$(cat \"$HOME/n\" 2> /dev/null || echo 0); echo $((n + 1)) > \"$HOME/n\"; [ ! -e \"$HOME/plan-of.$n\" ] || mv \"$HOME/plan-of.$n\" \"$HOME/plan-of\"; }\n";
@@ -111,7 +111,7 @@ fn an_id_that_is_read_late_is_the_clusters_from_then_on() {
     assert_eq!(upgrades(&home), 0);
 }
 
-/// `input` and the like are the script's own.
+/// Variables such as `input` belong to the script.
 #[test]
 fn no_variable_of_the_environment_is_taken_for_one_of_the_script() {
     let script = super::super::text("upgrade/upgrade-gate");
@@ -124,7 +124,7 @@ fn no_variable_of_the_environment_is_taken_for_one_of_the_script() {
     program.run().is(0, &["all 3 machines run v1.13.1"]);
 }
 
-/// An option that talosctl did not speak of in time is no option that it does not have.
+/// If talosctl did not list its options in time, they are unknown rather than unsupported.
 #[test]
 fn a_talosctl_that_does_not_tell_its_options_stops_it() {
     let mute = TALOSCTL.replace("  *--help)\n", "  *--help)\n    echo killed >&2; exit 9\n");
@@ -133,7 +133,7 @@ fn a_talosctl_that_does_not_tell_its_options_stops_it() {
     assert_eq!(upgrades(&home), 0);
 }
 
-/// Created, without an answer, and not readable for a moment.
+/// The Lease may have been created without an answer, and cannot be read for a moment.
 #[test]
 fn a_lease_that_may_have_been_created_is_given_up() {
     let written = "printf %s \"$((is + 1))|$uid\"\n";
@@ -149,7 +149,7 @@ fn a_lease_that_may_have_been_created_is_given_up() {
     assert!(lease.ends_with("|\n"), "{lease}");
 }
 
-/// The cluster does not answer for a moment, and when it does another machine is cordoned.
+/// The cluster does not respond for a moment, and another machine is cordoned by the time it does.
 #[test]
 fn what_happens_while_the_clusters_are_compared_is_seen() {
     let fails = "  [ ! -e \"$HOME/fails-once\" ] || { rm \"$HOME/fails-once\"; sed -i '/^w-1/s/ no / yes /' \"$HOME/machines\"; exit 1; }\n  echo \"$*\" >> \"$HOME/looks\"\n";
@@ -160,7 +160,7 @@ fn what_happens_while_the_clusters_are_compared_is_seen() {
     assert_eq!(upgrades(&home), 0);
 }
 
-/// The kubelet reports its boot ID later than Talos answers.
+/// The kubelet reports its boot ID after Talos has answered.
 #[test]
 fn a_boot_id_that_comes_late_is_waited_for() {
     let late = TALOSCTL.replace("does-nothing) ;;", "does-nothing) edit '$4 = tag' ;;");
@@ -178,7 +178,7 @@ fn without_a_boot_id_no_machine_is_taken_down() {
     assert_eq!(calls(&home), [""; 0]);
 }
 
-/// During the gate that watches whether it stays healthy.
+/// The rollback happens during the gate that requires the cluster to stay healthy.
 #[test]
 fn a_machine_that_falls_back_later_ends_the_rollout() {
     let health = HEALTH.replace(
@@ -190,7 +190,7 @@ fn a_machine_that_falls_back_later_ends_the_rollout() {
     assert_eq!(upgrades(&home), 1);
 }
 
-/// Plans that take longer than a gate is good for.
+/// Plans take longer than a gate is valid.
 #[test]
 fn a_cluster_that_answers_too_slowly_ends_the_rollout() {
     let date = "#!/bin/sh\n[ \"$*\" = +%s ] || exec /bin/date \"$@\"\nn=$(($(cat \"$HOME/n\" 2> /dev/null || /bin/date +%s) + 70))\necho $n | tee \"$HOME/n\"\n";
@@ -199,7 +199,7 @@ fn a_cluster_that_answers_too_slowly_ends_the_rollout() {
     assert_eq!(upgrades(&home), 0);
 }
 
-/// Credentials that end in the middle, and a plan without a row.
+/// Credentials that expire during the rollout, and a plan without a row.
 #[test]
 fn a_plan_without_machines_has_its_own_code() {
     let fails = HEALTH.replace("awk -v target", "[ ! -e \"$HOME/no-machine\" ] || exit 77\nawk -v target");
@@ -212,7 +212,7 @@ fn a_plan_without_machines_has_its_own_code() {
     assert_eq!(upgrades(&home), 0);
 }
 
-/// Watched for half a minute, it is given up, or cannot be read.
+/// During half a minute of watching, the Lease is released or cannot be read.
 #[test]
 fn a_lease_that_is_given_up_meanwhile_is_free() {
     let past = "7|u7|2026-01-01T00:00:00.000000Z|120||other\n";

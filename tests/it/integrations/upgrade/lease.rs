@@ -1,16 +1,16 @@
-//! The Lease of `upgrade/upgrade-gate`: who holds it, which machine it names, and when another rollout can take it.
+//! The Lease of `upgrade/upgrade-gate`: its holder, the machine that it names, and the conditions under which another rollout can take it.
 
 use std::os::unix::fs::MetadataExt as _;
 
 use super::*;
 
-/// In which order machines were upgraded, by address.
+/// Returns the addresses of the upgraded machines, in order.
 fn upgraded(home: &TempDir) -> Vec<String> {
     let calls = calls(home).into_iter().filter(|call| call.starts_with("talosctl upgrade"));
     calls.map(|call| call.split(' ').nth(3).unwrap().to_owned()).collect()
 }
 
-/// The rollout was interrupted, or talosctl failed, while the machine continues by itself and can reboot later.
+/// The rollout was interrupted, or talosctl failed, while the machine continues on its own and can reboot later.
 #[test]
 fn a_machine_whose_end_nobody_has_seen_is_the_first_of_the_next_rollout() {
     let workers_first = ["--first", "workers"];
@@ -39,7 +39,8 @@ fn a_machine_whose_end_nobody_has_seen_is_the_first_of_the_next_rollout() {
     outcome.is(0, &[]);
     assert_eq!(upgraded(&home), ["127.0.0.2", "127.0.0.4"]);
     assert_eq!(machine_of_lease(&home), "");
-    // It runs the version of this rollout, and was begun by one to another version: it has not booted since, or nobody knows.
+    // The machine runs the version of this rollout, but another rollout began to upgrade it to another version: it has not booted since, or
+    // that is unknown.
     for machine in ["cp-2=b2", "cp-2=-", "cp-2"] {
         let (outcome, home) = of(machine).file("machines", &done).args(IMAGE).args(workers_first).run_and_keep();
         outcome.is(0, &["0 of 3 machines done"]);
@@ -88,7 +89,7 @@ fn a_lease_that_is_renewed_is_held_whatever_the_clocks_say() {
     faked().file("lease", past).args(IMAGE).run().is(0, &[]);
 }
 
-/// kubectl prints nothing, or only a part of what was asked for.
+/// kubectl prints nothing, or only a part of the requested fields.
 #[test]
 fn an_empty_answer_is_no_lease() {
     for (answer, to_write) in [
@@ -109,7 +110,7 @@ fn an_empty_answer_is_no_lease() {
     }
 }
 
-/// What the holder of a Lease is called if it is a process of this host.
+/// Returns the name of a Lease holder that is a process of this host.
 fn here(process: &str) -> String {
     let of = |name: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
@@ -117,7 +118,7 @@ fn here(process: &str) -> String {
     format!("{}/{}/{}/{user}/{process}", of("hostname").trim(), &of("random/boot_id")[..8], namespace.display())
 }
 
-/// Each would take another machine down first.
+/// Each rollout would take down another machine first.
 #[test]
 fn of_two_rollouts_at_once_one_stops_before_anything() {
     let (outcome, home) = faked().file("upgrade-does", "127.0.0.2 is-overtaken\n").args(IMAGE).run_and_keep();
@@ -139,7 +140,7 @@ fn a_lease_is_taken_only_from_a_rollout_that_is_over() {
     let own_start = own_start.rsplit(") ").next().unwrap().split(' ').nth(19).unwrap().to_owned();
     let own = std::process::id();
     let (dead, alive) = (here("999999999.1"), here(&format!("{own}.{own_start}")));
-    // The ID was given to another process since, as in a container that was started again.
+    // The process ID has been reused since, as in a restarted container.
     let again = here(&format!("{own}.1"));
     let own = |holder: &str| format!("7|u7|{PAST}|2220||{holder}\n");
     for (lease, code) in [
@@ -150,13 +151,13 @@ fn a_lease_is_taken_only_from_a_rollout_that_is_over() {
         (format!("7|u7|{FUTURE}|2220||other/0/pid:[1]/1\n"), 75),
         (format!("7|u7|{FUTURE}|2220||{alive}\n"), 75),
         (format!("7|u7|{FUTURE}|2220||{again}\n"), 0),
-        // Who lives and does not renew it has given it up, on every host.
+        // A live process that does not renew the Lease has released it, on every host.
         (own(&alive), 0),
-        // A process of another user, of which nothing is known.
+        // A process of another user, whose state is unknown.
         (format!("7|u7|{FUTURE}|2220||{}\n", dead.replace("/999999999", "1/999999999")), 75),
-        // One of an earlier version of this script says less of itself.
+        // Holders of an earlier version of this script contain less information.
         (format!("7|u7|{FUTURE}|2220||{}\n", here("999999999")), 75),
-        // It does not say how long it lasts.
+        // The Lease does not state its duration.
         (format!("7|u7|{PAST}|||other\n"), 75),
         (format!("7|u7|{PAST}|a[$(touch harm)]||other\n"), 75),
         ("7|u7||2220||other\n".to_owned(), 75),
@@ -169,7 +170,7 @@ fn a_lease_is_taken_only_from_a_rollout_that_is_over() {
     }
 }
 
-/// While it is written for the first time, without an answer, or for another time.
+/// The signal arrives during the first write of the Lease, without an answer, or during a later one.
 #[test]
 fn a_signal_while_the_lease_is_written_leaves_none() {
     let written = "printf %s \"$((is + 1))|$uid\"\n";
@@ -182,19 +183,19 @@ fn a_signal_while_the_lease_is_written_leaves_none() {
         let lease = read(home.path(), "lease");
         assert!(lease.ends_with("|\n") && upgrades(&home) == 0, "{when} {code}: {lease}");
     }
-    // And if it cannot be given up, that is said.
+    // A Lease that cannot be released is reported.
     let kubectl = KUBECTL.replace(written, &format!("{signal}; touch \"$HOME/forbidden\"; exit 1\n"));
     let (outcome, _) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
     outcome.is(143, &["the Lease kube-system/upgrade-gate could not be given up. Once that rollout has ended, it is free after 120 s"]);
 }
 
-/// A step may last as long as the Lease, and longer.
+/// A step may last as long as the Lease, or longer.
 #[test]
 fn the_lease_is_renewed_while_a_step_lasts() {
     let (outcome, home) = faked().file("upgrade-does", "127.0.0.3 is-slow\n").args(IMAGE).run_and_keep();
     outcome.is(0, &["all 3 machines run v1.13.1"]);
     assert_eq!(upgrades(&home), 3);
-    // A success whose answer was lost is no loss of the Lease.
+    // A lost answer to a successful request does not lose the Lease.
     let loses = "printf %s \"$((is + 1))|$uid\"\n[ -e \"$HOME/lost\" ] || { touch \"$HOME/lost\"; exit 1; }\n";
     let kubectl = KUBECTL.replace("printf %s \"$((is + 1))|$uid\"\n", loses);
     let (outcome, _) = with_program(faked(), "kubectl", &kubectl).args(IMAGE).run_and_keep();
@@ -206,7 +207,7 @@ fn the_lease_is_renewed_while_a_step_lasts() {
     assert_eq!(upgrades(&home), 3);
 }
 
-/// Between the look and the write somebody else was faster.
+/// Another client was faster between the read and the write.
 #[test]
 fn a_lease_that_is_written_by_two_is_that_of_the_first() {
     let first = "8|u7|2999-01-01T00:00:00.000000Z|2220||other\n";
@@ -216,7 +217,7 @@ fn a_lease_that_is_written_by_two_is_that_of_the_first() {
         assert_eq!((outcome.code, upgrades(&home)), (75, 0), "{outcome}");
         assert_eq!(read(home.path(), "lease"), first);
     }
-    // In the middle: nothing is begun without it.
+    // If the Lease is lost during the rollout, no further step begins.
     let steals = TALOSCTL.replace("image) [", &format!("image) printf '{}' > \"$HOME/lease\"; [", first.trim()));
     let (outcome, home) = with_program(faked(), "talosctl", &steals).args(IMAGE).run_and_keep();
     outcome.is(75, &["the Lease kube-system/upgrade-gate is lost: Error from server (Conflict)"]);
