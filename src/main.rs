@@ -44,11 +44,8 @@ fn main() -> ExitCode {
     let start = Start::now();
     // tonic and kube both use the provider of the process. No other one has been installed before.
     let _ = config::crypto::provider().as_ref().clone().install_default();
-    // A panic becomes a reported internal error (exit code 70), so its message must not look like a crash.
-    std::panic::set_hook(Box::new(|panic| {
-        let _ = writeln!(io::stderr(), "internal error: {}", text::sanitize::clean(&panic.to_string()));
-    }));
-    ExitCode::from(std::panic::catch_unwind(|| start_from(start)).unwrap_or(Exit::Internal).code())
+    std::panic::set_hook(Box::new(run::panicked));
+    ExitCode::from(start_from(start).code())
 }
 
 /// Treats an empty variable as unset, for every option: CI systems pass variables without a value as empty strings.

@@ -68,12 +68,14 @@ fn may_have_none(cluster: &Assessment<'_>, object: &KubeNode) -> bool {
 
 impl Assessment<'_> {
     /// Returns true if Talos is not queried and no Node has a lease. The component that creates the Nodes then does not use leases, as in a
-    /// virtual cluster, and the Nodes' conditions count instead.
+    /// virtual cluster, and the Nodes' conditions count instead. A kubelet that has created a mirror pod also holds a lease, so there an
+    /// empty list is a missing answer.
     pub(crate) fn has_no_leases(&self) -> bool {
         let objects = || self.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
         let leases = self.list(|kubernetes| &kubernetes.node_leases).filter(|_| !self.asks_talos());
         let has_none = |leases: &Leases| objects().all(|object| !leases.by_name.contains_key(&object.name));
-        objects().next().is_some() && leases.is_some_and(has_none)
+        let has_kubelets = || self.list(|kubernetes| &kubernetes.pods).into_iter().flatten().any(|pod| pod.mirror);
+        objects().next().is_some() && leases.is_some_and(has_none) && !has_kubelets()
     }
 
     /// Returns the state of the node with this name in Kubernetes.

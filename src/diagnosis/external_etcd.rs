@@ -60,9 +60,14 @@ fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recogn
         symptoms.of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);
     // If Talos runs this etcd, it has evidence of its own.
     let service: Vec<_> = symptoms.about(sign.target).filter(|it| it.check == CheckId::EtcdService).collect();
+    // One that cannot be reached cannot catch up either.
+    let learns = symptoms.of_check(CheckId::EtcdLearners, &[Reason::Learner]);
+    let id = hex(member.id);
+    let learns = learns.filter(|it| it.target.id.as_ref() == Some(&id));
     Recognized::new(MUTE.id, headline)
         .rests_on(sign)
         .rests_on_all(&service)
+        .explains(learns)
         .explains(margin.filter(|_| !member.is_learner))
         .then(Hint::run("{etcdctl} endpoint status", []))
         .then(on_its_machine(symptoms, &sign.target.name))

@@ -12,11 +12,9 @@ mod watch;
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal as _};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use tokio::time::{MissedTickBehavior, interval, timeout_at};
 
 use self::outbox::{Outbox, Recipient, Unready, recipients, unsent};
@@ -27,6 +25,7 @@ pub(crate) use self::streams::{complain, complain_of_arguments};
 use self::streams::{is_elsewhere, is_file};
 use self::told::Told;
 use self::watch::Signaled;
+pub(crate) use self::watch::panicked;
 use crate::config::access::Access;
 use crate::config::{ConfigError, Environment};
 use crate::engine::event::Event;
@@ -134,14 +133,14 @@ impl Run<'_> {
         let show = RefCell::new(Show::new(plan, told, ci, environment));
         let unbegun = RefCell::new(None);
         let ending = {
-            let mut work = std::pin::pin!(AssertUnwindSafe(self.work(&show, &unbegun)).catch_unwind());
+            let mut work = std::pin::pin!(self.work(&show, &unbegun));
             let mut ticks = interval(TICK);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
             let mut frames = interval(FRAME);
             frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
             loop {
                 tokio::select! {
-                    end = &mut work => break end.unwrap_or_else(|panic| Ending::Internal(panic_message(&*panic))),
+                    end = &mut work => break end,
                     Ok(signal) = signaled.wait_for(Option::is_some) => {
                         break Ending::Signal(signal.unwrap_or(Exit::Terminated));
                     }
@@ -323,9 +322,4 @@ async fn aside<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> 
         Ok(read) => read,
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     }
-}
-
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("internal error: {}", text.unwrap_or("unknown"))
 }

@@ -3,10 +3,11 @@
 //! The run stops at its deadline and at a signal. The things it waits for may not: a pipe that is never read, a disk that is gone, a name
 //! server, or a document that takes long to parse.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread;
+use std::panic::PanicHookInfo;
+use std::sync::OnceLock;
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -22,6 +23,7 @@ use crate::observe;
 use crate::report::ledger::Ending;
 use crate::report::sink::files;
 use crate::signals::Signals;
+use crate::text::sanitize::clean;
 
 /// Time from the deadline to the end of the process: within 1 s, as measured from outside.
 const AFTER_DEADLINE: Duration = Duration::from_millis(900);
@@ -41,6 +43,40 @@ pub(super) const STACK: usize = 8 << 20;
 /// The signal that ends the run, as its exit code.
 pub(super) type Signaled = watch::Receiver<Option<Exit>>;
 
+/// Where a panic is reported, so that the run still ends with its reports and its own exit code.
+static PANICS: OnceLock<Panics> = OnceLock::new();
+
+struct Panics {
+    message: watch::Sender<String>,
+    /// The watch itself, which ends the process at once.
+    watch: ThreadId,
+}
+
+impl Panics {
+    fn of_this_thread() -> Self {
+        Self { message: watch::Sender::default(), watch: thread::current().id() }
+    }
+}
+
+/// Handles a panic on any thread and does not return: a release is built without unwinding. The thread stops where it is, and the watch
+/// ends the run.
+pub(crate) fn panicked(panic: &PanicHookInfo<'_>) {
+    // Must not look like a crash.
+    let _ = writeln!(io::stderr(), "internal error: {}", clean(&panic.to_string()));
+    match PANICS.get() {
+        Some(panics) if panics.watch != thread::current().id() => {
+            let payload = panic.payload();
+            let text = payload.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            panics.message.send_replace(text.unwrap_or("unknown").to_owned());
+            loop {
+                thread::park();
+            }
+        }
+        _ => end(Exit::Internal),
+    }
+}
+
 /// Runs `run` on a thread of its own and returns its exit code, or ends the process with the exit code known so far once time is up.
 pub(super) fn watched(
     net: Instant,
@@ -55,12 +91,11 @@ pub(super) fn watched(
     let (signal, signaled) = watch::channel(None);
     let (done, mut ended) = oneshot::channel();
     let mut sending = told.sending();
+    let mut panics = PANICS.get_or_init(Panics::of_this_thread).message.subscribe();
     thread::scope(|scope| {
         let run = move || {
-            // A panic that is not caught where it can be reported still has its own exit code.
-            let exit = catch_unwind(AssertUnwindSafe(|| run(signaled))).unwrap_or(Exit::Internal);
-            // If this fails, the receiver no longer waits.
-            let _ = done.send(exit);
+            // If this fails, the watch has already ended.
+            let _ = done.send(run(signaled));
         };
         thread::Builder::new().name("run".to_owned()).stack_size(STACK).spawn_scoped(scope, run).context(FAILED)?;
         runtime.block_on(async {
@@ -81,6 +116,11 @@ pub(super) fn watched(
                         signal.send_replace(Some(exit));
                         gone_by = gone_by.min(Instant::now() + AFTER_SIGNAL);
                         ending = Ending::Signal(exit);
+                    }
+                    Ok(()) = panics.changed() => {
+                        let message = panics.borrow_and_update().clone();
+                        ending = Ending::Internal(format!("internal error: {message}"));
+                        gone_by = gone_by.min(Instant::now() + LAST_WORDS);
                     }
                     Ok(()) = sending.changed() => {
                         let until = *sending.borrow_and_update();
@@ -107,7 +147,11 @@ pub(super) fn watched(
                             gone_by = Instant::now() + LOOK;
                             continue;
                         }
-                        let unknown = if let Ending::Signal(exit) = ending { exit } else { Exit::Deadline };
+                        let unknown = match ending {
+                            Ending::Signal(exit) => exit,
+                            Ending::Internal(_) => Exit::Internal,
+                            Ending::Engine(_) | Ending::Configuration(_) => Exit::Deadline,
+                        };
                         end(told.exit_now(unknown));
                     }
                 }
@@ -179,6 +223,7 @@ mod tests {
             ("nothing", 124, "undetermined", 8),
             ("healthy", 0, "healthy", 8),
             ("signal", 130, "interrupted", 8),
+            ("panic", 70, "error", 8),
             // The limit is ten seconds after the verdict, whatever the deadline.
             ("sending", 0, "healthy", 12),
         ] {
@@ -197,7 +242,7 @@ mod tests {
     }
 
     fn stuck(after: &str) {
-        let wait = if ["signal", "sending"].contains(&after) { "1h" } else { "1s" };
+        let wait = if ["signal", "sending", "panic"].contains(&after) { "1h" } else { "1s" };
         let arguments = ["cluster-health", "--wait-timeout", wait];
         let matches = Cli::command().get_matches_from(arguments);
         let cli = Cli::from_arg_matches(&matches).unwrap();
@@ -216,6 +261,10 @@ mod tests {
                 told.finish_files(&report).unwrap();
                 told.finish_document(&report).unwrap();
                 told.begin_sending();
+            } else if after == "panic" {
+                std::panic::set_hook(Box::new(panicked));
+                // Not on the thread of the run, and with others that go on.
+                thread::spawn(|| panic!("a fault"));
             } else if after == "signal" {
                 let own = i32::try_from(std::process::id()).ok().and_then(rustix::process::Pid::from_raw).unwrap();
                 rustix::process::kill_process(own, rustix::process::Signal::INT).unwrap();

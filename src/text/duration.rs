@@ -30,18 +30,32 @@ impl FromStr for GoDuration {
 
 impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&human(self.0))
+        match self.0.as_secs() {
+            // As precise as it was written, and as Go reads it.
+            seconds @ ROUNDED.. => write!(f, "{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+            _ => f.write_str(&human(self.0)),
+        }
     }
 }
 
-/// Formats a duration for people, as short as possible: `0.4s`, `41s`, `5m00s`, `1h05m`.
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+/// Longer durations are shown without their smaller units.
+const ROUNDED: u64 = 8 * HOUR;
+
+/// Formats a duration for people, as short as possible: `0.4s`, `41s`, `5m00s`, `1h05m`; from 8 hours on as kubectl does: `30h`, `3d5h`,
+/// `59d`.
 pub(crate) fn human(duration: Duration) -> String {
     let seconds = duration.as_secs();
+    let (hours, days) = (seconds / HOUR, seconds / DAY);
     match seconds {
         0..10 if duration.subsec_millis() > 0 => format!("{:.1}s", duration.as_secs_f64()),
         0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        _ => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+        60..HOUR => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        HOUR..ROUNDED => format!("{hours}h{:02}m", seconds % HOUR / 60),
+        _ if days < 2 => format!("{hours}h"),
+        _ if days < 8 && hours % 24 > 0 => format!("{days}d{}h", hours % 24),
+        _ => format!("{days}d"),
     }
 }
 
@@ -77,5 +91,18 @@ mod tests {
             [shown(0), shown(400), shown(41_012), shown(300_000), shown(3_900_000)],
             ["0s", "0.4s", "41s", "5m00s", "1h05m"]
         );
+        let shown = |hours: u64, minutes: u64| human(Duration::from_secs(hours * HOUR + minutes * 60));
+        assert_eq!(
+            [shown(7, 59), shown(8, 1), shown(47, 59), shown(48, 0), shown(77, 1), shown(1436, 54)],
+            ["7h59m", "8h", "47h", "2d", "3d5h", "59d"]
+        );
+    }
+
+    #[test]
+    fn an_option_is_shown_as_it_can_be_typed() {
+        for text in ["90s", "1h30m", "8h30m", "168h00m"] {
+            let shown = text.parse::<GoDuration>().unwrap().to_string();
+            assert_eq!(shown.parse::<GoDuration>(), text.parse(), "{text}: {shown}");
+        }
     }
 }

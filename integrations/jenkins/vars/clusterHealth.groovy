@@ -1,12 +1,13 @@
 /*
- * A step of a Jenkins shared library, for several pipelines (Jenkinsfile is complete without it): passes only if the cluster is healthy.
+ * A step of a Jenkins shared library that passes only if the cluster is healthy. Use it for several pipelines; the Jenkinsfile does not
+ * need it.
  *
  *   clusterHealth talosconfig: 'prod-talosconfig', kubeconfig: 'prod-kubeconfig', waitTimeout: '10m'
  *
- *   talosconfig, kubeconfig   ids of credentials of the kind "Secret file"; by default, the agent's own files
+ *   talosconfig, kubeconfig   IDs of credentials of the kind "Secret file"; by default, the agent's own files
  *   waitTimeout               how long to wait for a healthy cluster
- *   timeoutMinutes            timeout of the step; longer than waitTimeout times the attempts, so that cluster-health ends first
- *   retries                   how often to run again after 69 or 124: health could not be determined in time
+ *   timeoutMinutes            timeout of the step; longer than waitTimeout times the number of attempts, so that cluster-health ends first
+ *   retries                   number of retries after 69 or 124, when health could not be determined in time
  *   env                       other options, as CLUSTER_HEALTH_NAME=value: see `cluster-health --help`
  *
  * The agent has `cluster-health` in its PATH. Plugins: Pipeline, Credentials Binding, JUnit.
@@ -26,7 +27,7 @@ def call(Map options = [:]) {
     if (given.kubeconfig) {
         credentials << file(credentialsId: given.kubeconfig, variable: 'KUBECONFIG')
     }
-    // Options as variables: no value passes a shell.
+    // Options are passed as variables, so that no value passes through a shell.
     List variables = given.env + [
         "CLUSTER_HEALTH_WAIT_TIMEOUT=${given.waitTimeout}".toString(),
         'CLUSTER_HEALTH_REPORT=junit=cluster-health.xml,json=cluster-health.json',
@@ -52,11 +53,11 @@ def call(Map options = [:]) {
             }
         }
     } finally {
-        // The reports matter most when the step fails. There are none if the program could not be started.
+        // The reports matter most when the step fails. There are none if cluster-health could not be started.
         junit testResults: 'cluster-health.xml', allowEmptyResults: true
         archiveArtifacts artifacts: 'cluster-health.xml, cluster-health.json', allowEmptyArchive: true
     }
-    // The code decides: test results alone would only make the build unstable.
+    // The exit code decides: test results alone would only mark the build as unstable.
     if (code != 0) {
         error "cluster-health: exit code ${code}: ${meaning(code)}"
     }

@@ -200,11 +200,13 @@ fn an_endpoint_of_etcd_that_learns_explains_no_margin() {
         members[2].is_learner = true;
         members[2].name.clear();
     });
+    eprintln!("{:#?}", diagnosed(&snapshot));
     let made = diagnosed(&snapshot).into_iter().find(|it| it.id == "etcd-endpoint-mute").unwrap();
     assert!(made.headline.ends_with("; the others list it as a learner"), "{}", made.headline);
     let id = crate::text::hex(crate::testing::fixture::member_id(2));
     assert!(made.headline.starts_with(&format!("etcd member {id} (")), "{}", made.headline);
-    assert_eq!(explained(&snapshot, "etcd-endpoint-mute"), ["etcd.leader https://10.0.0.3:2379"]);
+    let symptoms = ["etcd.leader https://10.0.0.3:2379".to_owned(), format!("etcd.learners {id}")];
+    assert_eq!(explained(&snapshot, "etcd-endpoint-mute"), symptoms);
 }
 
 /// The reader has to look at each of these machines.

@@ -156,13 +156,13 @@ fn each_kind_of_trouble_is_named() {
     let of = |kind: usize| of("a", kinds[kind].clone());
     for (merged, exit, words) in [
         (of(0).expecting(expected(&["a"]), None), Exit::Healthy, "healthy: 1 healthy of 1 cluster"),
-        (of(0), Exit::Healthy, "name all of them with --expect"),
+        (of(0), Exit::Healthy, "name all clusters with --expect"),
         (of(2), Exit::Unhealthy, "a: unhealthy"),
         (of(5), Exit::Undetermined, "incomplete: "),
         (of(6), Exit::Configuration, "a: not checked"),
         (of(9), Exit::Refused, "a: refused"),
         (of(10), Exit::Deadline, "a: not healthy in time"),
-        (of(11).expecting(None, Some(old)), Exit::Undetermined, "old: it ended 24h00m ago"),
+        (of(11).expecting(None, Some(old)), Exit::Undetermined, "old: it ended 24h ago"),
         (of(12), Exit::Undetermined, "it is from the future"),
         (of(0).with(of(1)), Exit::Undetermined, "there are 2 reports of a: a.json"),
         (as_one("a").with(as_one("b")), Exit::Undetermined, "one cluster has several names: a, b were verified"),

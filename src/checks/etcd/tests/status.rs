@@ -295,7 +295,7 @@ fn members_are_defragmented_one_by_one_and_only_where_one_can_be_spared() {
         assert!(!seen.is_empty(), "{id}");
         for (name, remedy, words) in seen {
             assert_eq!(remedy, None, "{id} {name}");
-            assert!(words.contains("before all voters are up"), "{id} {name}: {words}");
+            assert!(words.contains("until all voters are up"), "{id} {name}: {words}");
         }
     }
 
