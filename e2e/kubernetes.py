@@ -35,7 +35,7 @@ class KubernetesCluster(Cluster):
     defaults = {"talos": "none", "kube": "rbac", "etcd": "root"}
     users = ("rbac", "admin")
 
-    # The same servers, whether or not their machines are Nodes.
+    # These servers are used whether or not their machines are Nodes.
     api_servers = MEMBERS
 
     def is_up(self):

@@ -176,16 +176,15 @@ def table(results, scenarios, missing, last):
     lines = [
         "# Against real clusters",
         "",
-        "Written by `e2e/run --table docs/e2e.md` from `e2e/results.json`, which `make e2e-full` keeps. Each row: a real cluster is",
-        "brought into the state, `cluster-health` and `talosctl health --wait-timeout 12s` are asked at the same time, and the answer",
-        "of `cluster-health` is compared with `e2e/scenarios`: exit code, checks, reasons and targets, exactly. Times are in seconds;",
-        "`cluster-health` runs without `--wait-timeout` unless the row is about waiting. `talosctl` gets the same endpoints and lists of",
-        "nodes; where the row is about an option that it has not, its verdict does not count. Where a script of this repository drives",
-        "`cluster-health`, the exit code is the script's. Rows named `k8s-…` are of a cluster without Talos, which `talosctl` cannot be",
-        "asked about.",
+        "`e2e/run --table docs/e2e.md` generates this page from `e2e/results.json`, which `make e2e-full` updates. For each row, a real cluster is",
+        "brought into the state, `cluster-health` and `talosctl health --wait-timeout 12s` run at the same time, and the result of `cluster-health` is",
+        "compared with `e2e/scenarios`: exit code, checks, reasons and targets have to match exactly. Times are in seconds; `cluster-health` runs",
+        "without `--wait-timeout` unless the row is about waiting. `talosctl` uses the same endpoints and node lists; in rows about an option that",
+        "talosctl does not have, its verdict does not count. If a script in this repository runs `cluster-health`, the exit code is the script's. Rows",
+        "named `k8s-…` are clusters without Talos, which `talosctl` cannot check.",
         "",
-        f"{len(seen)} of {len(rows)} rows have been seen. `talosctl health` has the right verdict in {right} of {len(beside)}.",
-        *([f"The last run of all rows, {last['rows']} of them, took {last['seconds']} s, until {last['date']}."] if last else []),
+        f"{len(seen)} of {len(rows)} rows have a result. `talosctl health` has the right verdict in {right} of {len(beside)}.",
+        *([f"The last complete run, on {last['date']}, took {last['seconds']} s for {last['rows']} rows."] if last else []),
         "",
         "| row | state | cluster-health | talosctl health | date, commit |",
         "| --- | --- | --- | --- | --- |",
@@ -200,7 +199,7 @@ def table(results, scenarios, missing, last):
         says = says or s.get("script") or "killed"
         told = f"**{ours['exit']}** in {ours['seconds']}: {cell(says)}"
         lines.append(f"| `{s['name']}` | {cell(s['title'])} | {told} | {theirs(s, row)} | {row['date']}, {row['commit']} |")
-    lines += ["", "## What cannot be had here", "", "| what | why |", "| --- | --- |"]
+    lines += ["", "## States that cannot be tested here", "", "| state or check | reason |", "| --- | --- |"]
     lines += [f"| {cell(what)} | {cell(why)} |" for what, why in missing.items()]
     return "\n".join(lines) + "\n"
 

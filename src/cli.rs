@@ -42,7 +42,7 @@ pub(crate) enum Command {
     /// Explain a check, reason code, cause or exit code, and what to do; works offline
     Explain {
         /// Check ID, reason code, cause or exit code
-        #[arg(value_name = "ID|REASON|DIAGNOSIS")]
+        #[arg(value_name = "ID|REASON|CAUSE")]
         topic: String,
         /// Print the URL of its web page instead
         #[arg(long)]

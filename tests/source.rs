@@ -75,21 +75,28 @@ fn no_module_uses_what_is_above_it() {
 
 /// The product's files below `src`, by name, without their tests.
 fn product() -> Vec<(String, String)> {
+    let is_test = |name: &str| ["test", "fixture"].iter().any(|part| name.contains(part));
+    let product = rust(&["src"]).into_iter().filter(|(name, _)| !is_test(name));
+    let without_tests = |text: String| text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned();
+    product.map(|(name, text)| (name, without_tests(text))).collect()
+}
+
+/// Returns every Rust file in these folders, with its path.
+fn rust(folders: &[&str]) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut folders = vec![root().join("src")];
+    let mut folders: Vec<_> = folders.iter().map(|folder| root().join(folder)).collect();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-            let is_test = ["test", "fixture"].iter().any(|part| name.contains(part));
             if path.is_dir() {
                 folders.push(path);
-            } else if !is_test && path.extension().is_some_and(|extension| extension == "rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                found.push((name, text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned()));
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push((name, std::fs::read_to_string(&path).unwrap()));
             }
         }
     }
+    found.sort();
     found
 }
 
@@ -328,6 +335,25 @@ fn doc_comments_can_be_understood_alone() {
                 found.push(format!("{file}:{}: {}", at + 1, line.trim()));
             }
             before = line;
+        }
+    }
+    assert_none(&found);
+}
+
+/// Comments read as sentences of their own. Openings such as these are the mark of a translation.
+#[test]
+fn comments_open_with_a_subject() {
+    const OPENINGS: &str = "What|Whatever|Whoever|Whose|Whom|Where|Of|It|That|Those|Such|The same|So|With|By|As|How|Who|Which|Beside|\
+                            Nobody|Somebody";
+    let opening = Regex::new(&format!(r"^\s*//[/!]?\s+(?:{OPENINGS})\b")).unwrap();
+    let is_comment = |line: &str| line.trim_start().starts_with("//");
+    let mut found = Vec::new();
+    for (file, text) in rust(&["src", "crates", "tests"]) {
+        let lines: Vec<&str> = text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            if opening.is_match(line) && !at.checked_sub(1).is_some_and(|before| is_comment(lines[before])) {
+                found.push(format!("{file}:{}: {}", at + 1, line.trim()));
+            }
         }
     }
     assert_none(&found);

@@ -10,7 +10,7 @@ use crate::snapshot::{Contact, Gap, GapKind, Kubernetes, Node, Observed, Service
 pub(crate) enum TalosAccess<'a> {
     /// `--no-talos`.
     LeftOut,
-    /// At least one machine answered, which proves access regardless of any other problem.
+    /// A machine answered, which proves access regardless of any other problem.
     Open,
     /// The credentials cannot be used, or no endpoint works.
     Closed(Cow<'a, Gap>),

@@ -20,7 +20,7 @@ pub(crate) enum Presence {
     Off,
     /// The machine's Talos API, kubelet or API server answers, or something else answers at its address.
     Answers(Side),
-    /// At least one source could not be read.
+    /// A source could not be read.
     Unknown,
 }
 

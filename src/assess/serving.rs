@@ -126,7 +126,7 @@ impl<'e> Instances<'e> {
 pub(crate) enum PodLists {
     /// Pods of kube-system. Pods of other namespaces are not looked up, and their endpoints are trusted.
     System,
-    /// In addition, pods of all namespaces that are bound to a node.
+    /// Pods of all namespaces that are bound to a node as well.
     Bound,
 }
 

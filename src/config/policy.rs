@@ -33,19 +33,19 @@ pub(crate) struct Fields {
     /// `cluster-health/v1`.
     #[cfg_attr(test, schemars(with = "String", extend("const" = API_VERSION)))]
     pub(crate) api_version: Spanned<String>,
-    /// What the cluster should be like. The options of the same meaning may be given as well, and have to agree.
+    /// Expected shape and versions of the cluster. The equivalent options can be given as well, and have to agree.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) expect: Expect,
-    /// Where warnings begin. The limits at which a check fails cannot be moved.
+    /// Limits at which checks warn. The limits at which they fail are fixed.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) thresholds: Thresholds,
     /// Machines that are off on purpose.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) machines: Vec<Machine>,
-    /// Known problems that may stay for a while.
+    /// Known problems that are accepted for a limited time.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) accept: Vec<Accept>,
-    /// Objects of one's own, and what has to hold of them: at most 100 entries. Each is shown as `policy.ID`.
+    /// Conditions on objects of your own, at most 100 entries. Each is reported as the check `policy.ID`.
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) require: Vec<Require>,
 }
@@ -54,20 +54,20 @@ pub(crate) struct Fields {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct Expect {
-    /// Exactly so many control planes, as `--expect-control-planes`. One that is declared off counts.
+    /// Exact number of control planes, like `--expect-control-planes`. Machines that are declared off count.
     #[cfg_attr(test, schemars(with = "Option<usize>"))]
     pub(crate) control_planes: Option<Spanned<usize>>,
-    /// Exactly so many workers, as `--expect-workers`. One that is declared off counts.
+    /// Exact number of workers, like `--expect-workers`. Machines that are declared off count.
     #[cfg_attr(test, schemars(with = "Option<usize>"))]
     pub(crate) workers: Option<Spanned<usize>>,
-    /// Version of Talos on every machine, as `--expect-talos`: `v1.14.1`.
+    /// Version of Talos on every machine, like `--expect-talos`: `v1.14.1`.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) talos: Option<Spanned<String>>,
-    /// Version of Kubernetes everywhere, as `--expect-kubernetes`: `1.36.4`, or `"1.36"` for any patch. In quotes: without them, 1.30
-    /// is the number 1.3.
+    /// Version of Kubernetes everywhere, like `--expect-kubernetes`: `1.36.4`, or `"1.36"` for any patch release. Quote it: without
+    /// quotes, YAML reads 1.30 as the number 1.3.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) kubernetes: Option<Spanned<String>>,
-    /// System extensions that every machine has, with or without `siderolabs/`. A missing one fails in `talos.nodes.extensions`.
+    /// System extensions that every machine must have, with or without `siderolabs/`. A missing one fails in `talos.nodes.extensions`.
     #[serde(default, deserialize_with = "or_default")]
     #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub(crate) extensions: Vec<Spanned<String>>,
@@ -77,18 +77,18 @@ pub(crate) struct Expect {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct Thresholds {
-    /// Time that a certificate should have left: `14d`. By default `30d`; a shorter time is looser. A tenth of the certificate's
-    /// lifetime is enough in any case. Belongs to `talos.credentials`, `k8s.credentials`, `talos.nodes.kubelet-certificate` and
+    /// Minimum remaining lifetime of a certificate: `14d`. Default `30d`; a shorter time is looser. A tenth of the certificate's
+    /// total lifetime is always enough. Applies to `talos.credentials`, `k8s.credentials`, `talos.nodes.kubelet-certificate` and
     /// `k8s.api.certificates`.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) certificates: Option<Spanned<String>>,
-    /// Share of its quota that an etcd database may take: `70%`. By default `80%`, below `95%`; more is looser. Belongs to `etcd.space`.
+    /// Share of its quota that an etcd database may use: `70%`. Default `80%`, below `95%`; more is looser. Applies to `etcd.space`.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) etcd_space: Option<Spanned<String>>,
-    /// Share of `/var` that should be free: `15%`. By default `10%`, at most `50%`; less is looser. Belongs to `talos.nodes.disk`.
+    /// Share of `/var` that should be free: `15%`. Default `10%`, at most `50%`; less is looser. Applies to `talos.nodes.disk`.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) disk_free: Option<Spanned<String>>,
-    /// Time by which a machine's clock may be wrong: `500ms`. By default `1s`, at most `30s`; more is looser. Belongs to `talos.time`.
+    /// Maximum error of a machine's clock: `500ms`. Default `1s`, at most `30s`; more is looser. Applies to `talos.time`.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) clock_skew: Option<Spanned<String>>,
 }
@@ -100,13 +100,14 @@ pub(crate) struct Machine {
     /// Name or address.
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) name: Spanned<String>,
-    /// `off`: nothing may come from it. A machine that answers is judged like any other.
+    /// `off`: the machine must not answer at all. If it does, it is judged like any other.
     #[cfg_attr(test, schemars(with = "String", extend("enum" = ["off"])))]
     pub(crate) state: Spanned<String>,
-    /// Why, for whoever reads the report.
+    /// Reason, for readers of the report.
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) because: Spanned<String>,
-    /// Until when: a time of RFC 3339, or a date, which means the end of that day (UTC). At most 90 days from now.
+    /// Last moment at which the entry applies: an RFC 3339 time, or a date, which means the end of that day (UTC). At most 90 days
+    /// from now.
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) until: Spanned<String>,
 }
@@ -115,22 +116,24 @@ pub(crate) struct Machine {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct Accept {
-    /// Id of the check that finds it (`cluster-health list`), in full.
+    /// Full ID of the check that reports the problem (`cluster-health list`).
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) check: Spanned<String>,
     /// Reason code of the problem (`cluster-health list --reasons`).
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) reason: Spanned<String>,
-    /// Target of the problem, as the report names it (`checks[].problems[].target.name`). `*` stands for any characters.
+    /// Target of the problem, as in the report (`checks[].problems[].target.name`). `*` matches any characters.
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) target: Spanned<String>,
-    /// Most problems that it may match; of more, none is accepted. 1 by default; has to be given if the target has a `*`.
+    /// Maximum number of problems that the entry may match; if more match, none is accepted. Default 1; required if the target contains
+    /// `*`.
     #[cfg_attr(test, schemars(with = "Option<usize>", range(min = 1)))]
     pub(crate) max: Option<Spanned<usize>>,
-    /// Why, for whoever reads the report.
+    /// Reason, for readers of the report.
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) because: Spanned<String>,
-    /// Until when: a time of RFC 3339, or a date, which means the end of that day (UTC). At most 90 days from now.
+    /// Last moment at which the entry applies: an RFC 3339 time, or a date, which means the end of that day (UTC). At most 90 days
+    /// from now.
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) until: Spanned<String>,
 }
@@ -139,49 +142,49 @@ pub(crate) struct Accept {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct Require {
-    /// Name of the requirement, once in the policy: lowercase letters, digits and `-`, at most 40.
+    /// Name of the requirement, unique in the policy: lowercase letters, digits and `-`, at most 40.
     #[cfg_attr(test, schemars(with = "String", regex(pattern = "^[a-z0-9-]{1,40}$")))]
     pub(crate) id: Spanned<String>,
     /// Plural and group, as `kubectl api-resources -o name` prints them: `cephclusters.ceph.rook.io`, `pods`. Never `secrets`, nor a
     /// subresource.
     #[cfg_attr(test, schemars(with = "String"))]
     pub(crate) resource: Spanned<String>,
-    /// Where the objects are, if they are in namespaces.
+    /// Namespace of the objects, if the resource is namespaced.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) namespace: Option<Spanned<String>>,
     /// Objects of all namespaces.
     #[serde(default)]
     #[cfg_attr(test, schemars(with = "bool"))]
     pub(crate) all_namespaces: Option<Spanned<bool>>,
-    /// One object. Without it, all objects that the selectors leave.
+    /// Name of a single object. If it is missing, all objects that match the selectors are checked.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) name: Option<Spanned<String>>,
-    /// Labels, as `kubectl get -l` takes them: `app=backup,tier in (db)`.
+    /// Label selector, as for `kubectl get -l`: `app=backup,tier in (db)`.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) selector: Option<Spanned<String>>,
-    /// Fields, as `kubectl get --field-selector` takes them: `spec.type=LoadBalancer`.
+    /// Field selector, as for `kubectl get --field-selector`: `spec.type=LoadBalancer`.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) field_selector: Option<Spanned<String>>,
-    /// What has to hold; of a list, all of it. `condition=Ready`, `condition=Ready=False`: a condition, reported for the object's present
-    /// generation. `jsonpath={.status.phase}=Running`: the path leads to exactly this value; `jsonpath={.status.address}`: to something.
-    /// `age={.status.lastSuccessfulTime}<24h`: a time, not longer ago by the API server's clock. `current`: the controller has caught up
-    /// (generation, `Ready`, `Reconciling`, `Stalled`, replicas). A path has at most 512 characters and one wildcard or filter, without
-    /// `..` and functions.
+    /// Demand, or a list of demands that all have to hold. `condition=Ready`, `condition=Ready=False`: a condition, reported for the
+    /// object's current generation. `jsonpath={.status.phase}=Running`: the path has exactly this value; `jsonpath={.status.address}`:
+    /// the path has any value. `age={.status.lastSuccessfulTime}<24h`: a time that is no longer ago, by the API server's clock.
+    /// `current`: the controller has caught up (generation, `Ready`, `Reconciling`, `Stalled`, replicas). A path has at most 512
+    /// characters and one wildcard or filter, and neither `..` nor functions.
     #[serde(rename = "for")]
     #[cfg_attr(test, schemars(with = "OneOrMany"))]
     pub(crate) demands: Spanned<Demands>,
-    /// So many of the objects are enough. Without it, all have to be so.
+    /// Number of objects that have to meet the demands. If it is missing, all have to.
     #[cfg_attr(test, schemars(with = "Option<usize>", range(min = 1)))]
     pub(crate) at_least: Option<Spanned<usize>>,
-    /// That there is no object is as good. Without it, an empty list fails.
+    /// Accepts that no object exists. Otherwise an empty list fails.
     #[serde(default)]
     #[cfg_attr(test, schemars(with = "bool"))]
     pub(crate) allow_none: Option<Spanned<bool>>,
-    /// Value of a field that the API leaves out, as it does with zeros: `orElse: 0` for `.status.readyReplicas`. Without it, a missing
-    /// field says nothing, and nothing passes for lack of evidence.
+    /// Value of a field that the API omits, as it does with zeros: `orElse: 0` for `.status.readyReplicas`. Otherwise a missing field
+    /// does not count as evidence.
     #[cfg_attr(test, schemars(with = "Option<serde_json::Value>", extend("type" = ["string", "number", "boolean"])))]
     pub(crate) or_else: Option<Spanned<Scalar>>,
-    /// `fail` (default), or `warn` for what should not fail the run. What could not be determined is not affected.
+    /// `fail` (default), or `warn` if a violation should not fail the run. An undetermined result still does.
     #[cfg_attr(test, schemars(with = "Option<String>", extend("enum" = ["fail", "warn"])))]
     pub(crate) severity: Option<Spanned<String>>,
 }

@@ -272,7 +272,7 @@ static COUNTED: [Check; 3] = {
     [OF, Check { id: CheckId::EtcdAlarms, ..OF }, Check { id: CheckId::EtcdSpace, ..OF }]
 };
 
-/// With thousands of machines each check takes a while: a signal that arrives meanwhile is handled before the next one.
+/// Each check takes a while with thousands of machines: a signal that arrives meanwhile is handled before the next one.
 #[tokio::test(start_paused = true)]
 async fn others_have_their_turn_between_two_checks() {
     let pace = Pace { checks: COUNTED.iter().collect(), ..pace(None) };

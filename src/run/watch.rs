@@ -43,7 +43,7 @@ pub(super) const STACK: usize = 8 << 20;
 /// The signal that ends the run, as its exit code.
 pub(super) type Signaled = watch::Receiver<Option<Exit>>;
 
-/// Where a panic is reported, so that the run still ends with its reports and its own exit code.
+/// Receives panics, so that the run still ends with its reports and its own exit code.
 static PANICS: OnceLock<Panics> = OnceLock::new();
 
 struct Panics {

@@ -31,7 +31,7 @@ impl FromStr for GoDuration {
 impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() {
-            // As precise as it was written, and as Go reads it.
+            // Go has to be able to read it, and nothing is rounded.
             seconds @ ROUNDED.. => write!(f, "{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
             _ => f.write_str(&human(self.0)),
         }

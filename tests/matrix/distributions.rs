@@ -46,7 +46,7 @@ const DISTRIBUTIONS: &[Distribution] = &[
         name: "static pods",
         like: "kubeadm, kind, Talos",
         make: |_| {},
-        otherwise: &[("network agent is not wanted on a node", Warns)],
+        otherwise: &[("network agent excludes a node", Warns)],
     },
     Distribution {
         name: "processes",
@@ -54,7 +54,7 @@ const DISTRIBUTIONS: &[Distribution] = &[
         make: processes,
         otherwise: &[
             ("network agent crashes", Missing),
-            ("network agent is not wanted on a node", Missing),
+            ("network agent excludes a node", Missing),
             ("kube-proxy crashes", Missing),
         ],
     },
@@ -67,7 +67,7 @@ const DISTRIBUTIONS: &[Distribution] = &[
         },
         otherwise: &[
             ("network agent crashes", Missing),
-            ("network agent is not wanted on a node", Missing),
+            ("network agent excludes a node", Missing),
             ("scheduler is dead", Unseen(NO_LEASE)),
             ("kube-proxy crashes", Missing),
         ],
@@ -77,7 +77,7 @@ const DISTRIBUTIONS: &[Distribution] = &[
         like: "EKS, AKS, GKE, Kamaji",
         make: hosted,
         otherwise: &[
-            ("network agent is not wanted on a node", Warns),
+            ("network agent excludes a node", Warns),
             ("one API server is not ready", Unseen(HOSTED)),
             ("one API server refuses", Unseen(HOSTED)),
         ],
@@ -91,8 +91,8 @@ const DISTRIBUTIONS: &[Distribution] = &[
         },
         otherwise: &[
             ("DNS is down", Unseen("cluster DNS")),
-            ("DNS crashes", Unseen("cluster DNS")),
-            ("network agent is not wanted on a node", Warns),
+            ("DNS pods crash", Unseen("cluster DNS")),
+            ("network agent excludes a node", Warns),
             ("one API server is not ready", Unseen(HOSTED)),
             ("one API server refuses", Unseen(HOSTED)),
         ],
@@ -101,13 +101,13 @@ const DISTRIBUTIONS: &[Distribution] = &[
         name: "DNS of another name",
         like: "RKE2, Kubespray, CoreDNS by its own chart",
         make: named_dns,
-        otherwise: &[("network agent is not wanted on a node", Warns)],
+        otherwise: &[("network agent excludes a node", Warns)],
     },
     Distribution {
         name: "namespaces of its own",
         like: "OpenShift",
         make: own_namespaces,
-        otherwise: &[("network agent is not wanted on a node", Warns)],
+        otherwise: &[("network agent excludes a node", Warns)],
     },
     Distribution {
         name: "no labels",
@@ -118,7 +118,7 @@ const DISTRIBUTIONS: &[Distribution] = &[
         },
         otherwise: &[
             ("network agent crashes", Missing),
-            ("network agent is not wanted on a node", Missing),
+            ("network agent excludes a node", Missing),
             ("kube-proxy crashes", Missing),
         ],
     },
@@ -131,8 +131,8 @@ const DISTRIBUTIONS: &[Distribution] = &[
             remove(world, LEASES, |lease| lease["metadata"]["namespace"] == "kube-node-lease");
         },
         otherwise: &[
-            ("kubelet is silent", Unseen(NO_LEASES)),
-            ("network agent is not wanted on a node", Warns),
+            ("kubelet does not respond", Unseen(NO_LEASES)),
+            ("network agent excludes a node", Warns),
             ("one API server is not ready", Unseen(HOSTED)),
             ("one API server refuses", Unseen(HOSTED)),
             ("scheduler is dead", Unseen(NO_LEASE)),
@@ -147,9 +147,9 @@ const FAULTS: &[Fault] = &[
         let ready = json!({"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "down"});
         world.kubernetes.set_condition("nodes", None, NODE, &ready);
     }),
-    ("kubelet is silent", |world| stall(world, "kube-node-lease", NODE)),
+    ("kubelet does not respond", |world| stall(world, "kube-node-lease", NODE)),
     ("DNS is down", dns_is_down),
-    ("DNS crashes", |world| {
+    ("DNS pods crash", |world| {
         dns_is_down(world);
         crash(world, |pod| pod["metadata"]["labels"]["k8s-app"] == "kube-dns");
     }),
@@ -157,7 +157,7 @@ const FAULTS: &[Fault] = &[
         lacks_one(world, AGENT);
         crash(world, |pod| pod["metadata"]["labels"]["k8s-app"] == "flannel" && pod["spec"]["nodeName"] == NODE);
     }),
-    ("network agent is not wanted on a node", |world| {
+    ("network agent excludes a node", |world| {
         let other = json!({"metadata": {"labels": {"network": "none"}}});
         world.kubernetes.merge("nodes", None, NODE, &other);
         let term = json!({"key": "network", "operator": "DoesNotExist"});
@@ -357,7 +357,7 @@ fn table() -> String {
         Unseen(_) => "not seen",
         Missing => "–",
     };
-    let head = [line("fault", &|its| its.name), line("---", &|_| "---"), line("*such as*", &|its| its.like)];
+    let head = [line("fault", &|its| its.name), line("---", &|_| "---"), line("*examples*", &|its| its.like)];
     let faults = FAULTS.iter().map(|(fault, _)| line(fault, &|its| cell(its, fault)));
     head.into_iter().chain(faults).collect()
 }

@@ -10,22 +10,23 @@ use crate::run::Seen;
 use crate::talosctl::Said;
 
 const HEAD: &str = "\
-# What is said of which failure
+# Failures that cluster-health detects
 
-Each row is a cluster in one trouble, or a healthy one of an unusual shape: a file of [matrix](../matrix). `cluster-health` and the real
-`talosctl health` were asked about it at the same time, each with a simulated cluster of its own in that state
-([crates/simulator](../crates/simulator); many of the states are recordings of a real cluster).
+Each row is a cluster with one fault, or a healthy cluster with an unusual shape: a file in [matrix](../matrix). `cluster-health` and the
+real `talosctl health` run at the same time, each against its own simulated cluster in this state ([crates/simulator](../crates/simulator);
+many states are recordings of a real cluster).
 
-- Made by `make matrix`; no cell is written by hand. What is expected is in the files of the rows, and the test `matrix` holds the program
-  to it: the exit code, and every check, reason and target, no more and no less.
-- `cluster-health` asks as os:reader, with a kubeconfig of just the rights that it asks for, and, unless the row says otherwise, once.
-  `talosctl health` asks as os:admin, which it needs, with `--server=false --wait-timeout 6s`, at a control plane that the row does nothing
-  to where there is one. Nothing changes while it waits. Where the row is about Talos credentials, both have the same ones.
-- What is healthy is what the row says: warnings are. `talosctl health` is right if it exits with 0 of what is healthy, and with another code
-  of what is not or cannot be known. `cluster-health` is right only if it says all that is expected.
-- Of what `talosctl` says, the step that it came to and the last line are shown, shortened, with the names of machines instead of
-  addresses.
-- Reasons in brackets follow from others that are told.
+- `make matrix` generates this page; no cell is written by hand. The rows' files contain the expected results, and the test `matrix`
+  compares them exactly: the exit code, and every check, reason and target.
+- `cluster-health` runs as os:reader, with a kubeconfig that only has the required rights, and without waiting unless the row sets
+  `--wait-timeout`. `talosctl health` runs as os:admin, which it requires, with `--server=false --wait-timeout 6s`, if possible through a
+  control plane that the row does not change. The cluster does not change during the wait. In rows about Talos credentials, both programs
+  use the same credentials.
+- A row defines whether its cluster is healthy; warnings count as healthy. `talosctl health` is right if it exits with 0 for a healthy
+  cluster, and with another code for a cluster that is unhealthy or cannot be checked. `cluster-health` is only right if its whole result
+  is as expected.
+- For `talosctl`, the table shows the last step and the last line of output, shortened, with machine names instead of addresses.
+- Reasons in brackets are explained by other reasons in the same cell.
 ";
 
 /// The whole document.
@@ -45,15 +46,15 @@ pub(crate) fn of(rows: &[Arc<Row>], measured: &[Measured], talosctl: &str) -> St
         let seen = ours.count(measured.right, &seen);
         let said = match (&measured.talosctl, row.ours_alone()) {
             (Some(said), _) => theirs.count((said.exit == 0) == (expected == 0), &said.cell()),
-            (None, Some(why)) => format!("not asked: {why}"),
-            (None, None) => "not asked".to_owned(),
+            (None, Some(why)) => format!("not run: {why}"),
+            (None, None) => "not run".to_owned(),
         };
         let _ = writeln!(table, "| {ids} | [{title}](../matrix/{name}.toml) | {expected} | {seen} | {said} |");
     }
     format!(
-        "{HEAD}\n**Right: cluster-health {ours}, talosctl health ({talosctl}) {theirs}.** What is wrong is marked ✗.\n\n\
+        "{HEAD}\n**Right: cluster-health {ours}, talosctl health ({talosctl}) {theirs}.** ✗ marks wrong results.\n\n\
          | | the cluster | expected | cluster-health | talosctl health |\n| --- | --- | --- | --- | --- |\n{table}\n\
-         ## What is not shown\n\n{left_out}"
+         ## Failures without a row\n\n{left_out}"
     )
 }
 

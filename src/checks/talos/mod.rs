@@ -27,7 +27,6 @@ pub(crate) use readiness::{holds_up_boot, must_run};
 pub(super) use server::SERVER;
 pub(super) use versions::VERSIONS;
 
-/// In bytes.
 const MIB: u64 = 1 << 20;
 
 /// The reason to skip checks of the host's resources in container mode.

@@ -154,7 +154,8 @@ mod tests {
 
     /// Formats the versions from which each table was extracted, and the date.
     fn tables() -> String {
-        let mut table = line(["table", "versions", "of"].map(str::to_owned)) + &line(["---"; 3].map(str::to_owned));
+        let mut table =
+            line(["table", "versions", "extracted on"].map(str::to_owned)) + &line(["---"; 3].map(str::to_owned));
         for (name, text) in knowledge::ALL {
             let head = |mark: &str| text.lines().find_map(|line| line.split_once(mark)).unwrap().1.to_owned();
             let date = head(if text.contains("`make knowledge` on ") { "`make knowledge` on " } else { "as of " });

@@ -182,8 +182,8 @@ fn both(text: &str) -> [Report; 2] {
     [with(text), unread]
 }
 
-/// Whatever text others write, the document has the same form as for harmless words: as many lines, points, cases, cells and series, with
-/// the same statuses and values.
+/// Foreign text of any kind leaves the form of a document as it is with harmless words: as many lines, points, cases, cells and series,
+/// with the same statuses and values.
 #[test]
 fn no_injection_changes_the_form_of_any_document() {
     for (aim, injection) in INJECTIONS {

@@ -18,7 +18,7 @@ use crate::harness::{Outcome, Program, side_by_side};
 const HEALTH: &str = r#"#!/bin/sh
 [ "$1" != sanitize ] || exec "$REAL" sanitize
 words="$* "
-# How it reaches the cluster comes last.
+# Access to the cluster comes last.
 case $words in *' --talosconfig '*) way="cluster-health --talosconfig${words#* --talosconfig}" && echo "${way% }" >> "$HOME/ways" ;; esac
 words=${words%% --talosconfig*}
 echo "cluster-health ${words% }" >> "$HOME/calls"

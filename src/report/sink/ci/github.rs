@@ -210,7 +210,7 @@ mod tests {
         assert!(longest.unwrap() <= 4096, "{longest:?}");
     }
 
-    /// Whatever text others write, the commands have the same number, levels and titles as for harmless words.
+    /// Foreign text of any kind leaves the number, levels and titles of the commands as they are with harmless words.
     #[test]
     fn no_injection_changes_the_commands() {
         let form = |text: &str| -> Vec<String> {
