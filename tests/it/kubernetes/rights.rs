@@ -28,7 +28,7 @@ fn the_reader_of_the_simulated_cluster_has_the_rights_that_the_program_asks_for(
 fn the_guide_says_why_each_right_is_needed() {
     let role: ClusterRole = serde_yaml::from_str(&program().args(["rbac", "--upgrade"]).run().stdout).unwrap();
     let guide = include_str!("../../../docs/site/src/guides/access.md");
-    let (_, table) = guide.split_once("| right | what it shows | without it |").unwrap();
+    let (_, table) = guide.split_once("| right | purpose | without it |").unwrap();
     let rights: String = table.lines().filter_map(|line| line.split(" | ").next()).collect();
     for right in role.rules.iter().flat_map(|rule| rule.resources.iter().chain(&rule.non_resource_urls)) {
         assert!(rights.contains(&format!("`{right}`")), "{right}: {rights}");
