@@ -146,8 +146,8 @@ pub(super) const REFUSES: Cause = Cause {
     explain: "A refusal is an answer: the machine, or a firewall in front of it, is on. Nothing listens on port 50000 there. The \
 machine is booting, its apid does not run, or it has no certificate: a worker requests one from trustd on the control planes \
 (port 50001). Or another machine has this address now, or a firewall rejects connections.\n\n\
-Nothing that only Talos reports about the machine could be determined. Its kubelet and pods are checked through Kubernetes \
-as usual.",
+Facts that only Talos reports about the machine are undetermined. Its kubelet and pods are checked through Kubernetes as \
+usual.",
     source: TALOS_TROUBLESHOOTING,
     remedy: &[
         Look("kubectl describe node NODENAME"),
@@ -299,7 +299,7 @@ pub(super) const CUT_OFF: Cause = Cause {
     explain: "Its API server answers at the machine's own address, or its kubelet has renewed its lease while Talos did not \
 answer. So it runs and has a network. Only the Talos API cannot be reached: a firewall filters port 50000 between the endpoint \
 and the machine, or its apid does not run.\n\n\
-Workloads are not affected. Nothing that only Talos reports about the machine could be determined, and the machine cannot be \
+Workloads are not affected. Facts that only Talos reports about the machine are undetermined, and the machine cannot be \
 upgraded.",
     source: TALOS_CONNECTIVITY,
     remedy: &[

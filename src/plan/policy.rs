@@ -209,7 +209,7 @@ impl Reader<'_> {
         let why = match check.stage {
             Stage::Upgrade => "problems that block an upgrade cannot be accepted",
             Stage::Policy if check.id == CheckId::PolicyRequire => {
-                "problems of `require` cannot be accepted; give the entry of `require` the `severity: warn`"
+                "problems that `require` reports cannot be accepted; set `severity: warn` in the entry of `require`"
             }
             Stage::Policy => "problems with the policy cannot be accepted",
             Stage::Server => "problems found by `--server` cannot be accepted; leave the option out",

@@ -86,7 +86,7 @@ fn what_is_old_or_there_twice_does_not_count() {
     outcome.is(69, &["one cluster has several names: prod-a, prod-b were verified with the same Talos CA"]);
     let later = healthy.replace("\"finishedAt\": \"2", "\"finishedAt\": \"3");
     assert_ne!(later, healthy);
-    report(&[("a.json", &later)], &[]).is(69, &["it is from the future"]);
+    report(&[("a.json", &later)], &[]).is(69, &["it is dated in the future"]);
 }
 
 /// The result is neither a success nor a wait, regardless of the path's contents, and the file is named.

@@ -67,11 +67,11 @@ pub(in crate::checks) const TOLERANCE: Check = Check {
     explain: "Counts the voters and how many of them are up. A cluster of n voters needs n/2+1 of them; those beyond that \
 number may fail. Three voters with one down still work but tolerate nothing: the next reboot, for example during an upgrade, \
 takes the cluster down. So this check fails while there is still a quorum.\n\n\
-An even number of voters tolerates no more failures than one voter fewer, and two are worse than one: losing either one \
+An even number of voters tolerates no more failures than the odd number below it, and two are worse than one: losing either one \
 stops the cluster. A \
 single voter tolerates nothing by design, and passes. `--require-quorum-margin N` requires more.\n\n\
 A voter that could not be queried may be up, so it is unknown how many may fail: `no-answer`. The same applies to a machine \
-that does not answer Talos while its API server answers at its own address: machined hangs there, but etcd may still work. It \
+that does not answer Talos while its API server answers at its own address: machined does not respond there, but etcd may still work. It \
 also applies to a voter that `--etcd-endpoints` does not name: nothing else would show what is wrong with it.",
     severity: Severity::Fail,
     finds: &[Reason::EvenMembers, Reason::TwoMembers, Reason::NoTolerance, Reason::MarginUnmet],

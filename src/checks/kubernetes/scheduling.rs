@@ -20,8 +20,8 @@ pub(in crate::checks) const SCHEDULABLE: Check = Check {
     summary: "no node is cordoned or waits for a cloud provider",
     explain: "Warns about nodes that take no new pods: nodes that are being removed (deleted, or marked by the cluster \
 autoscaler), or that were cordoned by Talos (during an upgrade, a reboot or a shutdown) or by someone else; nodes with the \
-taint `uninitialized`, which the cloud controller manager has not removed; and ready nodes that still have the taint \
-`out-of-service`, or no allocatable CPU, memory or pods. It also warns if a taint that Kubernetes sets during a condition, \
+taint `uninitialized`, which the cloud controller manager has not removed; and ready nodes that have no allocatable \
+CPU, memory or pods, or still have the taint `out-of-service`. It also warns if a taint that Kubernetes sets during a condition, \
 such as `node.kubernetes.io/not-ready`, is still there 30 seconds after the condition ended, or the taint of an agent that \
 is not ready, such as Cilium's, 30 seconds after the node became Ready.\n\n\
 It is a warning because a cordon is usually deliberate. One that Talos left behind is not: an upgrade or a drain was \

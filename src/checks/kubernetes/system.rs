@@ -39,9 +39,9 @@ that have \
 stopped reporting or no longer exist. While enough pods are available, a rollout that is not complete is a warning (if \
 one of its new pods crashes again and again, it fails), and so are pods that cannot be created, and pods that \
 restart. Missing DaemonSet pods on nodes that are not ready do not count, nor those on nodes that are not Talos \
-machines or are being removed. The nodes without a pod are found by comparing its pods with the nodes that its nodeSelector, \
+machines or are being removed. The nodes without a pod are found by comparing the DaemonSet's pods with the nodes that its nodeSelector, \
 node affinity and tolerations allow, if their number matches its status. A missing pod that cannot be attributed to a node \
-counts. A workload that is missing from its list is checked by its pods.\n\n\
+counts. If a workload is missing from the list of its kind, only its pods are checked.\n\n\
 The DaemonSets of a known network plugin also fail if they want fewer pods than there are Talos machines: a \
 machine without one cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",

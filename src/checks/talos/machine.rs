@@ -19,8 +19,8 @@ pub(in crate::checks) const NETWORK: Check = Check {
 if configured, successful probes), a hostname, and the files `/etc/hosts` and `/etc/resolv.conf`. Services wait for all of \
 these, so a machine without one of them does not finish booting. A machine that loses one later keeps running for a while \
 without symptoms.\n\n\
-A single address (/32, /128) that is on a link of two machines, such as a virtual IP, fails: traffic for it reaches \
-sometimes one machine, sometimes the other. Loopback and dummy interfaces do not count; they have addresses that are on \
+A single address (/32, /128), such as a virtual IP, fails if two machines have it on a link: traffic for it \
+sometimes reaches one machine, sometimes the other. Loopback and dummy interfaces do not count; they have addresses that are on \
 every machine on purpose. A \
 virtual IP that moves may be seen on both for a moment.\n\n\
 Where KubeSpan is enabled, each control plane reports which peers it can reach. A peer that is down is a warning: the two \

@@ -17,8 +17,8 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     summary: "every machine runs the same version of Talos, and the expected one",
     explain: "Compares the versions that the machines report. Different versions are a warning, because every rolling upgrade \
 passes through that state. More than one minor version apart is a failure, because Talos does not support it.\n\n\
-With `--nodes`, the named machines are also compared with the others, by the version that the ready Nodes of those report to \
-Kubernetes. For those, only failures are reported.\n\n\
+With `--nodes`, the named machines are also compared with the other machines, by the versions that the others' ready Nodes \
+report to Kubernetes. For the other machines, only failures are reported.\n\n\
 `--expect-talos V` requires a version: each machine that runs another one fails. After an upgrade this finds machines that \
 were left out, were not rebooted, or rolled back to the previous version because the new one did not boot.",
     severity: Severity::Fail,

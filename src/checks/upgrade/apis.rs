@@ -24,8 +24,8 @@ removed fails: its clients get 404 after the upgrade. An API that is deprecated 
 Every control plane is queried at its own address, because each counts only its own requests and a load balancer hides the \
 others. An API server that was not reached, or metrics that cannot be read, are an error. Counting starts when the API server \
 starts, so a monthly job may be missing, and a client that was fixed stays listed until the API server restarts.\n\n\
-Where no API server can be queried at its own address, because a provider runs them or the cluster is behind Omni, one of them is \
-queried through the endpoint, and a warning reports how many there are.",
+If no API server can be queried at its own address, as behind Omni or with a control plane that a provider runs, one of them is \
+queried through the endpoint. If there are others, a warning reports how many.",
     severity: Severity::Fail,
     finds: &[Reason::RemovedApiRequested, Reason::RequestsPartlySeen],
     requires: &[

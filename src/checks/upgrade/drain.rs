@@ -24,12 +24,12 @@ its spec is an error, because it is unknown what it allows.\n\n\
 Pods of DaemonSets, static pods and finished pods are not evicted, so no budget applies to them. A pod that is not ready can \
 be evicted if its budget has `unhealthyPodEvictionPolicy: AlwaysAllow`, or if enough others are healthy; one that is pending \
 or being deleted, always.\n\n\
-It also fails if a pod that is being deleted should have been gone a minute ago, because a drain waits for it; if a budget \
-allows fewer disruptions than it has pods on the machine that can run nowhere else, because the last of them could never be \
-evicted (a warning if the budget belongs to an operator, which may open it); if an admission webhook for evictions fails \
-closed and has no ready backend; if one for new pods, which also fails closed on its own pods, has all its backends on the \
-machine, because they could not come back; and if the kubelet of the machine that `--drain` names has stopped reporting, \
-because a drain would wait in vain for its pods.\n\n\
+It also fails if a pod that is being deleted should have been gone a minute ago, because a drain waits for it. It fails if \
+a budget allows fewer disruptions than it has pods on the machine that can run nowhere else, because the last of them could \
+never be evicted; if the budget belongs to an operator, which may allow more, this is a warning. It fails if an \
+admission webhook for evictions fails closed and has no ready backend, or if a webhook for new pods, which also fails \
+closed on its own pods, has all its backends on the machine, because they could not come back. And it fails if the \
+kubelet of the machine that `--drain` names has stopped reporting, because a drain would wait in vain for its pods.\n\n\
 It warns about pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads \
 with all their ready pods on the machine, data in emptyDir volumes \
 (which are deleted), and pods that cannot run elsewhere because of a local volume.\n\n\

@@ -13,7 +13,7 @@ pub(in crate::checks) const EXTENSIONS: Check = Check {
     id: CheckId::UpgradeExtensions,
     stage: Stage::Upgrade,
     summary: "the installer image of the upgrade has the extensions of each machine",
-    explain: "Runs with `--upgrade-talos` and `--image`, the installer; without `--image` it is skipped. Compares the image \
+    explain: "Runs with `--upgrade-talos`, and needs the installer image (`--image`); without it, the check is skipped. Compares the image \
 with the \
 extensions and the schematic that each machine reports (`ExtensionStatuses`). An installer of the Image Factory has the id of its \
 schematic before the tag (`factory.talos.dev/metal-installer/ID:v1.14.1`): the same id as the machine's means the same extensions, \

@@ -20,7 +20,7 @@ pub(in crate::checks) const FLAGS: Check = Check {
 kube-scheduler from the static pods that Talos has rendered, and that of kube-proxy from its DaemonSet. Compares their flags, \
 feature gates, admission plugins and the APIs of `--runtime-config` with tables of what each version accepts, which are extracted \
 from Kubernetes itself. A component with a removed flag exits at once, and the upgrade loses the control plane. Setting a feature \
-gate to a value that is no longer allowed fails, too. A flag that no version in the tables has, such as one from your own \
+gate to a value that is no longer allowed fails, too. A flag that no version in the tables has, such as one of a custom \
 build, is not checked; the report names it.\n\n\
 The flags and feature gates of each kubelet are compared the same way (`KubeletSpecs`). Talos 1.12.9, 1.13.4, 1.14 and newer show \
 them to os:admin only: with a lower role, a warning says that they were not checked. They come from `machine.kubelet.extraArgs` \

@@ -113,10 +113,8 @@ impl Pairs<'_> {
                             by_minor(self.parts, old_parts.into_iter()),
                             by_minor(self.machines, old_machines.into_iter()),
                         );
-                        let expected = format!(
-                            "Talos 1.{} and Kubernetes 1.{kubernetes} reachable one after the other",
-                            talos.minor
-                        );
+                        let expected =
+                            format!("an order that leads to Talos 1.{} and Kubernetes 1.{kubernetes}", talos.minor);
                         let problem = Problem::fail(Reason::VersionsIncompatible, expected, observed);
                         problem.hint(Hint::likely("upgrade to a minor version in between first")).into_outcome()
                     }

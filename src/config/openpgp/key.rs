@@ -149,7 +149,7 @@ pub(super) fn signer(packets: &[u8], now: u64) -> Result<Signer, Problem> {
             _ => {}
         }
     }
-    let own = own.ok_or("has no self-signature with its validity period")?;
+    let own = own.ok_or("has no self-signature with a validity period")?;
     let (of_primary, is_allowed) = (primary.ends(&own), own.may_sign);
     let ends_of = |subkey: &Subkey<'_>| {
         let ends = subkey.key.as_ref().zip(subkey.bound.as_ref()).and_then(|(key, bound)| key.ends(bound));

@@ -116,7 +116,7 @@ fn what_its_owner_has_not_signed_says_nothing() {
     let packets = key.packets();
     let user = 2 + usize::from(packets[1]);
     let signed = user + 2 + usize::from(packets[user + 1]);
-    assert_eq!(read_key(&armored(&packets[..signed])).err(), Some("has no self-signature with its validity period"));
+    assert_eq!(read_key(&armored(&packets[..signed])).err(), Some("has no self-signature with a validity period"));
     let end = at(CREATED + YEAR);
     for at in signed + 2..packets.len() {
         let mut spoilt = packets.clone();

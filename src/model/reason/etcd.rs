@@ -294,7 +294,7 @@ pub(super) const ALARM_UNKNOWN: Text = Text {
 };
 
 pub(super) const EVEN_MEMBERS: Text = Text {
-    explanation: "An even number of voters survives no more failures than one voter fewer: of four, three must be up; of three, two. The additional machine is only one more that can fail.",
+    explanation: "An even number of voters survives no more failures than the odd number below it: of four, three must be up; of three, two. The additional machine is only one more that can fail.",
     source: TALOS_CONTROL_PLANE,
     remedy: &[
         ETCD_MEMBERS,
@@ -333,7 +333,7 @@ pub(super) const MARGIN_UNMET: Text = Text {
 };
 
 pub(super) const PEER_ADDRESS: Text = Text {
-    explanation: "The other members look for this one at its peer URLs, and none of them is an address of its machine. Nothing shows while the members stay connected. When all control planes restart at once, they cannot find each other, and the cluster has no quorum. Usually etcd took an address of the network plugin when it started, because no subnet was configured for it, or the machine got another address later.",
+    explanation: "The other members look for this one at its peer URLs, and none of them is an address of its machine. The problem stays hidden while the members are connected. When all control planes restart at once, they cannot find each other, and the cluster has no quorum. Usually etcd took an address of the network plugin when it started, because no subnet was configured for it, or the machine got another address later.",
     source: TALOS_ETCD,
     remedy: &[
         Look("talosctl -n CP etcd members"),

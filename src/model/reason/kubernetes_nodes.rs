@@ -105,7 +105,7 @@ pub(super) const DUPLICATE_NAME: Text = Text {
 };
 
 pub(super) const NODE_ADDRESS: Text = Text {
-    explanation: "The InternalIP of a Node is not an address of its machine, or another Node has it, too, or the Node has no address at all. The API server uses it for the kubelet (logs, exec, metrics) and the network plugin for the pods, so both reach nothing, or another machine. Usually a machine has several networks and the kubelet has picked the wrong one. It is the same on all machines, like a hypervisor's NAT network, or no longer exists. Or flannel of two nodes has taken such an address, or a virtual IP is held by two machines at once, so that packets reach sometimes one machine, sometimes the other.",
+    explanation: "The InternalIP of a Node is not an address of its machine, or another Node has it, too, or the Node has no address at all. The API server uses it for the kubelet (logs, exec, metrics) and the network plugin for the pods, so both reach nothing, or another machine. Usually a machine has several networks and the kubelet has picked the wrong one. It is the same on all machines, like a hypervisor's NAT network, or no longer exists. Or flannel of two nodes has taken such an address, or a virtual IP is held by two machines at once, so that packets sometimes reach one machine, sometimes the other.",
     source: KUBERNETES_NODES,
     remedy: &[
         Look("kubectl get nodes -o wide"),

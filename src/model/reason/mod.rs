@@ -159,7 +159,7 @@ reasons! {
     EtcdSlow "etcd-slow" "an etcd member answers slowly" etcd::ETCD_SLOW;
     Lagging "lagging" "an etcd member falls behind" etcd::LAGGING;
     VersionsMixed "versions-mixed" "versions differ" etcd::VERSIONS_MIXED;
-    EvenMembers "even-members" "an even number of voters survives no more failures than one voter fewer" etcd::EVEN_MEMBERS;
+    EvenMembers "even-members" "an even number of voters survives no more failures than the odd number below it" etcd::EVEN_MEMBERS;
     TwoMembers "two-members" "etcd has two voters; losing either one stops the cluster" etcd::TWO_MEMBERS;
     NoTolerance "no-tolerance" "etcd cannot lose another member" etcd::NO_TOLERANCE;
     MarginUnmet "margin-unmet" "etcd survives fewer failures than required" etcd::MARGIN_UNMET;

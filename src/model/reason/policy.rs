@@ -58,13 +58,13 @@ pub(super) const ACCEPT_UNUSED: Text = Text {
 };
 
 pub(super) const ACCEPT_EXCEEDED: Text = Text {
-    explanation: "More problems match an entry of the policy than it accepts (`max`, 1 unless it is set), so it accepts none of them. A pattern was written for the problems that were known then; the newer ones were never decided on.",
+    explanation: "More problems match an entry of the policy than it accepts (`max`, 1 unless it is set), so it accepts none of them. A pattern was written for the problems that were known then; nothing has been decided about the newer ones.",
     source: POLICY,
     remedy: &[Do("Look at the problems that are new. If all of them are known, raise `max`.")],
 };
 
 pub(super) const REQUIREMENT_UNMET: Text = Text {
-    explanation: "The policy requires something of objects in the cluster (`require`), such as a condition, a value of a field or a recent time, and the objects do not meet it. Nothing else about them is checked: the requirement is the policy author's own.",
+    explanation: "The policy sets a requirement for objects in the cluster (`require`), such as a condition, a field's value or a recent time, and the objects do not meet it. Nothing else about the objects is checked: the requirement is the policy author's own.",
     source: KUBECTL_WAIT,
     remedy: &[
         Look("kubectl -n NAMESPACE describe RESOURCE NAME"),
@@ -97,7 +97,7 @@ pub(super) const REQUIREMENT_UNCLEAR: Text = Text {
 };
 
 pub(super) const OBJECT_MISSING: Text = Text {
-    explanation: "The policy requires something of an object that does not exist, or of all objects of a list that has none. The kind is served, so the object was never created, or it was deleted. If an empty list is fine, set `allowNone: true` in the policy.",
+    explanation: "The policy requires an object that does not exist (`require`), or sets a requirement for a list that is empty. The kind is served, so the object was never created, or it was deleted. If an empty list is fine, set `allowNone: true` in the policy.",
     source: KUBECTL_WAIT,
     remedy: &[
         Look("kubectl get RESOURCE --all-namespaces"),
@@ -108,7 +108,7 @@ pub(super) const OBJECT_MISSING: Text = Text {
 };
 
 pub(super) const KIND_NOT_SERVED: Text = Text {
-    explanation: "The policy requires something of a kind of object that the API server does not serve, or it sets a namespace for objects that are not namespaced, or none for objects that are. A custom resource is served once its definition is installed; an aggregated API, while its server answers. It is unknown whether the objects are as required.",
+    explanation: "The policy sets a requirement for a kind of object that the API server does not serve (`require`), or it sets a namespace for objects that are not namespaced, or none for objects that are. A custom resource is served once its definition is installed; an aggregated API, while its server answers. It is unknown whether the objects are as required.",
     source: KUBECTL_WAIT,
     remedy: &[
         Look("kubectl api-resources -o name"),

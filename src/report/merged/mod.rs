@@ -296,7 +296,7 @@ impl Merged {
         let age = member.age(now);
         if member.is_of_future {
             row.is_outdated = true;
-            row.doubt("it is from the future: the clock of its runner or of this machine is wrong".to_owned());
+            row.doubt("it is dated in the future: the clock of its runner or of this machine is wrong".to_owned());
         } else if let Some(most) = self.max_age
             && age > SignedDuration::try_from(most).unwrap_or(SignedDuration::MAX)
         {

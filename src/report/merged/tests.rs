@@ -163,7 +163,7 @@ fn each_kind_of_trouble_is_named() {
         (of(9), Exit::Refused, "a: refused"),
         (of(10), Exit::Deadline, "a: not healthy in time"),
         (of(11).expecting(None, Some(old)), Exit::Undetermined, "old: it ended 24h ago"),
-        (of(12), Exit::Undetermined, "it is from the future"),
+        (of(12), Exit::Undetermined, "it is dated in the future"),
         (of(0).with(of(1)), Exit::Undetermined, "there are 2 reports of a: a.json"),
         (as_one("a").with(as_one("b")), Exit::Undetermined, "one cluster has several names: a, b were verified"),
         (

@@ -297,7 +297,7 @@ fn a_line_of_time_without_a_change_is_not_drawn() {
     let timeline = &html[html.find("id=\"timeline\"").unwrap()..];
     let timeline = &timeline[..timeline.find("</section>").unwrap()];
     assert_eq!(timeline.matches("<svg").count(), 5, "all checks, and the four that changed: {timeline}");
-    assert!(timeline.contains(" failed or unknown from the first round on."), "{timeline}");
+    assert!(timeline.contains(" failed or undetermined from the first round on."), "{timeline}");
 }
 
 /// Writes pages for a browser, for `make html`, to the folder that `HTML_PAGES` names.

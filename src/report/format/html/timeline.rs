@@ -55,7 +55,7 @@ pub(super) fn timeline(report: &Report) -> Option<Markup> {
                 }
             }
         }
-        @if !bad.is_empty() { p .note { (count(bad.len(), "check")) " failed or unknown from the first round on." } }
+        @if !bad.is_empty() { p .note { (count(bad.len(), "check")) " failed or undetermined from the first round on." } }
         @if !well.is_empty() {
             p .note { (count(well.len(), "check")) " passed or did not apply from the first round on." }
         }
