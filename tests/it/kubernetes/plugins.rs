@@ -53,7 +53,12 @@ fn one_in_the_current_folder_is_not_found_by_its_name() {
             let program = program.file("kubeconfig", kubeconfig).env("PATH", path.replace("HOME", &home));
             let (outcome, home) = program.run_and_keep();
             assert_eq!(starts(home.path()) > 0, runs, "{path:?}: {outcome}");
-            assert!(runs || outcome.to_string().contains("the exec plugin `plugin` was found through PATH in the current folder"), "{path:?}: {outcome}");
+            assert!(
+                runs || outcome
+                    .to_string()
+                    .contains("the exec plugin `plugin` was found through PATH in the current folder"),
+                "{path:?}: {outcome}"
+            );
         }
     }
 }
