@@ -239,29 +239,22 @@ bench: release ## Measure beside talosctl against simulated clusters of 3 to 100
 	@tools/setup e2e
 	e2e/rig/build.sh talosctl
 	$(CARGO) build --locked --profile fast --package simulator
-	e2e/bench --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
-
-.PHONY: sizes
-sizes: release ## Measure runs over simulated clusters of 3 to 20,000 nodes, healthy, half in trouble and before an upgrade; rewrites docs/performance.md
-	$(CARGO) build --locked --profile fast --package simulator
-	e2e/sizes --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
+	e2e/performance bench --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
 
 .PHONY: builds
 builds: setup ## Build the release in other ways, and measure size, instructions and memory; rewrites docs/performance.md (an hour)
 	@tools/setup musl
 	@tools/setup valgrind
 	$(CARGO) build --locked --profile fast --package simulator
-	e2e/builds --write docs/performance.md $(BUILT)/fast/simulator
+	e2e/performance builds --write docs/performance.md $(BUILT)/fast/simulator
 
-.PHONY: waits
+.PHONY: sizes waits fleet
+sizes: release ## Measure runs over simulated clusters of 3 to 20,000 nodes, healthy, half in trouble and before an upgrade; rewrites docs/performance.md
 waits: release ## Measure two waits of five minutes over 100 simulated nodes; rewrites docs/performance.md
-	$(CARGO) build --locked --profile fast --package simulator
-	e2e/waits --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
-
-.PHONY: fleet
 fleet: release ## Measure 200 simulated clusters and the merging of their reports; rewrites docs/performance.md
+sizes waits fleet:
 	$(CARGO) build --locked --profile fast --package simulator
-	e2e/fleet --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
+	e2e/performance $@ --write docs/performance.md $(BUILT)/fast/simulator $(BINARY)
 
 .PHONY: performance
 performance: perf bench waits sizes fleet builds ## All figures of docs/performance.md, one after the other (two hours)
@@ -270,7 +263,7 @@ performance: perf bench waits sizes fleet builds ## All figures of docs/performa
 perf: setup ## Hold the instructions of a round over 3, 100 and 1000 simulated nodes against perf/budget.toml (valgrind; UPDATE=1 rewrites it)
 	@tools/setup valgrind
 	$(CARGO) build --locked --profile fast --package simulator --package cluster-health
-	e2e/perf $(if $(UPDATE),--update) $(BUILT)/fast/simulator $(BUILT)/fast/cluster-health perf/budget.toml
+	e2e/performance perf $(if $(UPDATE),--update) $(BUILT)/fast/simulator $(BUILT)/fast/cluster-health perf/budget.toml
 
 .PHONY: clean
 clean: ## Remove what was built here (not the cache of make e2e)

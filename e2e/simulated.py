@@ -19,14 +19,16 @@ CACHE = pathlib.Path(
 class Simulated:
     """A simulated cluster that lives as long as the `with` block."""
 
-    def __init__(self, simulator, control_planes, workers, delay=0, scenario=None):
-        self.command = [
-            simulator, *([scenario] if scenario else []), "--control-planes", str(control_planes), "--workers", str(workers), "--delay", f"{delay}ms", "--dir",
-        ]
+    def __init__(self, simulator, control_planes, workers, delay=0, scenario=""):
+        """`scenario` is TOML without the title, which makes no difference."""
+        self.command = [simulator, "--control-planes", str(control_planes), "--workers", str(workers), "--delay", f"{delay}ms"]
+        self.scenario = scenario
 
     def __enter__(self):
         self.dir = tempfile.mkdtemp(prefix="simulated-")
-        self.child = start([*self.command, self.dir], stdout=subprocess.PIPE, text=True)
+        scenario = pathlib.Path(self.dir, "scenario.toml")
+        scenario.write_text(f'title = "simulated"\n{self.scenario}')
+        self.child = start([*self.command, "--dir", self.dir, scenario], stdout=subprocess.PIPE, text=True)
         self.env = {}
         for line in self.child.stdout:
             found = re.match(r"export (\w+)=(.*)$", line.strip())
@@ -61,13 +63,3 @@ class Simulated:
         """Address of a machine; control planes come first."""
         network = self.env["SIMULATOR_CONTROL"].removeprefix("http://").split(".")[1]
         return f"127.{network}.{(index + 2) // 256}.{(index + 2) % 256}"
-
-
-def instructions(command, environment):
-    """Of a run that succeeds. Valgrind makes it some fifty times as long."""
-    said = subprocess.run(
-        ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", *command,
-         "--attempt-timeout", "15m"],
-        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True,
-    ).stderr
-    return int(re.search(r"I\s+refs:\s+([\d,]+)", said)[1].replace(",", ""))
