@@ -101,9 +101,9 @@ commands: setup ## Run every command that is proposed for any fault by the real 
 	$(BUILT)/debug/chaos --program $(BUILT)/debug/cluster-health --out $(BUILT)/chaos --faults --tools "$(E2E_CACHE)/bin"
 
 .PHONY: attack
-attack: release ## Run the program against malicious servers and files, and measure memory and time (five minutes)
-	$(CARGO) build --locked --package attack
-	$(BUILT)/debug/attack --program $(BINARY) $(ATTACK)
+attack: release ## Run the program against malicious servers and files, and measure memory and time (five minutes; ATTACK=Version for some)
+	$(CARGO) build --locked --package chaos
+	$(BUILT)/debug/chaos --program $(BINARY) --attack "$(ATTACK)"
 
 # The targets are tests: what was found and kept is tried again by `make test`. libFuzzer comes with bolero, and wants a C++ compiler.
 .PHONY: fuzz

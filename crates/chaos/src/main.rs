@@ -1,5 +1,6 @@
 //! `make chaos`: runs the built program against random simulated clusters with random faults. Since the truth about each cluster is known,
 //! every report is either right or a finding. A finding is reduced to its smallest case and written down as a row of the matrix.
+//! `make attack` runs it against malicious servers and files (`attack`).
 
 #![expect(
     clippy::print_stdout,
@@ -8,6 +9,7 @@
 )]
 
 mod advice;
+mod attack;
 mod case;
 mod faults;
 mod known;
@@ -53,6 +55,9 @@ struct Cli {
     /// Run each fault alone, and print the reports
     #[arg(long)]
     faults: bool,
+    /// Run malicious servers and files instead of clusters: all of them, or those whose name contains TEXT
+    #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "")]
+    attack: Option<String>,
     /// The program under test
     #[arg(long, value_name = "PATH")]
     program: PathBuf,
@@ -86,9 +91,12 @@ fn main() -> ExitCode {
 }
 
 fn chaos(cli: &Cli) -> anyhow::Result<bool> {
-    allow_many_sockets();
     let tools = cli.tools.as_ref().map(std::path::absolute).transpose()?.map(Tools::of);
     let program = Program { path: std::path::absolute(&cli.program)?, ipv6: cli.ipv6, tools };
+    if let Some(only) = &cli.attack {
+        return attack::run(&program, only);
+    }
+    allow_many_sockets();
     if let Some(line) = &cli.case {
         return one(&program, &line.parse()?);
     }

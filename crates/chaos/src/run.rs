@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use simulator::pki::Flaw;
 use simulator::scenario::Scenario;
 use simulator::{Network, Simulator};
+use tempfile::TempDir;
+use tokio::time::Instant;
 
 use crate::case::{Case, Machine};
 use crate::plan::Plan;
@@ -62,27 +65,22 @@ impl Program {
         }
         let kubeconfig = simulator.kubeconfig("reader", Flaw::None)?;
 
-        let home = tempfile::tempdir_in(folder())?;
-        let mut command = Command::new(&self.path);
-        command.env_clear().env("HOME", home.path()).current_dir(home.path()).stdin(Stdio::null());
-        if !case.has_choice("no-talos") {
-            write(&mut command, home.path(), "--talosconfig", &talosconfig)?;
-        }
-        if !case.has_choice("no-kubernetes") {
-            write(&mut command, home.path(), "--kubeconfig", &kubeconfig)?;
-        }
-        if let Some(policy) = &plan.policy {
-            write(&mut command, home.path(), "--policy", &format!("apiVersion: cluster-health/v1\n{policy}\n"))?;
-        }
+        let home = home()?;
+        let files = [
+            ("--talosconfig", (!case.has_choice("no-talos")).then_some(talosconfig)),
+            ("--kubeconfig", (!case.has_choice("no-kubernetes")).then_some(kubeconfig)),
+            ("--policy", plan.policy.as_ref().map(|policy| format!("apiVersion: cluster-health/v1\n{policy}\n"))),
+        ];
+        let mut command = self.command(home.path(), &files)?;
         let waits = case.choices.iter().any(|choice| choice.waits.is_some());
         command.args(["-o", "json", "--ci", "none", "--attempt-timeout", if waits { "4s" } else { "8s" }]);
         command.args(&plan.arguments);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
 
-        let started = simulator_clock();
+        let started = Instant::now();
         simulator.play(later)?;
-        let (exit, stdout, stderr) = finish(command)?;
-        let after = simulator_clock() - started;
+        let Ended { exit, stdout, stderr, took, .. } = finish(&mut command, HUNG, None)?;
+        ensure!(took < HUNG, "a run has not ended after {HUNG:?}: {stderr}");
+        let after = started.elapsed().as_secs_f64();
         let report = serde_json::from_str(&stdout).unwrap_or(Value::Null);
         let machines = plan.machines.iter().zip(plan.names).zip(addresses);
         let machines = machines.map(|((machine, name), address)| (name, address, *machine)).collect();
@@ -92,28 +90,26 @@ impl Program {
         }
         Ok(said)
     }
+
+    /// Prepares a run in this folder, with these options that name a file, and the content of each file.
+    pub(crate) fn command(&self, home: &Path, files: &[(&str, Option<String>)]) -> anyhow::Result<Command> {
+        let mut command = Command::new(&self.path);
+        command.env_clear().env("HOME", home).current_dir(home);
+        for (option, content) in files {
+            if let Some(content) = content {
+                let path = home.join(option.trim_start_matches('-'));
+                std::fs::write(&path, content)?;
+                command.arg(option).arg(path);
+            }
+        }
+        Ok(command)
+    }
 }
 
 /// Replaces the placeholder of a machine by its address, in brackets if it is an IPv6 address in a URL.
 fn filled(text: &str, name: &str, address: &str) -> String {
     let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
     text.replace(&format!("://{{{name}}}"), &format!("://{host}")).replace(&format!("{{{name}}}"), address)
-}
-
-/// Seconds of a monotonic clock.
-#[expect(clippy::disallowed_types, reason = "a real process takes real time")]
-fn simulator_clock() -> f64 {
-    use std::sync::LazyLock;
-    use std::time::Instant;
-    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    BEGIN.elapsed().as_secs_f64()
-}
-
-fn write(command: &mut Command, home: &Path, option: &str, content: &str) -> anyhow::Result<()> {
-    let path = home.join(option.trim_start_matches('-'));
-    std::fs::write(&path, content)?;
-    command.arg(option).arg(path);
-    Ok(())
 }
 
 fn with_endpoints<'a>(talosconfig: &str, endpoints: impl Iterator<Item = &'a str>) -> anyhow::Result<String> {
@@ -123,43 +119,67 @@ fn with_endpoints<'a>(talosconfig: &str, endpoints: impl Iterator<Item = &'a str
     Ok(format!("{before}        endpoints:\n{}        nodes:\n{after}", endpoints.concat()))
 }
 
-/// A folder in memory, where the system has one.
-fn folder() -> PathBuf {
+/// Creates the home directory of a run, in memory if the system has such a folder.
+pub(crate) fn home() -> anyhow::Result<TempDir> {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+    Ok(if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }?)
 }
 
-fn finish(mut command: Command) -> anyhow::Result<(i32, String, String)> {
+/// A process that has ended.
+pub(crate) struct Ended {
+    /// The exit code as a shell sees it.
+    pub(crate) exit: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
+    /// Peak memory according to the kernel, in MiB.
+    pub(crate) peak: u64,
+}
+
+/// Runs a command without input. The process gets a SIGTERM after the time `signal`, and is killed after the time `patience`.
+pub(crate) fn finish(command: &mut Command, patience: Duration, mut signal: Option<Duration>) -> anyhow::Result<Ended> {
     use std::os::unix::process::ExitStatusExt as _;
 
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("{}", command.get_program().display()))?;
+    let begun = Instant::now();
     let (mut stdout, mut stderr) = (child.stdout.take().context("stdout")?, child.stderr.take().context("stderr")?);
     let read = |from: &mut dyn std::io::Read| {
         let mut text = Vec::new();
         let _ = from.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     };
-    let (status, stdout, stderr, hung) = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let stderr = scope.spawn(move || read(&mut stderr));
         let stdout = scope.spawn(move || read(&mut stdout));
-        let begun = simulator_clock();
-        let mut hung = false;
+        let mut peak = 0;
         let status = loop {
+            // Read before `try_wait`, because the figure is gone once the process has ended.
+            peak = peak.max(memory(&child).unwrap_or_default());
             if let Some(status) = child.try_wait()? {
                 break status;
             }
-            if simulator_clock() - begun > HUNG.as_secs_f64() {
-                hung = true;
-                child.kill()?;
-                break child.wait()?;
+            let took = begun.elapsed();
+            if signal.take_if(|after| took >= *after).is_some() {
+                kill_process(Pid::from_child(&child), Signal::TERM)?;
             }
-            std::thread::sleep(Duration::from_millis(5));
+            if took > patience {
+                child.kill()?;
+            }
+            std::thread::sleep(Duration::from_millis(3));
         };
+        let took = begun.elapsed();
+        let exit = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
         let joined = |thread: std::thread::ScopedJoinHandle<'_, String>| thread.join().unwrap_or_default();
-        anyhow::Ok((status, joined(stdout), joined(stderr), hung))
-    })?;
-    ensure!(!hung, "a run has not ended after {HUNG:?}: {stderr}");
-    Ok((status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()), stdout, stderr))
+        Ok(Ended { exit, stdout: joined(stdout), stderr: joined(stderr), took, peak })
+    })
+}
+
+/// Returns the process's peak memory so far, in MiB.
+fn memory(child: &Child) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? >> 10)
 }
 
 /// A problem; machines have the names that the case uses.

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 
 use crate::advice::words;
-use crate::run::Said;
+use crate::run::{Said, finish};
 
 /// Long enough for every answer. Queries to a machine that is down do not end, and are killed.
 const LONG: Duration = Duration::from_secs(4);
@@ -85,29 +85,10 @@ impl Tools {
         if !program.exists() {
             return Ok(None);
         }
-        let output = home.join("output");
-        let file = std::fs::File::create(&output)?;
-        let mut child = Command::new(program)
-            .args(&words[1..])
-            .env_clear()
-            .env("HOME", home)
-            .env("TALOSCONFIG", home.join("talosconfig"))
-            .env("KUBECONFIG", home.join("kubeconfig"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(file)
-            .spawn()?;
-        let mut waited = Duration::ZERO;
-        while child.try_wait()?.is_none() {
-            if waited > LONG {
-                child.kill()?;
-                child.wait()?;
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-            waited += Duration::from_millis(20);
-        }
-        let said = std::fs::read_to_string(&output)?;
+        let mut command = Command::new(program);
+        command.args(&words[1..]).env_clear().env("HOME", home);
+        command.env("TALOSCONFIG", home.join("talosconfig")).env("KUBECONFIG", home.join("kubeconfig"));
+        let said = finish(&mut command, LONG, None)?.stderr;
         let line = said.lines().find(|line| MISUNDERSTOOD.iter().any(|words| line.contains(words)));
         Ok(line.map(str::to_owned))
     }

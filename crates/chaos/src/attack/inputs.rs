@@ -1,16 +1,16 @@
 //! Malicious answers, each of which has harmed a program that trusted it.
 
-use crate::server::Answer;
+use crate::attack::server::Answer;
 
 /// One malicious machine, proxy or file.
-pub(crate) struct Attack {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+pub(super) struct Attack {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
     /// Memory that the program may use, in MiB.
-    pub(crate) memory: u64,
+    pub(super) memory: u64,
 }
 
-pub(crate) enum Kind {
+pub(super) enum Kind {
     /// The API server of a kubeconfig gives this answer to requests whose path ends like this.
     Kubernetes(&'static str, fn() -> Vec<u8>),
     /// The API server lists this many nodes of this system, while Talos knows only one.
@@ -31,19 +31,19 @@ const TALOS: &str = "Talos (v1.13.0)";
 /// A system whose nodes are not queried.
 const OTHER: &str = "Ubuntu 24.04";
 
-pub(crate) fn all() -> Vec<Attack> {
+pub(super) fn all() -> Vec<Attack> {
     let of = |name, kind| Attack { name, kind, memory: 256 };
     vec![
         of("specification of 4 MB of `[`", Kind::Talos("/cosi.resource.State/", || spec("[", 4 * MIB))),
         of("specification of 60 kB of `[`", Kind::Talos("/cosi.resource.State/", || spec("[", 60 << 10))),
         of("specification of 16 MB of `- `", Kind::Talos("/cosi.resource.State/", || spec("- ", 16 * MIB))),
         of("a stranger's specification of `[`", Kind::Stranger(|| spec("[", 4 * MIB))),
-        of("Version of 31 MB of nothing", Kind::Talos("/Version", || [0x0a, 0].repeat(31 * MIB / 2))),
-        of("Version of 60 kB of nothing", Kind::Talos("/Version", || [0x0a, 0].repeat(30 << 10))),
-        of("ServiceList of 31 MB of nothing", Kind::Talos("/ServiceList", || part(1, &[0x12, 0].repeat(31 * MIB / 2)))),
-        of("ServiceList of 500 kB of nothing", Kind::Talos("/ServiceList", || part(1, &[0x12, 0].repeat(250 << 10)))),
-        of("Memory of 31 MB of nothing", Kind::Talos("/Memory", || [0x0a, 0].repeat(31 * MIB / 2))),
-        of("Mounts of 31 MB of nothing", Kind::Talos("/Mounts", || part(1, &[0x12, 0].repeat(31 * MIB / 2)))),
+        of("Version of 31 MB, all empty", Kind::Talos("/Version", || [0x0a, 0].repeat(31 * MIB / 2))),
+        of("Version of 60 kB, all empty", Kind::Talos("/Version", || [0x0a, 0].repeat(30 << 10))),
+        of("ServiceList of 31 MB, all empty", Kind::Talos("/ServiceList", || part(1, &[0x12, 0].repeat(31 * MIB / 2)))),
+        of("ServiceList of 500 kB, all empty", Kind::Talos("/ServiceList", || part(1, &[0x12, 0].repeat(250 << 10)))),
+        of("Memory of 31 MB, all empty", Kind::Talos("/Memory", || [0x0a, 0].repeat(31 * MIB / 2))),
+        of("Mounts of 31 MB, all empty", Kind::Talos("/Mounts", || part(1, &[0x12, 0].repeat(31 * MIB / 2)))),
         of("pods of 4 MB of containers", Kind::Kubernetes("/pods", || pods("spec\":{\"containers", 4 * MIB))),
         of("pods of 15 MB of volumes", Kind::Kubernetes("/pods", || pods("spec\":{\"volumes", 15 * MIB))),
         of("pods of 15 MB of conditions", Kind::Kubernetes("/pods", || pods("status\":{\"conditions", 15 * MIB))),
@@ -56,12 +56,12 @@ pub(crate) fn all() -> Vec<Attack> {
                 list("DaemonSet", "apps/v1", &object("metadata2\":{\"managedFields", 15 * MIB))
             }),
         ),
-        of("5,000 nodes that nobody knows", Kind::Nodes(5000, OTHER)),
-        of("5,000 Talos nodes that nobody knows", Kind::Nodes(5000, TALOS)),
-        of("10,000 nodes that nobody knows", Kind::Nodes(10_000, OTHER)),
-        Attack { name: "20,000 nodes that nobody knows", kind: Kind::Nodes(20_000, OTHER), memory: 400 },
+        of("5,000 unknown nodes", Kind::Nodes(5000, OTHER)),
+        of("5,000 unknown Talos nodes", Kind::Nodes(5000, TALOS)),
+        of("10,000 unknown nodes", Kind::Nodes(10_000, OTHER)),
+        Attack { name: "20,000 unknown nodes", kind: Kind::Nodes(20_000, OTHER), memory: 400 },
         of("a worker with a kubelet's certificate", Kind::Worker("system:nodes", "system:node:worker-1")),
-        of("a k3s agent called like the API server", Kind::Worker("", "kubernetes.default.svc")),
+        of("a k3s agent named like the API server", Kind::Worker("", "kubernetes.default.svc")),
         of("talosconfig of 4 MB of `[`", Kind::Talosconfig(|| b"[".repeat(4 * MIB - 1))),
         of("talosconfig of 4 MB of `- `", Kind::Talosconfig(|| b"- ".repeat(2 * MIB - 1))),
         of("kubeconfig of 4 MB of `? `", Kind::Kubeconfig(|| b"? ".repeat(2 * MIB - 1))),
@@ -70,7 +70,7 @@ pub(crate) fn all() -> Vec<Attack> {
 }
 
 /// Encodes a field of a protobuf message.
-pub(crate) fn part(field: u8, content: &[u8]) -> Vec<u8> {
+pub(super) fn part(field: u8, content: &[u8]) -> Vec<u8> {
     let mut message = vec![field << 3 | 2];
     let mut length = content.len();
     while length > 0x7f {
@@ -87,7 +87,7 @@ fn spec(bomb: &str, bytes: usize) -> Vec<u8> {
     resource("runtime", "MachineStatuses.runtime.talos.dev", "machine", &bomb.repeat(bytes / bomb.len()))
 }
 
-pub(crate) fn resource(namespace: &str, kind: &str, id: &str, yaml: &str) -> Vec<u8> {
+pub(super) fn resource(namespace: &str, kind: &str, id: &str, yaml: &str) -> Vec<u8> {
     let texts = [(1, namespace), (2, kind), (3, id), (4, "1"), (6, "running")];
     let metadata: Vec<u8> = texts.iter().flat_map(|(field, text)| part(*field, text.as_bytes())).collect();
     part(1, &[part(1, &metadata), part(2, &part(2, yaml.as_bytes()))].concat())
@@ -115,7 +115,7 @@ fn many(kind: &str, version: &str, bytes: usize) -> Vec<u8> {
 }
 
 /// Returns a page of five hundred out of this many realistic nodes.
-pub(crate) fn nodes(many: usize, from: usize, system: &str) -> Answer {
+pub(super) fn nodes(many: usize, from: usize, system: &str) -> Answer {
     let node = |at: usize| {
         let images =
             (0..20).map(|image| format!(r#"{{"names":["registry.example/image-{image}@sha256:0"],"sizeBytes":1}}"#));

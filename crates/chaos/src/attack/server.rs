@@ -1,14 +1,15 @@
 //! An HTTPS server with configurable answers, and the credentials for it.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::HeaderMap;
-use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair};
 use tokio::net::TcpListener;
@@ -16,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{ServerConfig, crypto::ring};
 
 #[derive(Clone)]
-pub(crate) enum Answer {
+pub(super) enum Answer {
     Json(Bytes),
     Text(&'static str),
     /// gRPC messages, including their frames.
@@ -25,10 +26,10 @@ pub(crate) enum Answer {
     Refused,
 }
 
-pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    pub(crate) fn new() -> anyhow::Result<Self> {
+    pub(super) fn new() -> anyhow::Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
@@ -47,7 +48,7 @@ impl Authority {
         Ok((params.signed_by(&key, &self.0)?, key))
     }
 
-    pub(crate) fn talosconfig(&self, port: u16) -> anyhow::Result<String> {
+    pub(super) fn talosconfig(&self, port: u16) -> anyhow::Result<String> {
         let (certificate, key) = self.issue("127.0.0.1", &[])?;
         let [ca, crt, key] = [self.0.pem(), certificate.pem(), key.serialize_pem()].map(|pem| STANDARD.encode(pem));
         Ok(format!(
@@ -55,7 +56,7 @@ impl Authority {
         ))
     }
 
-    pub(crate) fn kubeconfig(&self, port: u16) -> String {
+    pub(super) fn kubeconfig(&self, port: u16) -> String {
         let ca = STANDARD.encode(self.0.pem());
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
@@ -64,13 +65,13 @@ impl Authority {
         )
     }
 
-    /// Serves until this process ends.
-    pub(crate) async fn serve(&self, answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> anyhow::Result<u16> {
+    /// Serves until the runtime ends.
+    pub(super) async fn serve(&self, answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> anyhow::Result<u16> {
         self.serve_as("127.0.0.1", &[], move |asked, _| answer(asked)).await
     }
 
     /// Serves at another address and with this certificate subject, and passes the request headers to `answer`.
-    pub(crate) async fn serve_as(
+    pub(super) async fn serve_as(
         &self,
         host: &str,
         subject: &[(DnType, &str)],
@@ -91,8 +92,7 @@ impl Authority {
                 tokio::spawn(async move {
                     let Ok(stream) = tls.accept(tcp).await else { return };
                     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-                        let response = respond(answer(&request.uri().to_string(), request.headers()));
-                        async { Ok::<_, Infallible>(response) }
+                        ready(respond(answer(&request.uri().to_string(), request.headers())))
                     });
                     let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
                     let _ = server.serve_connection(TokioIo::new(stream), service).await;
@@ -104,38 +104,31 @@ impl Authority {
 }
 
 /// Frames one gRPC message.
-pub(crate) fn framed(message: &[u8]) -> Answer {
+pub(super) fn framed(message: &[u8]) -> Answer {
     stream(&[message.to_vec()])
 }
 
 /// Frames several gRPC messages, one after the other.
-pub(crate) fn stream(messages: &[Vec<u8>]) -> Answer {
+pub(super) fn stream(messages: &[Vec<u8>]) -> Answer {
     let frame = |message: &Vec<u8>| [&[0][..], &(message.len() as u32).to_be_bytes(), message].concat();
     Answer::Message(messages.iter().flat_map(frame).collect())
 }
 
-type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
-
-fn respond(answer: Answer) -> Response<Body> {
+fn respond(answer: Answer) -> http::Result<Response<BoxBody<Bytes, Infallible>>> {
     let (kind, status, body, code) = match answer {
         Answer::Json(body) => ("application/json", 200, body, None),
-        Answer::Text(text) => ("text/plain", 200, Bytes::from_static(text.as_bytes()), None),
+        Answer::Text(text) => ("text/plain", 200, text.into(), None),
         Answer::Refused => ("text/plain", 403, Bytes::new(), None),
         Answer::NotFound => ("application/grpc", 200, Bytes::new(), Some("5")),
         Answer::Message(body) => ("application/grpc", 200, body, Some("0")),
     };
-    let mut trailers = HeaderMap::new();
-    if let Some(code) = code {
-        trailers.insert("grpc-status", hyper::header::HeaderValue::from_static(code));
-        trailers.insert("grpc-message", hyper::header::HeaderValue::from_static("it doesn't exist"));
-    }
-    let body = Full::new(body);
-    let body = match code {
-        Some(_) => body.with_trailers(async move { Some(Ok(trailers)) }).boxed(),
-        None => body.boxed(),
+    let trailers = code.map(|code| {
+        let texts = [("grpc-status", code), ("grpc-message", "it doesn't exist")];
+        texts.map(|(name, text)| (HeaderName::from_static(name), HeaderValue::from_static(text))).into_iter().collect()
+    });
+    let body = match trailers {
+        Some(trailers) => Full::new(body).with_trailers(ready(Some(Ok(trailers)))).boxed(),
+        None => Full::new(body).boxed(),
     };
-    let mut response = Response::new(body);
-    *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
-    response.headers_mut().insert("content-type", hyper::header::HeaderValue::from_static(kind));
-    response
+    Response::builder().status(status).header("content-type", kind).body(body)
 }
