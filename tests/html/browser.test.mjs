@@ -309,15 +309,98 @@ for (const name of unhealthy) {
     await close();
   });
 
-  test(`${name}: a card has at most 12 lines`, async () => {
-    const { page, close } = await open(name);
-    for (const card of await page.locator("article.card").all()) {
-      const lines = await card.evaluate((one) => (one.clientHeight - 2 * parseFloat(getComputedStyle(one).paddingTop)) / parseFloat(getComputedStyle(one).lineHeight));
-      assert.ok(lines <= 12, `${lines} lines: ${await card.textContent()}`);
+  for (const width of [390, 1440]) {
+    test(`${name}: a card has at most 12 lines, ${width} wide`, async (context) => {
+      const { page, close } = await open(name, { width });
+      const cards = await page.locator("#causes .card").evaluateAll(lines);
+      context.diagnostic(cards.map(({ lines }) => lines).join(", "));
+      assert.deepEqual(cards.filter(({ lines }) => lines > 12), []);
+      await close();
+    });
+  }
+}
+
+/// Returns the text of each element, and its number of lines that are in sight. A line is text side by side, whatever its elements are.
+function lines(elements) {
+  return elements.map((element) => {
+    const rects = [];
+    const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const { currentNode: text } = texts;
+      if (!text.data.trim() || !text.parentElement.checkVisibility()) continue;
+      const range = document.createRange();
+      range.selectNodeContents(text);
+      let end = Infinity;
+      for (let at = text.parentElement; at !== element; at = at.parentElement) {
+        if (getComputedStyle(at).overflowY !== "visible") end = Math.min(end, at.getBoundingClientRect().bottom);
+      }
+      const middle = ({ top, bottom }) => (top + bottom) / 2;
+      rects.push(...[...range.getClientRects()].map((rect) => ({ at: middle(rect), bottom: rect.bottom })).filter(({ at }) => at < end));
     }
-    await close();
+    rects.sort((a, b) => a.at - b.at);
+    let bottom = -Infinity;
+    const first = rects.filter((rect) => rect.at > bottom && ((bottom = rect.bottom), true));
+    return { lines: first.length, text: element.innerText };
   });
 }
+
+test("what a card cuts is in sight once it is unfolded", async () => {
+  const { page, close } = await open("thousand", { width: 390 });
+  const card = page.locator("article.card").first();
+  const isCut = () => card.locator(".cut").evaluateAll((parts) => parts.some((one) => one.scrollHeight > one.clientHeight + 1 || !one.checkVisibility()));
+  assert.ok(await isCut());
+  await card.locator(".all > summary").click();
+  assert.ok(!(await isCut()));
+  await close();
+});
+
+for (const [name, machine] of [["four", "cp-2"], ["thousand", "w-500"]]) {
+  for (const width of [390, 1440]) {
+    test(`${name}: a filter for a machine leaves rows that name it, ${width} wide`, async (context) => {
+      const { page, close } = await open(name, { width });
+      await page.getByRole("searchbox").fill(machine);
+      await page.locator(".check:not([hidden])").evaluateAll((all) => all.forEach((one) => (one.open = true)));
+      const rows = await page.locator(".check:visible tbody tr:visible, .grid tbody tr:visible").evaluateAll((all) => all.map((row) => row.innerText));
+      context.diagnostic(`${rows.length} rows`);
+      assert.ok(rows.length >= 15, `${rows.length} rows`);
+      assert.deepEqual(rows.filter((row) => !row.includes(machine)), []);
+      await page.getByRole("searchbox").fill("");
+      assert.equal(await page.locator(".found").count(), 0);
+      await close();
+    });
+
+    test(`${name}: every number has its noun, ${width} wide`, async () => {
+      const { page, close } = await open(name, { width });
+      await unfold(page);
+      const bare = await page.evaluate(() => {
+        const bare = [];
+        const texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+          const { data, parentElement } = texts.currentNode;
+          // A list of names shows what it counts.
+          const isOther = parentElement.closest("bdi, dl.facts, .round") !== null;
+          if (!isOther && /^\s*\d+\s*$|\d+ more(?! [a-z])/.test(data)) bare.push(parentElement.outerHTML);
+        }
+        return bare;
+      });
+      assert.deepEqual(bare, []);
+      await close();
+    });
+  }
+}
+
+test("the number of many machines leads to their names", async () => {
+  const { page, close } = await open("thousand");
+  const check = page.locator("#checks > section .check", { has: page.locator("a.names") }).first();
+  await check.locator("> summary").click();
+  const link = check.locator("a.names").first();
+  const count = parseInt(await link.textContent());
+  await link.click();
+  const list = page.locator(await link.getAttribute("href"));
+  assert.ok(count > 60 && (await list.isVisible()));
+  assert.equal(await list.locator("bdi").count(), count);
+  await close();
+});
 
 for (const name of large) {
   for (const width of [390, 1440]) {
@@ -325,6 +408,7 @@ for (const name of large) {
       const { page, close } = await open(name, { width });
       const height = await page.evaluate(() => document.documentElement.scrollHeight);
       context.diagnostic(`${height} pixels`);
+      if (SHOTS) await page.screenshot({ path: join(SHOTS, `${name}-whole-${width}.png`), fullPage: true });
       assert.ok(height < 6000, `${height} pixels`);
       await close();
     });

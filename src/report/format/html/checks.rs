@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::parts::{
-    Foreign, Named, badge, cause_anchor, check_anchor, check_link, check_links, field, head, more, names,
+    Foreign, Groups, Named, badge, cause_anchor, check_anchor, check_link, check_links, field, head, more, names,
     problem_anchor, reason_link,
 };
 use crate::model::{CheckId, Finding, Kind, Outcome, Page, Problem, Reason, Stage, Status, Target};
 use crate::report::view::causes::Origin;
 use crate::report::view::index::Index;
 use crate::report::view::verdict::counted;
-use crate::report::view::wording::{plural_kind, said_of, skip_reason};
+use crate::report::view::wording::{count, said_of, skip_reason};
 use crate::report::{CheckReport, Report, Selection};
 use crate::text::duration::human;
 
@@ -31,11 +31,12 @@ pub(super) fn checks(index: &Index<'_>, origins: &[Origin<'_>]) -> Markup {
     };
     let mut bad: Vec<_> = report.checks.iter().filter(is_bad).collect();
     bad.sort_by_key(|check| std::cmp::Reverse(check.shown_status()));
+    let mut groups = Groups::default();
     html! {
         @if !bad.is_empty() {
             section aria-labelledby="not-well" {
                 h3 id="not-well" { "Not passed" }
-                @for check in &bad { (self::check(check, index, origins)) }
+                @for check in &bad { (self::check(check, index, origins, &mut groups)) }
             }
         }
         @for stage in Stage::ALL {
@@ -49,15 +50,16 @@ pub(super) fn checks(index: &Index<'_>, origins: &[Origin<'_>]) -> Markup {
                         @if !above.is_empty() {
                             p .note { "Above: " (check_links(above.iter().map(|check| check.check.id))) }
                         }
-                        @for check in here { (self::check(check, index, origins)) }
+                        @for check in here { (self::check(check, index, origins, &mut groups)) }
                     }
                 }
             }
         }
+        (groups.lists())
     }
 }
 
-fn check<'a>(check: &'a CheckReport, index: &Index<'a>, origins: &[Origin<'a>]) -> Markup {
+fn check<'a>(check: &'a CheckReport, index: &Index<'a>, origins: &[Origin<'a>], groups: &mut Groups<'a>) -> Markup {
     let id = check.check.id;
     let status = check.shown_status();
     let causes: BTreeSet<_> = index.diagnoses_of(check).map(|it| it.id).collect();
@@ -88,7 +90,7 @@ fn check<'a>(check: &'a CheckReport, index: &Index<'a>, origins: &[Origin<'a>]) 
                 (before("after", check.check.after, index.report))
                 (more(id.name(), Page::Check(id)))
             }
-            (findings(check))
+            (findings(check, groups))
         }
     }
 }
@@ -136,7 +138,7 @@ impl Said<'_> {
 }
 
 /// Renders the findings, the worst first. A result that many targets have appears once.
-fn findings(check: &CheckReport) -> Markup {
+fn findings<'a>(check: &'a CheckReport, groups: &mut Groups<'a>) -> Markup {
     let mut rows: Vec<Said<'_>> = Vec::new();
     for finding in &check.findings {
         let Finding { target, outcome } = finding;
@@ -164,7 +166,7 @@ fn findings(check: &CheckReport) -> Markup {
                     @for row in rows.iter().take(ROWS) {
                         tr {
                             td { (badge(row.status)) }
-                            td { (of(row)) }
+                            td { (of(row, groups)) }
                             td { (Foreign(&row.text)) }
                             @if let Some(problem) = row.problem {
                                 td .expected { (Foreign(&problem.expected)) }
@@ -177,17 +179,17 @@ fn findings(check: &CheckReport) -> Markup {
                     }
                 }
             }
-            @if more > 0 { p .note { "and " (more) " more, which the JSON report has" } }
+            @if more > 0 { p .note { "and " (count(more, "more result")) ", which only the JSON report lists" } }
         }
     }
 }
 
 /// Renders the targets of a row: their names, or their number if there are many.
-fn of(row: &Said<'_>) -> Markup {
+fn of<'a>(row: &Said<'a>, groups: &mut Groups<'a>) -> Markup {
     match row.targets.as_slice() {
         [one] => html! { (Named(one)) },
         many if many.len() <= ROWS => names(many),
-        many => html! { (many.len()) " " (plural_kind(row.kind)) "s" },
+        many => groups.counted(many),
     }
 }
 

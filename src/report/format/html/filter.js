@@ -32,26 +32,62 @@
   });
 
   const text = (element) => (element?.textContent ?? "").toLowerCase();
+  // Names that a count stands for: folded next to it, or in a list further down that several counts link to.
+  const lists = new Map();
+  const listOf = (count) => {
+    const holder = count.matches("a") ? document.getElementById(count.hash.slice(1)) : count;
+    if (!lists.has(holder)) {
+      const names = [...holder.querySelectorAll(":scope > bdi")].map((name) => name.textContent);
+      lists.set(holder, { names: names.map((name) => ({ name, text: name.toLowerCase() })), text: text(holder) });
+    }
+    return lists.get(holder);
+  };
+  const folded = (element) => [...element.querySelectorAll(".names")].map((count) => ({ count, list: listOf(count) }));
+  // All that can be found in an element: its text, and the lists that it links to.
+  const found = (element) => {
+    const linked = folded(element).filter(({ count }) => count.matches("a")).map(({ list }) => list.text);
+    const all = [text(element), ...new Set(linked)];
+    return (word) => all.some((one) => one.includes(word));
+  };
   let items;
   // Once, when it is needed: a thousand nodes are much to read.
   const read = () => [...main.querySelectorAll(".card, .check, .grid tbody tr, .timeline .track:not(.axis)")].map((item) => ({
     item,
-    text: text(item),
+    has: found(item),
     head: text(item.querySelector("summary, h3")),
-    rows: item.matches("tr") ? [] : [...item.querySelectorAll("tbody tr")].map((row) => ({ row, text: text(row) })),
+    rows: item.matches("tr") ? [] : [...item.querySelectorAll("tbody tr")].map((row) => ({ row, has: found(row) })),
+    counts: folded(item),
   }));
+  // A count alone does not show what was found: the names that were are next to it.
+  const name = ({ count, list }, wanted) => {
+    const place = count.querySelector("summary") ?? count.parentElement;
+    place.querySelector(":scope > .found")?.remove();
+    const names = wanted.length ? list.names.filter(({ text }) => wanted.some((word) => text.includes(word))) : [];
+    if (names.length === 0 || names.length === list.names.length) return;
+    const shown = document.createElement("span");
+    shown.className = "found";
+    shown.append(", including ");
+    for (const [n, { name }] of names.slice(0, 3).entries()) {
+      const one = document.createElement("bdi");
+      one.textContent = name;
+      shown.append(n ? ", " : "", one);
+    }
+    if (names.length > 3) shown.append(` and ${names.length - 3} more`);
+    place.append(shown);
+  };
 
   const apply = () => {
     items ??= read();
     const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
     const isOn = wanted.length > 0 || status !== "";
-    for (const { item, text, head, rows } of items) {
+    for (const { item, has, head, rows, counts } of items) {
       const isOther = status !== "" && item.matches(".check") && item.dataset.status !== status;
-      item.hidden = isOther || !wanted.every((word) => text.includes(word));
+      item.hidden = isOther || !wanted.every(has);
       // Of a table the rows that have the words, if there are any: the words may be elsewhere in the item.
       const rest = wanted.filter((word) => !head.includes(word));
-      const fits = rows.map((row) => rest.every((word) => row.text.includes(word)));
+      const fits = rows.map((row) => rest.every(row.has));
       rows.forEach(({ row }, n) => (row.hidden = fits.includes(true) && !fits[n]));
+      for (const one of counts) name(one, item.hidden ? [] : wanted);
     }
     for (const stage of main.querySelectorAll(".stage")) {
       const isEmpty = !stage.querySelector(".check:not([hidden])");

@@ -51,7 +51,7 @@ fn row(what: &str, band: &Band<'_>) -> Markup {
                         (label(&one.target))
                         @if let Some(role) = one.role.filter(|role| *role != Role::Unknown) { " " small { (role.name()) } }
                     }
-                    many => details {
+                    many => details .names {
                         summary { (many.len()) " " (what) "s alike" }
                         @for (n, row) in many.iter().enumerate() { @if n > 0 { ", " } (label(&row.target)) }
                     },

@@ -1,11 +1,15 @@
 //! Parts that several sections have in common.
 
+use std::collections::HashMap;
+
 use maud::{Markup, Render, html};
 
-use crate::model::{CheckId, Page, Reason, Source, Status, Target};
+use crate::model::{CheckId, Kind, Page, Reason, Source, Status, Target};
 use crate::report::view::grid::LEGEND;
 use crate::report::view::hints::{self, HintKind, Rendered};
+use crate::report::view::wording::{count, plural_kind};
 use crate::text::sanitize::clean;
+use crate::text::some;
 
 /// Text that others have written: cleaned, escaped, and without influence on the direction of the text around it.
 pub(super) struct Foreign<'a>(pub(super) &'a str);
@@ -28,18 +32,66 @@ impl Render for Named<'_> {
 /// Number of names that are shown at once; more can be unfolded.
 const NAMES: usize = 40;
 
-/// Renders all names, one after another.
+/// Renders all names, one after another. The filter shows which of the folded names it has found.
 pub(super) fn names(targets: &[&Target]) -> Markup {
     let (shown, folded) = targets.split_at(targets.len().min(NAMES));
-    let listed = |some: &[&Target]| {
-        html! { @for (n, target) in some.iter().enumerate() { @if n > 0 { ", " } (Named(target)) } }
-    };
     html! {
         (listed(shown))
         @if !folded.is_empty() {
-            details { summary { "and " (folded.len()) " more" } (listed(folded)) }
+            details .names { summary { "and " (count(folded.len(), &format!("more {}", kind(folded)))) } (listed(folded)) }
         }
     }
+}
+
+/// Renders the names alone.
+fn listed(targets: &[&Target]) -> Markup {
+    html! { @for (n, target) in targets.iter().enumerate() { @if n > 0 { ", " } (Named(target)) } }
+}
+
+/// Returns the noun for these targets, in the singular.
+fn kind(targets: &[&Target]) -> &'static str {
+    let first = targets.first().map_or(Kind::Cluster, |target| target.kind);
+    if targets.iter().all(|target| target.kind == first) { plural_kind(first) } else { "object" }
+}
+
+/// Groups of targets that are too large for a table: a row counts its group and links to the list of names, which the page has once, no
+/// matter how many rows are about the same targets.
+#[derive(Default)]
+pub(super) struct Groups<'a> {
+    known: HashMap<Vec<&'a Target>, usize>,
+}
+
+impl<'a> Groups<'a> {
+    /// Renders the number of targets, as a link to their names.
+    pub(super) fn counted(&mut self, targets: &[&'a Target]) -> Markup {
+        let next = self.known.len();
+        let group = *self.known.entry(targets.to_vec()).or_insert(next);
+        html! { a .names href={ "#" (group_anchor(group)) } { (count(targets.len(), kind(targets))) } }
+    }
+
+    /// Renders the names of all groups, folded.
+    pub(super) fn lists(&self) -> Markup {
+        let mut groups: Vec<_> = self.known.iter().map(|(targets, group)| (*group, targets.as_slice())).collect();
+        groups.sort_unstable_by_key(|(group, _)| *group);
+        html! {
+            @if !groups.is_empty() {
+                details .groups {
+                    summary { h3 { "names" } " " span .note { (count(groups.len(), "list")) " too long for the tables above" } }
+                    @for (group, targets) in groups {
+                        details {
+                            summary { (count(targets.len(), kind(targets))) ": " (Foreign(&some(targets.iter(), 2))) }
+                            // The target of links is inside the element, so that following one unfolds it.
+                            p id=(group_anchor(group)) { (listed(targets)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn group_anchor(group: usize) -> String {
+    format!("names-{group}")
 }
 
 /// Returns the class of a status, which is also its name in JSON.
@@ -100,7 +152,7 @@ pub(super) fn hints(all: &[Rendered]) -> Markup {
                     @for hint in shown {
                         (step(hint))
                     }
-                    @if more > 0 { p { "the same for " (more) " more" } }
+                    @if more > 0 { p { "and " (count(more, "similar command")) } }
                 }))
             }
         }
@@ -108,7 +160,7 @@ pub(super) fn hints(all: &[Rendered]) -> Markup {
 }
 
 /// Renders a hint: a command, or a sentence.
-pub(super) fn step(hint: &Rendered) -> Markup {
+fn step(hint: &Rendered) -> Markup {
     match (&hint.command, &hint.text) {
         (Some(command), note) => self::command(command, note.as_deref()),
         (None, Some(text)) => html! { p { (Foreign(text)) } },
@@ -117,7 +169,7 @@ pub(super) fn step(hint: &Rendered) -> Markup {
 }
 
 /// Renders a command, with a note to read before it is used.
-pub(super) fn command(command: &str, note: Option<&str>) -> Markup {
+fn command(command: &str, note: Option<&str>) -> Markup {
     html! {
         div .command { code { (command) } }
         @if let Some(note) = note { p .note { (note) } }

@@ -133,6 +133,11 @@ fn tags(html: &str) -> Vec<&str> {
     html.split('<').skip(1).map(|rest| &rest[..rest.find('>').unwrap()]).collect()
 }
 
+/// Returns the page without the numbers of lines, which depend on the length of a text.
+fn unmeasured(html: &str) -> String {
+    (0..=5).fold(html.to_owned(), |html, n| html.replace(&format!(" lines-{n}\""), "\""))
+}
+
 /// Sites that links may lead to.
 const DOCUMENTS: [&str; 4] =
     [crate::model::SITE, "https://docs.siderolabs.com/", "https://etcd.io/docs/", "https://kubernetes.io/"];
@@ -161,7 +166,7 @@ fn what_others_write_is_text_and_nothing_else() {
         // A command that contains something unfit for a terminal is left out.
         let harmless = if shell_quote(injection).is_some() { "cp-3" } else { "cp-3\n" };
         let html = shown(&hostile(injection));
-        assert_eq!(tags(&html), tags(&shown(&hostile(harmless))), "{injection}");
+        assert_eq!(tags(&unmeasured(&html)), tags(&unmeasured(&shown(&hostile(harmless)))), "{injection}");
         assert!(!html.contains('\u{202e}') && !html.contains('\u{1b}'));
     }
 }

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use console::measure_text_width;
 use maud::{Markup, html};
 
 use super::parts::{
     Foreign, badge, cause_anchor, check_link, check_links, field, head, hints, more, names, problem_anchor,
-    reason_link, source, step,
+    reason_link, source,
 };
 use crate::diagnosis::{self, Diagnosis};
 use crate::model::{Page, Problem, Status, Target};
-use crate::report::view::causes::{Cause, FULL, NAMES, Origin};
+use crate::report::view::causes::{Cause, FULL, Origin};
 use crate::report::view::diagnoses::{self, FACTS};
 use crate::report::view::hints::{HintKind, first_step, selected};
 use crate::report::view::index::Index;
@@ -22,6 +23,12 @@ use crate::text::{excerpt, joined, some};
 
 /// Number of observations of a cause that are shown at once.
 const SEEN: usize = 2;
+/// Maximum number of lines of a folded card on a phone.
+const LINES: usize = 12;
+/// Number of characters that fit on a line of a phone, even in wide letters.
+const COLUMNS: usize = 34;
+/// Number of characters of small print that fit on a line of a phone.
+const NOTE_COLUMNS: usize = 42;
 
 /// Renders one card for each cause, the one to begin with first; those far down the list are folded.
 pub(super) fn causes(index: &Index<'_>, origins: &[Origin<'_>]) -> Option<Markup> {
@@ -41,14 +48,18 @@ pub(super) fn causes(index: &Index<'_>, origins: &[Origin<'_>]) -> Option<Markup
             @let anchor = anchor(origin);
             @let anchor = known.insert(anchor.clone()).then_some(anchor);
             @let cause = Cause::of(origin, index, &TextStyle::default());
+            @let card = Card::of(&cause, origin, index);
             @let edge = cause.severity.status().name();
             @if n < FULL {
-                article .card.{ (edge) "-edge" } id=[anchor] { (title(&cause)) (body(&cause, origin, index)) }
+                article .card.{ (edge) "-edge" } id=[anchor] {
+                    h3 .cut.{ "lines-" (card.lines.headline) } { (title(&cause)) }
+                    (card.body(index))
+                }
             } @else {
                 details .card.{ (edge) "-edge" } {
-                    summary { (title(&cause)) }
+                    summary { h3 { (title(&cause)) } }
                     // The target of links is inside the element, so that following one unfolds it.
-                    div id=[anchor] { (body(&cause, origin, index)) }
+                    div id=[anchor] { (card.body(index)) }
                 }
             }
         }
@@ -65,40 +76,135 @@ fn anchor(origin: &Origin<'_>) -> String {
 }
 
 fn title(cause: &Cause) -> Markup {
-    html! { h3 { (badge(cause.severity.status())) " " (Foreign(&cause.headline)) } }
+    html! { (badge(cause.severity.status())) " " (Foreign(&cause.headline)) }
 }
 
-/// Renders the impact, the evidence and the first step; everything else is folded.
-fn body<'a>(cause: &Cause, origin: &Origin<'a>, index: &Index<'a>) -> Markup {
-    let seen = seen(origin);
-    let first = first_step(&cause.hints);
-    html! {
-        @match origin {
-            Origin::Recognized(_) => @if let Some(impact) = cause.impact { p .note { (impact) } },
-            Origin::Found(block) => p .note {
-                (check_link(block.check.check.id)) " " (block.word()) (block.duration(index)) "; expected: "
-                (Foreign(&block.problems[0].1.expected))
-            },
-        }
-        dl .fields {
-            @if !seen.is_empty() {
-                (field("seen", &html! {
-                    @for (observed, targets) in seen.iter().take(SEEN) {
-                        p { (Foreign(&some(targets.iter().map(|target| shown(target)), NAMES))) ": " (Foreign(&brief(&clean(observed), excerpt::MOST))) }
-                    }
-                    @if seen.len() > SEEN { p .note { (count(seen.len() - SEEN, "more observation")) } }
-                }))
+/// A cause as a card: the headline, the impact, the evidence and the first step; everything else is folded.
+struct Card<'c, 'a> {
+    cause: &'c Cause,
+    origin: &'c Origin<'a>,
+    /// Each observation, with its targets.
+    seen: Vec<(&'a str, Vec<&'a Target>)>,
+    /// The impact on the cluster, or the result and the expectation of the check.
+    note: String,
+    /// The observations that are shown at once.
+    observed: Vec<String>,
+    /// The command to begin with, and what to read before it is used.
+    step: Option<(&'c str, Option<&'c str>)>,
+    /// Summary of the folded part.
+    contents: String,
+    lines: Lines,
+}
+
+impl<'c, 'a> Card<'c, 'a> {
+    fn of(cause: &'c Cause, origin: &'c Origin<'a>, index: &Index<'a>) -> Self {
+        let seen = seen(origin);
+        let (check, note) = match origin {
+            Origin::Recognized(_) => ("", cause.impact.unwrap_or_default().to_owned()),
+            Origin::Found(block) => {
+                let expected = &block.problems[0].1.expected;
+                let note = format!("{}{}; expected: {expected}", block.word(), block.duration(index));
+                (block.check.check.id.name(), note)
             }
-            @if let Some(first) = first { (field("first step", &step(first))) }
-        }
-        details {
-            summary { (contents(cause, origin, index)) }
-            @match origin {
-                Origin::Recognized(those) => (recognized(cause, those, &seen, index)),
-                Origin::Found(block) => (found(cause, block, index)),
+        };
+        let observation = |(text, targets): &(&str, Vec<&Target>)| {
+            // One name leaves room for what was observed; the headline and the folded part have others.
+            let names = some(targets.iter().map(|target| shown(target)), 1);
+            format!("{names}: {}", brief(&clean(text), excerpt::MOST))
+        };
+        let observed: Vec<_> = seen.iter().take(SEEN).map(observation).collect();
+        let step = first_step(&cause.hints).and_then(|hint| Some((hint.command.as_deref()?, hint.text.as_deref())));
+        let contents = contents(cause, origin, index);
+        let (command, warning) = step.unwrap_or_default();
+        let needs = Lines {
+            // The status takes the room of a word.
+            headline: lines(&format!("status {}", cause.headline), COLUMNS),
+            note: lines(&format!("{check} {note}"), NOTE_COLUMNS),
+            observed: [0, 1].map(|n| observed.get(n).map_or(0, |line| lines(line, COLUMNS))),
+            command: lines(command, COLUMNS),
+            warning: lines(warning.unwrap_or_default(), NOTE_COLUMNS),
+        };
+        // The label of the first step has a line of its own.
+        let uncut = usize::from(step.is_some()) + lines(&contents, NOTE_COLUMNS);
+        let lines = needs.within(LINES.saturating_sub(uncut));
+        Self { cause, origin, seen, note, observed, step, contents, lines }
+    }
+
+    /// Renders everything but the headline.
+    fn body(&self, index: &Index<'a>) -> Markup {
+        let Self { cause, origin, seen, note, observed, step, contents, lines } = self;
+        html! {
+            @if !note.is_empty() {
+                p .note.cut.{ "lines-" (lines.note) } {
+                    @if let Origin::Found(block) = origin { (check_link(block.check.check.id)) " " }
+                    (Foreign(note))
+                }
+            }
+            dl .fields.brief {
+                @if !observed.is_empty() {
+                    div .seen {
+                        dt { "seen" }
+                        dd { @for (line, n) in observed.iter().zip(lines.observed) { p .cut.{ "lines-" (n) } { (Foreign(line)) } } }
+                    }
+                }
+                @if let Some((command, warning)) = step {
+                    (field("first step", &html! {
+                        div .command { code .cut.{ "lines-" (lines.command) } { (command) } }
+                        @if let Some(warning) = warning { p .note.cut.{ "lines-" (lines.warning) } { (warning) } }
+                    }))
+                }
+            }
+            details .all {
+                summary { (contents) }
+                @match origin {
+                    Origin::Recognized(those) => (recognized(cause, those, seen, index)),
+                    Origin::Found(block) => (found(cause, block, index)),
+                }
             }
         }
     }
+}
+
+/// Number of lines that each part of a card needs, or has while the card is folded. The style sheet cuts what is longer.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Lines {
+    headline: usize,
+    note: usize,
+    observed: [usize; SEEN],
+    command: usize,
+    warning: usize,
+}
+
+impl Lines {
+    /// Distributes these lines among the parts. Each part has one line before any has a second one, except for the second observation,
+    /// which has what the others leave.
+    fn within(&self, mut free: usize) -> Self {
+        let mut lines = Self::default();
+        let [first, second] = &mut lines.observed;
+        let mut parts = [
+            (&mut lines.headline, self.headline.min(5)),
+            (&mut lines.command, self.command.min(3)),
+            (&mut lines.warning, self.warning.min(2)),
+            (first, self.observed[0].min(2)),
+            (&mut lines.note, self.note.min(3)),
+            (second, self.observed[1].min(2)),
+        ];
+        let mut grant = |parts: &mut [(&mut usize, usize)], most: usize| {
+            for (lines, need) in parts {
+                let more = most.min(*need).saturating_sub(**lines).min(free);
+                **lines += more;
+                free -= more;
+            }
+        };
+        grant(&mut parts[..5], 1);
+        grant(&mut parts, usize::MAX);
+        lines
+    }
+}
+
+/// Returns the number of lines that the text needs, or zero for no text.
+fn lines(text: &str, columns: usize) -> usize {
+    measure_text_width(text.trim()).div_ceil(columns)
 }
 
 /// Returns each observation once, with its targets.
@@ -149,7 +255,7 @@ fn recognized<'a>(cause: &Cause, those: &[&'a Diagnosis], seen: &[(&str, Vec<&Ta
                         @for (observed, targets) in seen.iter().take(FACTS) {
                             li { (names(targets)) ": " (Foreign(observed)) }
                         }
-                        @if seen.len() > FACTS { li { "and " (seen.len() - FACTS) " more" } }
+                        @if seen.len() > FACTS { li { "and " (count(seen.len() - FACTS, "more observation")) } }
                     }
                 }))
             }
@@ -292,4 +398,21 @@ pub(super) fn logs(report: &Report) -> Option<Markup> {
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_card_share_its_lines() {
+        let long = Lines { headline: 9, note: 9, observed: [9, 9], command: 9, warning: 9 };
+        let cut = Lines { headline: 5, note: 1, observed: [1, 0], command: 2, warning: 1 };
+        assert_eq!(long.within(10), cut, "the headline and the command first");
+        let short = Lines { headline: 2, note: 1, observed: [1, 0], command: 1, warning: 0 };
+        assert_eq!(short.within(10), short);
+        let few = Lines { headline: 2, note: 1, observed: [2, 3], command: 1, warning: 0 };
+        assert_eq!(few.within(8).observed, [2, 2], "the second observation has the rest");
+        assert_eq!([lines("", 5), lines("abcde", 5), lines("日本語", 5)], [0, 1, 2]);
+    }
 }
