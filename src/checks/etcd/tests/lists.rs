@@ -1,7 +1,5 @@
 //! Members and the machines that they could belong to.
 
-use std::time::Duration;
-
 use crate::model::{Hint, Status};
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, GapKind, LinkAddress, Snapshot, Sources, TalosNode};
 use crate::testing::fixture::{CONTROL_PLANES, Shape, ago, gap, healthy, kube_node, member, member_id, node, now};
