@@ -246,8 +246,10 @@ fn junit(text: &str) -> Vec<String> {
 
 /// Returns all tags, which contain no text that others write. Their number depends on the commands that may be pasted.
 fn html(text: &str) -> Vec<String> {
-    let tags: BTreeSet<_> = text.split('<').skip(1).map(|rest| rest[..rest.find('>').unwrap()].to_owned()).collect();
-    tags.into_iter().collect()
+    // The number of lines that a part may have depends on the length of the words.
+    let lines = regex::Regex::new(" lines-[0-9]+").unwrap();
+    let tags = text.split('<').skip(1).map(|rest| lines.replace(&rest[..rest.find('>').unwrap()], "").into_owned());
+    tags.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Returns everything outside of code.
