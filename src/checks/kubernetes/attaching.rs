@@ -112,7 +112,7 @@ pub(super) fn cannot_attach<'a>(
     )
 }
 
-/// Explains why the node is at fault, and returns the pod that shows it. `here` is the node's CSINode object, if known.
+/// Explains why the node is at fault, and returns the pod that shows it. `here` is the node's `CSINode` object, if known.
 fn evidence<'w, 'a>(
     cluster: &Assessment<'_>,
     object: &KubeNode,
