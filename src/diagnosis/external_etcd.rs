@@ -54,7 +54,8 @@ fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recogn
         _ if member.is_learner => format!("cannot be queried: {observed}; the others list it as a learner"),
         _ => format!("cannot be queried: {observed}; the others list it as a voter"),
     };
-    let name = if member.name.is_empty() { hex(member.id) } else { member.name.clone() };
+    let id = hex(member.id);
+    let name = if member.name.is_empty() { &id } else { &member.name };
     let headline = format!("etcd member {name} ({}) {how}", sign.target);
     let margin =
         symptoms.of_check(CheckId::EtcdTolerance, &[Reason::NoTolerance, Reason::MarginUnmet, Reason::NoAnswer]);
@@ -62,7 +63,6 @@ fn mute(symptoms: &Symptoms<'_>, sign: &Sign<'_>, member: &EtcdMember) -> Recogn
     let service: Vec<_> = symptoms.about(sign.target).filter(|it| it.check == CheckId::EtcdService).collect();
     // One that cannot be reached cannot catch up either.
     let learns = symptoms.of_check(CheckId::EtcdLearners, &[Reason::Learner]);
-    let id = hex(member.id);
     let learns = learns.filter(|it| it.target.id.as_ref() == Some(&id));
     Recognized::new(MUTE.id, headline)
         .rests_on(sign)

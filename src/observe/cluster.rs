@@ -193,34 +193,27 @@ fn is_untrusted(server: &Observed<Readyz>) -> bool {
 
 impl Observer<'_> {
     /// Queries each API server that has answered at its own address, because a balancer would hide all but one. The endpoint is queried
-    /// instead if none has answered there, as behind Omni, or if no machine runs an API server as far as Kubernetes alone reports.
+    /// as well if none has answered there, as behind Omni or where no machine runs an API server as far as Kubernetes alone reports.
     pub(super) async fn ask_requested_apis(
         &self,
         side: &KubernetesSide,
         kubernetes: &Kubernetes,
-        nodes: &[Node],
         until: Instant,
     ) -> BTreeMap<String, Observed<RequestedApis>> {
         let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::RequestedApis)) else {
             return BTreeMap::new();
         };
-        let is_hosted = self.talos.is_none() && nodes.iter().all(|node| node.role == Role::Worker);
-        let mut found = BTreeMap::new();
-        if is_hosted || kubernetes.servers.values().all(Result::is_err) {
+        let asked = kubernetes.servers.iter().map(|(name, server)| async move {
+            let answer = match server {
+                Ok(readyz) => timeout_at(until, client.requested_apis(name, readyz)).await.unwrap_or_else(|_| late()),
+                Err(gap) => Err(gap.clone()),
+            };
+            (name.clone(), answer)
+        });
+        let mut found: BTreeMap<_, _> = join_all(asked).await.into_iter().collect();
+        if kubernetes.servers.values().all(Result::is_err) {
             let answer = timeout_at(until, client.requested_apis_of_endpoint()).await.unwrap_or_else(|_| late());
             found.extend(kubernetes.credentials.iter().map(|it| (it.server.clone(), answer.clone())));
-        }
-        if !is_hosted {
-            let asked = kubernetes.servers.iter().map(|(name, server)| async move {
-                let answer = match server {
-                    Ok(readyz) => {
-                        timeout_at(until, client.requested_apis(name, readyz)).await.unwrap_or_else(|_| late())
-                    }
-                    Err(gap) => Err(gap.clone()),
-                };
-                (name.clone(), answer)
-            });
-            found.extend(join_all(asked).await);
         }
         found
     }

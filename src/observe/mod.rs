@@ -243,7 +243,7 @@ impl Observer<'_> {
             let user_pods = Box::pin(self.ask_user_pods(side, &nodes, until));
             let servers = self.probe_missing_servers(side, kubernetes, &known, &nodes, (&doubtful, &elsewhere), until);
             kubernetes.user_pods = tokio::join!(user_pods, servers).0;
-            let requested = Box::pin(self.ask_requested_apis(side, kubernetes, &nodes, until));
+            let requested = Box::pin(self.ask_requested_apis(side, kubernetes, until));
             kubernetes.requested_apis = requested.await;
         }
         Seen { known, all, nodes, kubernetes, external_etcd }

@@ -32,7 +32,7 @@ impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_secs() {
             // Go has to be able to read it, and nothing is rounded.
-            seconds @ ROUNDED.. => write!(f, "{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+            seconds @ ROUNDED.. => f.write_str(&hours(seconds)),
             _ => f.write_str(&human(self.0)),
         }
     }
@@ -47,16 +47,21 @@ const ROUNDED: u64 = 8 * HOUR;
 /// `59d`.
 pub(crate) fn human(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    let (hours, days) = (seconds / HOUR, seconds / DAY);
+    let days = seconds / DAY;
+    let hours_left = seconds % DAY / HOUR;
     match seconds {
         0..10 if duration.subsec_millis() > 0 => format!("{:.1}s", duration.as_secs_f64()),
         0..60 => format!("{seconds}s"),
         60..HOUR => format!("{}m{:02}s", seconds / 60, seconds % 60),
-        HOUR..ROUNDED => format!("{hours}h{:02}m", seconds % HOUR / 60),
-        _ if days < 2 => format!("{hours}h"),
-        _ if days < 8 && hours % 24 > 0 => format!("{days}d{}h", hours % 24),
+        HOUR..ROUNDED => hours(seconds),
+        _ if days < 2 => format!("{}h", seconds / HOUR),
+        _ if days < 8 && hours_left > 0 => format!("{days}d{hours_left}h"),
         _ => format!("{days}d"),
     }
+}
+
+fn hours(seconds: u64) -> String {
+    format!("{}h{:02}m", seconds / HOUR, seconds % HOUR / 60)
 }
 
 /// Truncates to whole milliseconds, the precision of documents, so that the output of a run can be reproduced from its document.
