@@ -7,7 +7,8 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 
 use super::lists::{Kept, Selection, list, list_in};
-use super::objects::{Since, Slice, aged};
+use super::objects::{Since, aged};
+use super::slices::Slice;
 use super::wire::{apps, core};
 use super::{KubeClient, SYSTEM, kept};
 use crate::model::Fact;

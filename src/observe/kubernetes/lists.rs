@@ -351,7 +351,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::super::objects::Slice;
+    use super::super::slices::Slice;
     use super::*;
     use crate::snapshot::{BoundPod, DisruptionBudget, KubeNode, Lease, Pod, PodEvent, SigningRequest};
 

@@ -8,16 +8,22 @@ mod elsewhere;
 mod extensions;
 mod gaps;
 mod intake;
+mod leases;
 mod lists;
 mod metrics;
 mod namespace;
+mod nodes;
 mod objects;
 mod peer;
+mod pending;
 mod plugin;
+mod pods;
 mod probe;
 mod required;
 mod room;
+mod sandboxes;
 mod signing;
+mod slices;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
@@ -25,6 +31,7 @@ mod tests;
 mod version;
 mod whom;
 mod wire;
+mod workloads;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -55,8 +62,13 @@ use extensions::{Mutating, Validating};
 use futures::FutureExt as _;
 use futures::future::{join_all, try_join_all};
 use http::Uri;
+use leases::Movement;
 use lists::{Kept, Listed, Selection, list, list_in};
-use objects::{Ages, Movement, PendingPod, RunningImages, Since, Slice, StartedPod, StrandedPod, aged};
+use objects::{Ages, Since, aged};
+use pending::PendingPod;
+use pods::RunningImages;
+use sandboxes::{StartedPod, StrandedPod};
+use slices::Slice;
 use whom::{Claimed, Target, Trusted, Vouchers};
 use wire::{Object, apps, core, eviction};
 
@@ -394,7 +406,7 @@ impl KubeClient {
         let ours = |sights| if known.are_of(&self.credentials) { sights } else { &none };
         let read = async |namespace: String, known: &BTreeMap<String, PreviousRound>| {
             let listed = self.limited(list_in(&self.transport, &self.lists, &namespace, None)).await?;
-            Ok(objects::leases(listed, |name, version| movement(known, name, version)))
+            Ok(leases::leases(listed, |name, version| movement(known, name, version)))
         };
         let system = async {
             let (leases, mirrors) = tokio::join!(read(SYSTEM.to_owned(), ours(&known.system)), mirrors);
@@ -456,7 +468,7 @@ impl KubeClient {
     }
 
     async fn nodes(&self) -> Observed<Vec<KubeNode>> {
-        Ok(objects::nodes(self.limited(list(&self.transport, &self.lists, Selection::default())).await?))
+        Ok(nodes::nodes(self.limited(list(&self.transport, &self.lists, Selection::default())).await?))
     }
 
     /// Reads the pods of all namespaces that may matter for a drain. Finished pods are deleted by a drain too; Kubernetes keeps a few

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::gaps;
 use super::lists::Kept;
-use super::objects::taints;
+use super::nodes::taints;
 use super::wire::eviction::{self as wire, Affinity, Container, NodeSelector, NodeSelectorTerm, PodSpec, Resources};
 use super::wire::meta::LabelSelectorRequirement;
 use super::wire::{room, storage, volumes};
