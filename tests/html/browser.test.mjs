@@ -301,7 +301,8 @@ test("many machines in one trouble are one card", async () => {
 });
 
 const unhealthy = ["late", "four", "thousand", "large"];
-for (const name of unhealthy) {
+const ofClusters = ["fleet"];
+for (const name of [...unhealthy, ...ofClusters]) {
   test(`${name}: the first cause is on the first screen of a phone`, async () => {
     const { page, close } = await open(name, { width: 390 });
     const { y, height } = await page.locator(".card h3").first().boundingBox();

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::parts::{Foreign, badge, field};
+use super::parts::{Foreign, badge};
 use super::{framed, nodes};
 use crate::model::{Exit, Status};
 use crate::report::merged::{Overview, Row};
@@ -74,23 +74,27 @@ fn some_cards(rows: &[&Row<'_>], full: usize) -> Markup {
 }
 
 fn title(row: &Row<'_>) -> Markup {
-    html! { h3 { (badge(row.status())) " " (Foreign(&row.name)) " " small { (row.state()) } } }
+    html! { h3 .cut."lines-2" { (badge(row.status())) " " (Foreign(&row.name)) " " small { (row.state()) } } }
 }
 
+/// Renders everything but the title. On a phone, the folded card has at most twelve lines: two for the title, the first concern and the
+/// verdict each, one or two for each cause, and one for the summary of the folded part.
 fn body(row: &Row<'_>, causes: &[Cause], style: &TextStyle) -> Markup {
+    let each = if row.concerns.is_empty() { "lines-2" } else { "lines-1" };
+    let others = row.concerns.get(1..).unwrap_or_default();
     html! {
-        dl .fields {
-            @for concern in &row.concerns { (field("because", &html! { (Foreign(concern)) })) }
-            @if let Some(report) = row.report() {
-                (field("report", &html! { (Foreign(&verdict::line(report, style))) }))
+        @if let Some(concern) = row.concerns.first() { p .cut."lines-2" { (Foreign(concern)) } }
+        @if let Some(report) = row.report() { p .note.cut."lines-2" { (Foreign(&verdict::line(report, style))) } }
+        @if !causes.is_empty() {
+            ul .headlines {
+                @for cause in causes.iter().take(CAUSES) { li .cut.(each) { (Foreign(&cause.headline)) } }
             }
         }
-        @let (shown, folded) = causes.split_at(causes.len().min(CAUSES));
-        @for cause in shown { (self::cause(cause, style)) }
-        @if !folded.is_empty() {
-            details {
-                summary { "and " (count(folded.len(), "cause")) " more" }
-                @for cause in folded { (self::cause(cause, style)) }
+        @if !causes.is_empty() || !others.is_empty() {
+            details .all {
+                summary { "all of it: " (count(causes.len(), "cause")) }
+                @for concern in others { p { (Foreign(concern)) } }
+                @for cause in causes { (self::cause(cause, style)) }
             }
         }
     }
