@@ -3,14 +3,18 @@
 use std::collections::HashMap;
 
 use super::Assessment;
+use super::access::{MachineAccess, TalosAccess, service};
+use super::population::{is_going_down, is_seen_lost, lives};
 use super::workloads::{Renewal, renewal, says_ready};
-use crate::snapshot::{KubeNode, Leases, Node, System};
+use crate::snapshot::{GapKind, KubeNode, Leases, Node, Service, System};
 
 /// The state of a node, identified by its name in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// The kubelet reports that the node is ready, and renews its lease.
     Works,
+    /// Kubernetes still reports that the node is ready, but the machine is down or going down as far as Talos can tell.
+    Down,
     /// The Node is not ready, and its lease is renewed or unknown.
     Unready,
     /// The kubelet has stopped renewing its lease. Until the node controller notices, the node and its pods look ready.
@@ -27,13 +31,13 @@ impl Life {
     pub(crate) fn may_serve(self) -> bool {
         match self {
             Self::Works | Self::Unknown => true,
-            Self::Unready | Self::Silent | Self::Removed => false,
+            Self::Down | Self::Unready | Self::Silent | Self::Removed => false,
         }
     }
 }
 
 /// Returns each node's state by the name of its Node object; `None` without a list of nodes.
-pub(super) fn lives<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, Life>> {
+pub(super) fn of_nodes<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, Life>> {
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).filter(|objects| !objects.is_empty())?;
     let leases = cluster.list(|kubernetes| &kubernetes.node_leases);
     let has_no_leases = cluster.has_no_leases();
@@ -53,10 +57,30 @@ fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>, ha
         None => Some(may_have_none(cluster, object)),
     });
     match (renews, says_ready(object)) {
+        (Some(true), true) if is_down(cluster, object) => Life::Down,
         (Some(true), true) => Life::Works,
         (Some(true) | None, false) => Life::Unready,
         (Some(false), _) => Life::Silent,
         (None, true) => Life::Unknown,
+    }
+}
+
+/// Returns true if Talos shows that the machine of this node does not run its pods, or will not for long: it does not answer and nothing
+/// else of it does, it is in maintenance mode, rebooting, being upgraded or reset, or its kubelet does not run. Kubernetes takes about 50
+/// seconds to notice that.
+fn is_down(cluster: &Assessment<'_>, object: &KubeNode) -> bool {
+    let Some(node) = cluster.machine_of(&object.name).filter(|node| node.is_talos && cluster.asks_talos()) else {
+        return false;
+    };
+    let stopped = |service: &Service| !service.is_healthy() && service.state != "Running";
+    match MachineAccess::of(node) {
+        MachineAccess::Open(_) => is_going_down(node) || service(node, "kubelet").is_some_and(stopped),
+        MachineAccess::Closed(gap) if gap.kind == GapKind::Maintenance => true,
+        MachineAccess::Closed(_) => {
+            matches!(cluster.talos_access, TalosAccess::Open) && is_seen_lost(node) && !lives(cluster.snapshot, node)
+        }
+        // Another check judges which machine this Node belongs to.
+        MachineAccess::Other(_) => false,
     }
 }
 
@@ -110,7 +134,7 @@ impl Assessment<'_> {
     pub(crate) fn kubelet_reports(&self, name: &str) -> bool {
         let is_seen = self.list(|kubernetes| &kubernetes.node_leases).is_some();
         is_seen
-            && matches!(self.life(name), Life::Works | Life::Unready)
+            && matches!(self.life(name), Life::Works | Life::Down | Life::Unready)
             && self.renewal(name) != Some(Renewal::Unknown)
     }
 }
@@ -166,11 +190,10 @@ mod tests {
 
     #[test]
     fn a_node_lives_as_its_kubelet_shows() {
-        use Life::{Removed, Silent, Unknown, Unready, Works};
+        use Life::{Down, Removed, Silent, Unknown, Unready, Works};
         let unchanged = |_: &mut Snapshot| {};
-        let no_leases =
-            |snapshot: &mut Snapshot| snapshot.kube().node_leases = gap(crate::snapshot::GapKind::Forbidden);
-        let no_nodes = |snapshot: &mut Snapshot| snapshot.kube().nodes = gap(crate::snapshot::GapKind::Forbidden);
+        let no_leases = |snapshot: &mut Snapshot| snapshot.kube().node_leases = gap(GapKind::Forbidden);
+        let no_nodes = |snapshot: &mut Snapshot| snapshot.kube().nodes = gap(GapKind::Forbidden);
         let emptied = |snapshot: &mut Snapshot| snapshot.kube().nodes = Ok(Vec::new());
         let removed = |snapshot: &mut Snapshot| {
             snapshot.kube().nodes.as_mut().unwrap().retain(|object| object.name != "w-1");
@@ -191,6 +214,23 @@ mod tests {
             node.sources = crate::snapshot::Sources { kubernetes: true, ..Default::default() };
             snapshot.kube_node_mut("w-1").become_virtual();
         };
+        // Only the port of the Talos API is filtered: the kubelet answers at its own.
+        let filtered = |snapshot: &mut Snapshot| snapshot.talos_of("w-1").contact = gap(GapKind::NodeUnreachable);
+        let no_answer = |snapshot: &mut Snapshot| {
+            snapshot.talos_of("w-1").contact = gap(GapKind::NodeUnreachable);
+            snapshot.talos_of("w-1").kubelet_certificate = gap(GapKind::ConnectTimedOut);
+        };
+        let maintenance = |snapshot: &mut Snapshot| snapshot.talos_of("w-1").contact = gap(GapKind::Maintenance);
+        let rebooting = |snapshot: &mut Snapshot| {
+            let status = snapshot.talos_of("w-1").machine_status.as_mut().unwrap();
+            "rebooting".clone_into(&mut status.as_mut().unwrap().stage);
+        };
+        let stopped = |snapshot: &mut Snapshot| {
+            let services = snapshot.talos_of("w-1").services.as_mut().unwrap();
+            let kubelet = services.iter_mut().find(|service| service.id == "kubelet").unwrap();
+            "Failed".clone_into(&mut kubelet.state);
+            kubelet.healthy = Some(false);
+        };
         for (ready, renewed, change, expected) in [
             ("True", Some(10), unchanged as fn(&mut Snapshot), (Works, true)),
             ("False", Some(10), unchanged, (Unready, true)),
@@ -210,6 +250,12 @@ mod tests {
             ("True", Some(10), no_nodes, (Unknown, false)),
             ("True", Some(10), emptied, (Unknown, false)),
             ("True", Some(10), removed, (Removed, false)),
+            // Kubernetes has not noticed yet.
+            ("True", Some(10), no_answer, (Down, true)),
+            ("True", Some(10), maintenance, (Down, true)),
+            ("True", Some(10), rebooting, (Down, true)),
+            ("True", Some(10), stopped, (Down, true)),
+            ("True", Some(10), filtered, (Works, true)),
         ] {
             assert_eq!(life(ready, renewed, change), expected, "{ready} {renewed:?}");
         }

@@ -27,7 +27,7 @@ pub(crate) use life::Life;
 pub(crate) use need::{Excuse, Place, Shortfall, takes_when_ready};
 pub(crate) use population::{
     Machine, etcd_is_bad, has_kubernetes, is_container, is_going_down, is_named_elsewhere, is_older, is_seen_lost,
-    talos_version,
+    is_silent_altogether, talos_version,
 };
 
 pub(crate) use declared::{Presence, Side};
@@ -106,7 +106,7 @@ impl<'a> Assessment<'a> {
             servers: HashMap::new(),
             bound_pods: None,
         };
-        assessment.lives = life::lives(&assessment);
+        assessment.lives = life::of_nodes(&assessment);
         assessment.bound_pods = serving::bound_pods(&assessment);
         assessment.components = Components::of(&assessment);
         assessment.servers = servers::of(&assessment);

@@ -121,7 +121,7 @@ impl<'a> Assessment<'a> {
             Standing::Judged => match self.life(name) {
                 // A node in unknown state may not lack a pod.
                 Life::Works | Life::Unknown => None,
-                Life::Unready | Life::Silent | Life::Removed => Some(Excuse::Unready),
+                Life::Down | Life::Unready | Life::Silent | Life::Removed => Some(Excuse::Unready),
             },
         }
     }

@@ -7,7 +7,7 @@ use super::access::{MachineAccess, TalosAccess, contact, service};
 use super::declared::{self, Declaration};
 use super::identity::{Identity, is_machine};
 use super::standing::{NotJudged, Standing};
-use super::workloads::says_ready;
+use super::workloads::{Renewal, renewal, says_ready};
 use crate::model::{CheckId, Role};
 use crate::snapshot::{
     Declared, ExcuseState, Gap, GapKind, KubeNode, Kubernetes, Node, Observed, Service, Snapshot, System, Workload,
@@ -370,6 +370,23 @@ pub(crate) fn has_kubernetes(node: &Node) -> Option<bool> {
     }
     let listed = node.talos.services.as_ref().is_ok_and(|services| !services.is_empty());
     (node.talos.nodename.is_ok() && listed).then_some(false)
+}
+
+/// Returns true if, without Talos, everything that was asked about a control plane has fallen silent: its kubelet has stopped renewing its
+/// lease, and its API server does not answer.
+pub(crate) fn is_silent_altogether(snapshot: &Snapshot, node: &Node) -> bool {
+    let Some(kubernetes) = snapshot.kubernetes.as_ref().filter(|_| snapshot.talos.is_none()) else { return false };
+    let leases = kubernetes.node_leases.as_ref();
+    let lapsed = leases.is_ok_and(|leases| {
+        let lease = leases.by_name.get(&node.name);
+        lease.is_some_and(|lease| renewal(lease, leases.date) == Renewal::Lapsed)
+    });
+    let server = kubernetes.servers.get(&node.name);
+    let is_closed = |gap: &Gap| {
+        use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute, TimedOut};
+        matches!(gap.kind, ConnectTimedOut | ConnectionRefused | NoRoute | TimedOut)
+    };
+    lapsed && server.is_some_and(|server| server.as_ref().is_err_and(is_closed))
 }
 
 /// Returns true if the machine does not answer and this says something about the machine: the endpoint works, so a timeout or its report

@@ -31,6 +31,8 @@ pub(crate) enum Why {
     PodUnready,
     /// The pod is being deleted and is no longer ready.
     PodDeleted,
+    /// The pod is being deleted and serves for as long as it takes to stop.
+    PodStopping,
     /// The pod has other addresses.
     OtherAddress,
     /// The kubelet of its node is silent, or reports that the node is not ready.
@@ -88,7 +90,8 @@ pub(crate) enum Met<'e> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Instances<'e> {
     pub(crate) serving: BTreeSet<Cow<'e, str>>,
-    /// Instances on nodes that are being removed or are gone. They count while others serve, because replacements are being created.
+    /// Instances that are being deleted, or are on nodes that are being removed or are gone. They count while others serve, because
+    /// replacements are being created.
     pub(crate) moving: BTreeMap<Cow<'e, str>, &'e str>,
     /// Instances on nodes whose kubelet is silent or reports that the node is not ready.
     pub(crate) lost: BTreeMap<Cow<'e, str>, &'e str>,
@@ -170,7 +173,7 @@ impl Assessment<'_> {
             match self.serving(lists, endpoint, protocol) {
                 Serving::Yes | Serving::Unknown => _ = instances.serving.insert(name),
                 Serving::No(Why::NodeLost) => _ = instances.lost.insert(name, node),
-                Serving::No(Why::NodeGone) => _ = instances.moving.insert(name, node),
+                Serving::No(Why::NodeGone | Why::PodStopping) => _ = instances.moving.insert(name, node),
                 Serving::No(Why::NotReady | Why::PodGone | Why::PodUnready | Why::PodDeleted | Why::OtherAddress) => {}
             }
         }
@@ -185,8 +188,8 @@ impl Assessment<'_> {
             Life::Works => Serving::Yes,
             Life::Unknown => Serving::Unknown,
             Life::Removed => Serving::No(Why::NodeGone),
-            Life::Unready | Life::Silent if is_leaving => Serving::No(Why::NodeGone),
-            Life::Unready | Life::Silent => Serving::No(Why::NodeLost),
+            Life::Down | Life::Unready | Life::Silent if is_leaving => Serving::No(Why::NodeGone),
+            Life::Down | Life::Unready | Life::Silent => Serving::No(Why::NodeLost),
         }
     }
 
@@ -194,9 +197,11 @@ impl Assessment<'_> {
         let Some(bound) = &self.bound_pods else { return Serving::Unknown };
         match bound.get(&(namespace, name)) {
             None => Serving::No(Why::PodGone),
-            Some(pod) if pod.ready => Serving::Yes,
             // This list does not contain the time of the change; endpoints follow within a second or two.
-            Some(pod) => Serving::No(if pod.deleting { Why::PodDeleted } else { Why::PodUnready }),
+            Some(BoundPod { ready: true, deleting: false, .. }) => Serving::Yes,
+            Some(BoundPod { ready: false, deleting: false, .. }) => Serving::No(Why::PodUnready),
+            Some(BoundPod { ready: true, deleting: true, .. }) => Serving::No(Why::PodStopping),
+            Some(BoundPod { ready: false, deleting: true, .. }) => Serving::No(Why::PodDeleted),
         }
     }
 
@@ -215,9 +220,9 @@ fn fault(pod: &Pod, endpoint: &ServiceEndpoint) -> Option<Why> {
     // An endpoint has addresses of one family.
     let is_of_its_family = |it: &&String| endpoint.addresses.iter().all(|its| its.contains(':') == it.contains(':'));
     let mut own = pod.addresses.iter().filter(is_of_its_family).peekable();
-    // A pod that is being deleted serves until it has to stop, and does not become ready again.
-    if pod.deleting && !is_well(&pod.state) {
-        Some(Why::PodDeleted)
+    // A pod that is being deleted does not become ready again.
+    if pod.deleting {
+        Some(if is_well(&pod.state) { Why::PodStopping } else { Why::PodDeleted })
     } else if !is_well(&pod.state) && pod.unready_for.is_none_or(|since| since >= UNNOTICED) {
         Some(Why::PodUnready)
     } else if own.peek().is_some() && !own.any(|it| endpoint.addresses.contains(it)) {

@@ -33,10 +33,28 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
         return;
     }
     for (check, verdict) in verdicts {
-        let is_missing = |it: &&mut Finding| it.target.kind == Kind::Node && missing.contains(&it.target.name);
+        let is_missing = |it: &&mut Finding| host(&it.target).is_some_and(|host| missing.contains(host));
         for finding in verdict.findings.iter_mut().filter(is_missing) {
             relax(check, finding);
         }
+    }
+}
+
+/// Returns the machine that the target is, or the one that a static pod cannot leave. What a pod of a workload needs is judged for the
+/// workload.
+fn host(target: &Target) -> Option<&str> {
+    match target.kind {
+        Kind::Node => Some(&target.name),
+        Kind::Pod => target.node.as_deref(),
+        Kind::Cluster
+        | Kind::Credentials
+        | Kind::Endpoint
+        | Kind::EtcdMember
+        | Kind::Workload
+        | Kind::Webhook
+        | Kind::ApiService
+        | Kind::Policy
+        | Kind::ServerCheck => None,
     }
 }
 
@@ -143,6 +161,28 @@ mod tests {
         assert!(warned >= 2, "it is named");
         snapshot.asked.max_unready_workers = Allowance::Percent(99);
         assert!(!is_fine(&snapshot), "99 % of one worker is none");
+    }
+
+    /// Static pods cannot leave their machine.
+    #[test]
+    fn a_static_pod_of_a_dead_worker_is_within_the_allowance() {
+        let mut snapshot = fixture::healthy().without_talos();
+        let pods = snapshot.kube().pods.as_mut().unwrap();
+        let mut pod = pods.iter().find(|pod| pod.mirror).unwrap().clone();
+        (pod.name, pod.node) = ("kube-proxy-w-1".to_owned(), Some("w-1".to_owned()));
+        pod.labels.clear();
+        pod.state = fixture::running_pod("kube-proxy");
+        pod.state.ready = Some(false);
+        pods.push(pod);
+        let conditions = &mut snapshot.kube_node_mut("w-1").conditions;
+        "False".clone_into(&mut conditions.iter_mut().find(|condition| condition.kind == "Ready").unwrap().status);
+        assert!(!is_fine(&snapshot));
+        snapshot.asked.max_unready_workers = Allowance::Count(1);
+        assert!(is_fine(&snapshot));
+        "True".clone_into(
+            &mut snapshot.kube_node_mut("w-1").conditions.iter_mut().find(|it| it.kind == "Ready").unwrap().status,
+        );
+        assert!(!is_fine(&snapshot), "the pod of a worker that is ready");
     }
 
     /// An unknown CA at a worker's address raises the question of which machine answers there, not of how many workers are ready.

@@ -513,10 +513,13 @@ pub(crate) struct StartingPod {
 }
 
 impl StartingPod {
-    /// Whether the pod waits for too long. A sandbox takes a second or two, and a scheduler may have thousands of pods to place first. A
-    /// pod of unknown age may be late.
+    /// Whether the pod has waited for a minute. A sandbox takes a second or two. A pod of unknown age may be late.
     pub(crate) fn is_late(&self) -> bool {
-        let limit = Duration::from_secs(if self.node.is_some() { 60 } else { 300 });
+        self.has_waited(Duration::from_secs(60))
+    }
+
+    /// Whether the pod has waited for so long. A pod of unknown age may have.
+    pub(crate) fn has_waited(&self, limit: Duration) -> bool {
         self.waiting_for.is_none_or(|waiting| waiting >= limit)
     }
 }

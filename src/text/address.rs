@@ -20,6 +20,11 @@ pub(crate) fn has_port(address: &str) -> bool {
     address.strip_prefix('[').map_or_else(|| address.matches(':').count() == 1, |rest| rest.contains("]:"))
 }
 
+/// Returns the host as it is written before a port.
+pub(crate) fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

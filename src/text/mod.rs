@@ -20,7 +20,7 @@ pub(crate) mod version;
 mod wrap;
 pub(crate) mod yaml;
 
-pub(crate) use address::{has_port, host};
+pub(crate) use address::{bracketed, has_port, host};
 pub(crate) use glob::fits;
 pub(crate) use names::{is_label, joined, some};
 pub(crate) use nearest::nearest;

@@ -40,6 +40,11 @@ const HIDDEN: &[(&str, &str, &str)] = &[
         "/apis/apps/v1/namespaces/kube-system/deployments",
         "a complete list without the workload is that of a cluster without it",
     ),
+    (
+        "k8s-11-agent-that-is-counted",
+        "/api/v1/namespaces/cilium/pods",
+        "if no pod is listed, the status of the DaemonSet is all there is",
+    ),
     ("time-1-skew", "Get AdjtimeStatuses", "its lease, which tells of the same clock, is right here"),
     (
         "node-5-duplicate-control-plane",

@@ -1,6 +1,6 @@
 //! kube-proxy and flannel, which Talos installs on every node unless its configuration disables them.
 
-use super::system::uncovered;
+use super::system::{uncovered, without_proxy};
 use super::workloads::{
     Wanted, installed, is_labeled, labeled_pods, needs_pod, system_pods, unfinished, wanted, warn_of_restarts,
 };
@@ -100,12 +100,16 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     let installed = installed(sets, its.name, its.app).filter(|set| set.name == its.name || set.desired > 0);
     match (wanted(cluster, its.enabled), installed) {
         (Wanted::No, _) => verdict.skip(target, its.disabled),
+        (Wanted::NoTalos, None) if !cluster.hosts_of_mirrors(its.name).is_empty() => {
+            verdict.skip(target, "a static pod of each node: see k8s.staticpods.running");
+        }
         (Wanted::NoTalos, None) => verdict.skip(target, "not found; another component may replace it"),
         (wanted, Some(set)) => {
             coverage(cluster, its, set, &target, &mut verdict);
             // Only Talos machines are known to need a pod each.
+            let problem = uncovered(cluster, set).or_else(|| without_proxy(cluster, set));
             if wanted == Wanted::NoTalos
-                && let Some(problem) = uncovered(cluster, set)
+                && let Some(problem) = problem
             {
                 verdict.problem(target, problem);
             }

@@ -193,8 +193,7 @@ fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> 
             return Outcome::problem(problem.hint(describe));
         }
         let plural = if ready == 1 { "" } else { "s" };
-        let elsewhere =
-            if moving == 0 { String::new() } else { format!(", {moving} on nodes that are being removed or gone") };
+        let elsewhere = if moving == 0 { String::new() } else { format!(", {moving} being replaced") };
         return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}{elsewhere}")));
     }
     if let Err(outcome) = system_pods(cluster) {

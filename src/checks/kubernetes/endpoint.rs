@@ -5,10 +5,12 @@ use std::net::SocketAddr;
 use crate::assess::Assessment;
 use crate::assess::servers::is_ready;
 use crate::checks::Check;
-use crate::checks::gaps::{self, Protocol, ask_server, ca_problem, certificate_problems, kubernetes_side};
+use crate::checks::gaps::{
+    self, Protocol, ask_server, ca_problem, certificate_problems, kubernetes_side, look_at_server,
+};
 use crate::model::{CheckId, Fact, Hint, Kind, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Gap, GapKind, Kubernetes, Observed};
-use crate::text::{has_port, host};
+use crate::text::{bracketed, has_port, host};
 
 pub(in crate::checks) const CREDENTIALS: Check = Check {
     id: CheckId::K8sCredentials,
@@ -164,12 +166,29 @@ fn endpoint(cluster: &Assessment<'_>) -> Verdict {
     // A refusal concerns only the credentials, so repeating the query would show nothing new.
     let refused = problem.severity != Severity::Fail
         && !kubernetes.endpoint.as_ref().is_err_and(|gap| gaps::is_on_the_way(gap.kind));
-    let look = match &cluster.asked.k8s_endpoint {
-        Some(server) => ask_server(server),
-        None => Hint::run("{kubectl} --request-timeout 5s get --raw '/readyz?verbose'", []),
-    };
+    let look = look_at_endpoint(cluster, kubernetes, &problem, &target.name);
     verdict.problem(target, if refused { problem } else { problem.hint(look) });
     verdict
+}
+
+/// Suggests a command that shows more about the endpoint. Without a connection, or with a bad certificate, kubectl would only repeat the
+/// error.
+fn look_at_endpoint(cluster: &Assessment<'_>, kubernetes: &Kubernetes, problem: &Problem, url: &str) -> Hint {
+    use GapKind::{
+        ConnectTimedOut, ConnectionRefused, NameNotInCertificate, NoRoute, PeerCertificateExpired, UnknownCa,
+    };
+    let authority = url.trim_start_matches("https://").split('/').next().unwrap_or_default();
+    let (name, port) =
+        if has_port(url) { authority.rsplit_once(':').unwrap_or((authority, "443")) } else { (authority, "443") };
+    let name = name.trim_matches(['[', ']']);
+    match (kubernetes.endpoint.as_ref().err().map(|gap| gap.kind), &cluster.asked.k8s_endpoint) {
+        (Some(ConnectTimedOut | ConnectionRefused | NoRoute), _) => Hint::run("nc -vz -w 5 {} {}", [name, port]),
+        (Some(NameNotInCertificate | PeerCertificateExpired | UnknownCa), _) => {
+            look_at_server(problem, &format!("{}:{port}", bracketed(name)))
+        }
+        (_, Some(server)) => ask_server(server),
+        (_, None) => Hint::run("{kubectl} --request-timeout 5s get --raw '/readyz?verbose'", []),
+    }
 }
 
 /// Returns addresses of the endpoint's name that refuse connections while others of the same family accept them. Families are separate

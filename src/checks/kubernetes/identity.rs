@@ -48,7 +48,15 @@ fn identity(cluster: &Assessment<'_>) -> Verdict {
             "the kubeconfig's CA has signed only the endpoint's certificate",
         )),
         Identity::Same => Outcome::Pass(None),
-        Identity::Undecided(why) => Outcome::problem(Problem::error(Reason::NoAnswer, expected, undecided(why))),
+        Identity::Undecided(why) => {
+            let problem = Problem::error(Reason::NoAnswer, expected, undecided(why));
+            Outcome::problem(match why {
+                Undecided::EmptyList => {
+                    problem.hint(Hint::run("{kubectl} get nodes,certificatesigningrequests -o wide", []))
+                }
+                _ => problem,
+            })
+        }
         Identity::Different { talos, kubernetes, likeness } => {
             let likeness_in_words = match likeness {
                 Likeness::Nothing => "",

@@ -97,9 +97,9 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
             return undated(expected);
         }
         Some(Lease { holder: Some(holder), renewed: Some(renewed), .. }) => {
-            format!("held by {holder}, last renewed at {renewed}")
+            format!("{holder} holds it, but has not renewed it since {renewed}")
         }
-        Some(Lease { holder: Some(holder), .. }) => format!("held by {holder}, never renewed"),
+        Some(Lease { holder: Some(holder), .. }) => format!("{holder} holds it, but has never renewed it"),
         Some(Lease { holder: None, .. }) => "held by no instance".to_owned(),
         None => "there is no such lease".to_owned(),
     };
@@ -125,9 +125,19 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         // An instance that releases its lease leaves it to the next one, which retries every two seconds.
         verdict.resample_after = Some(RENEWAL);
     }
-    let problem = Problem::fail(Reason::NotLeading, expected, observed)
-        .hint(lease_hint(component, lease))
-        .on(instances.iter().map(|node| node.name.as_str()));
+    let problem = Problem::fail(Reason::NotLeading, expected, observed).hint(lease_hint(component, lease));
+    // The log of the holder, or of any instance if there is none, shows why it cannot renew the lease.
+    let holds = |node: &&&Node| {
+        let holder = lease.and_then(|lease| lease.holder.as_deref()).unwrap_or_default();
+        holder.rsplit_once('_').is_some_and(|(host, _)| host.split('.').next() == node.name.split('.').next())
+    };
+    let pods = cluster.list(|kubernetes| &kubernetes.pods).into_iter().flatten();
+    let name = instances.iter().find(holds).or(instances.first()).map(|node| component.pod_name(node));
+    let problem = match pods.into_iter().find(|pod| Some(&pod.name) == name.as_ref()) {
+        Some(pod) => problem.hint(Hint::run("{kubectl} -n {} logs {} --tail=50", [&pod.namespace, &pod.name])),
+        None => problem,
+    };
+    let problem = problem.on(instances.iter().map(|node| node.name.as_str()));
     Outcome::problem(problem)
 }
 

@@ -20,7 +20,7 @@ pub(in crate::checks) mod scheduling;
 pub(in crate::checks) mod servers;
 pub(in crate::checks) mod serving;
 mod starting;
-mod static_pods;
+pub(in crate::checks) mod static_pods;
 mod system;
 #[cfg(test)]
 mod tests;

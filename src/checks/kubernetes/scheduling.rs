@@ -10,7 +10,7 @@ use crate::assess::workloads::says_ready;
 use crate::checks::Check;
 use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
-use crate::snapshot::{AUTOSCALER_TAINT, Condition, KubeNode, Node, OWN_TAINTS, System, Taint};
+use crate::snapshot::{AUTOSCALER_TAINT, Allowance, Condition, KubeNode, Node, OWN_TAINTS, System, Taint};
 use crate::text::duration::human;
 use crate::text::some;
 
@@ -125,18 +125,27 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
             Problem::warn(Reason::NothingSchedulable, "a node that takes new pods", "every worker is being removed");
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     }
-    // Workers that are merely not ready are judged by k8s.nodes.ready, which does not report that no others are left.
-    let others_are_away = lost_guests || own.len() < workers_at_first;
+    // Workers that are merely not ready are judged by k8s.nodes.ready, which does not report that no others are left, and which an
+    // allowance may excuse.
+    let may_be_excused = match cluster.asked.max_unready_workers {
+        Allowance::None => false,
+        Allowance::Count(count) => count >= own.len(),
+        Allowance::Percent(percent) => percent >= 100,
+    };
+    let are_away = lost_guests || own.len() < workers_at_first;
     let own: Vec<_> = own.into_iter().chain(machines.into_iter().filter(|_| lost_guests)).collect();
     let closed = own.iter().find(|(_, object)| obstacle(object).is_some());
     let is_closed = closed.is_some();
-    let (_, closed) = closed.or_else(|| own.first().filter(|_| others_are_away))?;
+    let (_, closed) = closed.or_else(|| own.first().filter(|_| are_away || may_be_excused))?;
     let why = |(_, object): &(&Node, &KubeNode)| {
         let why = obstacle(object).unwrap_or_else(|| "is not ready".to_owned());
         format!("{} {why}", object.name)
     };
     let observed = some(own.iter().map(why), NAMES);
-    let severity = if own.iter().any(|(_, object)| is_reserved(object)) { Severity::Warn } else { Severity::Fail };
+    // All workers are tolerated: the user knows.
+    let is_allowed = may_be_excused && !is_closed && !are_away;
+    let is_warning = is_allowed || own.iter().any(|(_, object)| is_reserved(object));
+    let severity = if is_warning { Severity::Warn } else { Severity::Fail };
     let problem = Problem::fail(Reason::NothingSchedulable, "a node that takes new pods", observed)
         .hint(Hint::run("{kubectl} describe node {}", [&closed.name]));
     // A taint or a cordon is an independent cause, regardless of other problems with other nodes.

@@ -12,7 +12,7 @@ use crate::model::{
     About, CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Status, Target, Verdict,
 };
 use crate::snapshot::{GapKind, Kubernetes, Node, ServiceEndpoint};
-use crate::text::{host, some};
+use crate::text::{bracketed, host, some};
 
 pub(in crate::checks) const SERVERS: Check = Check {
     id: CheckId::K8sApiServers,
@@ -266,11 +266,14 @@ fn unproven(cluster: &Assessment<'_>, has_lease: bool) -> Option<Outcome> {
 /// Adds commands that show more about a failing server. If its node is lost, the node comes first.
 fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> Outcome {
     let Outcome::Problem(problem) = outcome else { return outcome };
-    if problem.severity != Severity::Fail || matches!(cluster.server(node), Server::Lost(_)) {
+    if problem.severity != Severity::Fail {
         return Outcome::Problem(problem);
     }
-    let host = if node.address.contains(':') { format!("[{}]", node.address) } else { node.address.clone() };
-    let look = look_at_server(&problem, &format!("{host}:{}", node.api_port));
+    if matches!(cluster.server(node), Server::Lost(_)) {
+        let name = cluster.name_in_kubernetes(node);
+        return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [name])));
+    }
+    let look = look_at_server(&problem, &format!("{}:{}", bracketed(&node.address), node.api_port));
     let problem = problem.hint(look);
     Outcome::problem(if cluster.asks_talos() {
         problem.hint(Hint::run("{talosctl} -n {} containers --kubernetes", [&node.address]))

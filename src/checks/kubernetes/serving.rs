@@ -11,7 +11,7 @@ pub(super) fn words(why: Why) -> &'static str {
         Why::NotReady => "are not ready",
         Why::PodGone => "lead to pods that no longer exist",
         Why::PodUnready => "lead to pods that are not ready",
-        Why::PodDeleted => "lead to pods that are being deleted",
+        Why::PodDeleted | Why::PodStopping => "lead to pods that are being deleted",
         Why::OtherAddress => "are not addresses of their pods",
         Why::NodeLost | Why::NodeGone => "are on nodes that have stopped reporting",
     }
@@ -43,6 +43,7 @@ mod tests {
             (Why::PodGone, "no longer exist"),
             (Why::PodUnready, "pods that are not ready"),
             (Why::PodDeleted, "being deleted"),
+            (Why::PodStopping, "being deleted"),
             (Why::OtherAddress, "not addresses"),
             (Why::NodeLost, "stopped reporting"),
             (Why::NodeGone, "stopped reporting"),

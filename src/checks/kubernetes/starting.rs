@@ -7,6 +7,7 @@ use super::attaching::{cannot_attach, is_about_volumes};
 use super::nodes::each_object_of;
 use super::pulling::cannot_pull;
 use super::severity_of;
+use crate::assess::components::Component;
 use crate::assess::workloads::STUCK;
 use crate::assess::{Assessment, Life};
 use crate::checks::Check;
@@ -38,7 +39,8 @@ A node may be Ready and still be unable to start pods: running pods keep running
 is a Node that was deleted and registered again: it has a new podCIDR, but the bridge of the network plugin keeps its old \
 address.\n\n\
 A pod that has waited for 5 minutes without being considered by a scheduler (it has no condition `PodScheduled`) fails, too: \
-the scheduler that leads does nothing, or has no profile `default-scheduler`. If it has considered a younger pod, this is a \
+the scheduler that leads does nothing, or has no profile `default-scheduler`. Where no scheduler has a lease, as on a single k3s \
+server, one minute is enough. If it has considered a younger pod, this is a \
 warning. Pods with scheduling gates, with device claims or of other schedulers are left out.\n\n\
 If another pod on the same node got its sandbox in the meantime, the problem is the waiting pod's own (for example a \
 RuntimeClass that the node does not have), and only a warning.\n\n\
@@ -57,6 +59,7 @@ event.",
         Fact::PodEvents,
         Fact::KubeNodes,
         Fact::NodeLeases,
+        Fact::SystemLeases,
     ],
     judge: starting,
 };
@@ -109,6 +112,13 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
             None => ignored.push(pod),
         }
     }
+    // If no pod waits, nothing depends on the limit.
+    let limit = if ignored.is_empty() { Ok(STUCK) } else { scheduler_limit(cluster) };
+    let limit = match limit {
+        Ok(limit) => limit,
+        Err(outcome) => return Verdict::whole(outcome),
+    };
+    ignored.retain(|pod| pod.has_waited(limit));
     let mut verdict = each_object_of(cluster, |node, object| {
         on_node(cluster, node, object, of_node.get(object.name.as_str()).map_or(&[], Vec::as_slice))
     });
@@ -118,7 +128,7 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     for words in left_out(cluster, pods, &verdict) {
         verdict.leave_out(words);
     }
-    if let Some(problem) = unscheduled(cluster, pods, &ignored) {
+    if let Some(problem) = unscheduled(cluster, pods, &ignored, limit) {
         verdict.problem(Target::cluster(), problem);
     }
     verdict.sum_up(if is_narrowed(cluster) { "Pods start on all nodes of --nodes" } else { "Pods start on all nodes" });
@@ -161,7 +171,12 @@ fn left_out(cluster: &Assessment<'_>, pods: &[StartingPod], verdict: &Verdict) -
 
 /// Reports pods that no scheduler has considered. If Kubernetes' own scheduler has considered a younger pod, a scheduler is running, but it
 /// is slow or ignores these pods.
-fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&StartingPod]) -> Option<Problem> {
+fn unscheduled(
+    cluster: &Assessment<'_>,
+    pods: &[StartingPod],
+    ignored: &[&StartingPod],
+    limit: Duration,
+) -> Option<Problem> {
     let first = ignored.iter().max_by_key(|pod| pod.waiting_for)?;
     let created = first.waiting_for.and_then(|waiting| cluster.server_time().checked_sub(waiting).ok());
     let is_bound_later =
@@ -172,7 +187,7 @@ fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&Start
     let named = some(ignored.iter().map(|pod| full_name(pod)), NAMED);
     let waits = first.waiting_for.map_or_else(|| "waits".to_owned(), |since| format!("has waited {}", human(since)));
     let observed = format!("no scheduler has considered {named}; {} {waits}", full_name(first));
-    let expected = "a scheduler considers every pod within 5m00s";
+    let expected = format!("a scheduler considers every pod within {}", human(limit));
     let problem = if is_alive {
         Problem::warn(Reason::PodsNotScheduled, expected, observed)
     } else {
@@ -180,16 +195,30 @@ fn unscheduled(cluster: &Assessment<'_>, pods: &[StartingPod], ignored: &[&Start
     };
     let problem = problem
         .hint(Hint::likely("the schedulers hang, or their configuration has no profile `default-scheduler`"))
-        .hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name]))
-        .hint(Hint::run("{kubectl} -n kube-system logs -l k8s-app=kube-scheduler --tail=50", []));
-    Some(problem)
+        .hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name]));
+    // Elsewhere, the scheduler may be a process of its machine, and its pods may have other labels.
+    let logs = || Hint::run("{kubectl} -n kube-system logs -l k8s-app=kube-scheduler --tail=50", []);
+    Some(if cluster.asks_talos() { problem.hint(logs()) } else { problem })
+}
+
+/// Returns how long a pod may wait for a scheduler. A scheduler may have thousands of pods to place first; but if no lease shows that one
+/// works, as on a single k3s server, the pods are the only evidence.
+fn scheduler_limit(cluster: &Assessment<'_>) -> Result<Duration, Outcome> {
+    // Elsewhere, `k8s.controlplane.leases` shows whether a scheduler works.
+    if cluster.asks_talos() {
+        return Ok(STUCK);
+    }
+    let leases = listed(cluster, |kubernetes| &kubernetes.system_leases, "the lease of the scheduler")?;
+    let is_elected = leases.by_name.contains_key(Component::Scheduler.name());
+    Ok(if is_elected { STUCK } else { Duration::from_secs(60) })
 }
 
 fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&StartingPod]) -> Vec<Outcome> {
     if cluster.is_guest(node) {
         return vec![Outcome::Skip(GUEST.to_owned())];
     }
-    if cluster.life(&object.name) != Life::Works {
+    // A machine that is down only according to Talos is judged by the pods that wait on it.
+    if !matches!(cluster.life(&object.name), Life::Works | Life::Down) {
         return vec![unseen(Reason::NodeNotReady, EXPECTED, "the node is not ready")];
     }
     let events = cluster.list(|kubernetes| &kubernetes.pod_events).map_or(&[][..], Vec::as_slice);

@@ -362,9 +362,9 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Static pods that most nodes of a role have, with the nodes that lack them. Components of the control plane are checked separately on
-/// each node.
-fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, &'a Node)> {
+/// Static pods that most nodes of a role have, or most nodes of the cluster and some of the role, with the nodes that lack them. Components
+/// of the control plane are checked separately on each node.
+pub(in crate::checks) fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, &'a Node)> {
     let is_windows = |node: &Node| cluster.object(node).is_some_and(KubeNode::is_windows);
     let works = |node: &Node| cluster.life_of(node) == Life::Works;
     let counts = |node: &&Node| reason_not_judged(cluster, node).is_none() && works(node) && !is_windows(node);
@@ -377,14 +377,23 @@ fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, 
             having.entry((host.role, kind)).or_default().insert(&host.name);
         }
     }
+    let everywhere =
+        |kind: &str| having.iter().filter(|((_, its), _)| *its == kind).map(|(_, nodes)| nodes.len()).sum();
+    let everywhere: BTreeMap<&str, usize> = having.keys().map(|(_, kind)| (*kind, everywhere(kind))).collect();
+    let all = cluster.nodes().iter().filter(counts).count();
     let lacking = |((role, kind), having): ((Role, &'a str), BTreeSet<&str>)| {
         let nodes: Vec<&Node> = cluster.nodes().iter().filter(|node| node.role == role).filter(counts).collect();
-        let is_usual = having.len() * 2 > nodes.len();
+        // A machine that only stores etcd's data has no other member beside it.
+        let is_common = kind != ETCD && everywhere.get(kind).is_some_and(|count| count * 2 > all);
+        let is_usual = having.len() * 2 > nodes.len() || is_common;
         let lacking = nodes.into_iter().filter(|node| is_usual && !having.contains(node.name.as_str()));
         lacking.map(|node| (kind, node)).collect::<Vec<_>>()
     };
     having.into_iter().flat_map(lacking).collect()
 }
+
+/// Static pod of an etcd member, without the node's name.
+pub(in crate::checks) const ETCD: &str = "etcd";
 
 fn mirror(cluster: &Assessment<'_>, mirror: &Pod) -> Outcome {
     let node = cluster.host_of(mirror);

@@ -8,7 +8,7 @@ use super::workloads::{
 };
 use super::{daemon_sets, dns};
 use crate::assess::workloads::{WorkloadKind, is_well, workload_of};
-use crate::assess::{Assessment, Excuse, Shortfall, UNNOTICED, takes_when_ready};
+use crate::assess::{Assessment, Excuse, Life, Shortfall, UNNOTICED, takes_when_ready};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -322,7 +322,10 @@ pub(super) fn uncovered(cluster: &Assessment<'_>, workload: &Workload) -> Option
         return None;
     }
     let observed = match left_out(cluster, &agents) {
-        Some(names) if names.is_empty() => return None,
+        Some(names) if names.is_empty() => match without_pod(cluster, workload) {
+            names if names.is_empty() => return None,
+            names => format!("no pod of it on {}", some(names.into_iter(), NAMES)),
+        },
         Some(names) => format!("not wanted on {}", some(names.into_iter(), NAMES)),
         None => left_out_by_numbers(cluster, &agents)?,
     };
@@ -337,6 +340,27 @@ pub(super) fn uncovered(cluster: &Assessment<'_>, workload: &Workload) -> Option
             .hint(Hint::likely("its nodeSelector, affinity or tolerations leave them out"))
             .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&workload.namespace, &workload.name])),
     )
+}
+
+/// Warns about nodes on which kube-proxy is not wanted, although they are like the others: they have an agent of the pod network.
+pub(super) fn without_proxy(cluster: &Assessment<'_>, proxy: &Workload) -> Option<Problem> {
+    let proxied = cluster.wanting(proxy).filter(|_| proxy.is_observed() && proxy.desired > 0)?;
+    let agents = network_agents(cluster)?;
+    let mut networked = HashSet::new();
+    for agent in agents.iter().filter(|agent| !std::ptr::eq(**agent, proxy)) {
+        networked.extend(cluster.wanting(agent)?);
+    }
+    let pods = cluster.list(|kubernetes| &kubernetes.pods).into_iter().flatten();
+    let by_static_pod: HashSet<&str> =
+        pods.filter(|pod| pod.is_mirror_of("kube-proxy")).filter_map(|pod| pod.node.as_deref()).collect();
+    let bare: BTreeSet<&str> =
+        networked.difference(&proxied).copied().filter(|it| !by_static_pod.contains(it)).collect();
+    let names = || some(bare.iter().copied(), NAMES);
+    (!bare.is_empty()).then(|| {
+        Problem::warn(Reason::DaemonsetIncomplete, "wanted on every node", format!("not wanted on {}", names()))
+            .hint(Hint::likely("its nodeSelector, affinity or tolerations leave them out"))
+            .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&proxy.namespace, &proxy.name]))
+    })
 }
 
 /// Returns the DaemonSets that provide the pod network. Without Talos, DaemonSets that want no pods do not count, because providers install
@@ -365,6 +389,19 @@ fn left_out<'a>(cluster: &Assessment<'a>, agents: &[&Workload]) -> Option<Vec<&'
     };
     let bare = networked(cluster).filter(|object| !served.contains(object.name.as_str()) && !is_wanted_later(object));
     Some(bare.map(|object| object.name.as_str()).collect())
+}
+
+/// Returns the working machines on which this DaemonSet wants a pod and has none, although its status counts one there. A status that has
+/// just changed may be ahead of the list of pods.
+fn without_pod<'a>(cluster: &Assessment<'a>, set: &Workload) -> Vec<&'a str> {
+    let is_changing = set.missing() > 0 || set.unchanged_for.is_none_or(|since| since < UNNOTICED);
+    let Some(wanting) = cluster.wanting(set).filter(|_| !is_changing) else { return Vec::new() };
+    let pods = all_pods(cluster, WorkloadKind::DaemonSet, set);
+    let hosts: HashSet<&str> = pods.iter().filter_map(|pod| pod.node.as_deref()).collect();
+    let works = |name: &str| cluster.life(name) == Life::Works;
+    let lacks = |name: &&str| wanting.contains(name) && works(name) && !hosts.contains(name);
+    // The pods of other namespaces are not a required fact: if none is listed, the status is all there is.
+    networked(cluster).map(|object| object.name.as_str()).filter(|_| !hosts.is_empty()).filter(lacks).collect()
 }
 
 /// Describes machines that these DaemonSets leave out, based on the desired number of pods and the nodes that have one.

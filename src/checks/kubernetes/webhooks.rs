@@ -250,7 +250,9 @@ fn without_backend(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) ->
         if let Some(why) = cluster.serving(lists, endpoint, "TCP").fault() {
             let place = match why {
                 Why::NodeLost | Why::NodeGone | Why::NotReady => endpoint.node.as_deref(),
-                Why::PodGone | Why::PodUnready | Why::PodDeleted | Why::OtherAddress => endpoint.pod.as_deref(),
+                Why::PodGone | Why::PodUnready | Why::PodDeleted | Why::PodStopping | Why::OtherAddress => {
+                    endpoint.pod.as_deref()
+                }
             };
             faults.entry(words(why)).or_insert_with(BTreeSet::new).extend(place);
         }

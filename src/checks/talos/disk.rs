@@ -100,6 +100,10 @@ fn of_node(cluster: &Assessment<'_>, node: &Node) -> Result<Judged, Outcome> {
         }
     }
     match &node.talos.mounts {
+        // A file system that hangs or fails keeps Talos from answering; an unreadable answer has no such excuse.
+        Err(gap) if gap.kind == GapKind::Malformed => {
+            return Err(Outcome::problem(gaps::talos(gap, "the mounts of the machine")));
+        }
         Err(gap) => judged.unknown(format!("its mounts are not reported: {}", gap.text)),
         Ok(mounts) => match mounts.iter().find(|mount| mount.path == "/var" && mount.size > 0) {
             Some(var) => {

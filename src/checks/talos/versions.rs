@@ -8,7 +8,7 @@ use crate::checks::Check;
 use crate::checks::gaps::talos_contact;
 use crate::checks::scope::each_node;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::Node;
+use crate::snapshot::{Allowance, Node};
 use crate::text::version;
 
 pub(in crate::checks) const VERSIONS: Check = Check {
@@ -41,13 +41,28 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
                 names.entry((numbers, tag)).or_default().push(&node.name);
                 verdict.push(target, as_expected(cluster, node, tag));
             }
-            Err(outcome) => verdict.push(target, outcome),
+            Err(outcome) => {
+                verdict.push(target, outcome);
+                unseen_version(cluster, node, verdict);
+            }
         }
     });
     if let Some(problem) = mixed(&names, &others(cluster)) {
         verdict.problem(Target::cluster(), problem);
     }
     verdict
+}
+
+/// Judges the demanded version of a machine that does not report one. An allowance for unready workers does not excuse a wrong version: the
+/// Node shows it, or the report says that it was not checked.
+fn unseen_version(cluster: &Assessment<'_>, node: &Node, verdict: &mut Verdict) {
+    let Some(expected) = cluster.asked.expect_talos.as_ref() else { return };
+    let shown = || cluster.object(node)?.talos_tag();
+    match shown().map(|tag| as_expected(cluster, node, tag)) {
+        Some(outcome @ Outcome::Problem(_)) => verdict.push(node.target(), outcome),
+        _ if matches!(cluster.asked.max_unready_workers, Allowance::None) => {}
+        _ => verdict.leave_out(format!("whether {} runs Talos v{expected}: it was not seen", node.target())),
+    }
 }
 
 /// Machines by their version.

@@ -1,9 +1,13 @@
 //! Checks whether the cluster keeps working without each machine that will be taken down.
 
+use std::collections::BTreeMap;
+
 use super::{each_to_go, not_asked};
 use crate::assess::Assessment;
+use crate::assess::contact;
 use crate::assess::etcd::View;
 use crate::assess::servers::Server;
+use crate::assess::workloads::is_well;
 use crate::checks::Check;
 use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
@@ -11,8 +15,9 @@ use crate::checks::kubernetes::dns::{deployment, dns_serving, own, show_dns_pods
 use crate::checks::kubernetes::leases::leases;
 use crate::checks::kubernetes::servers::on_machine;
 use crate::checks::kubernetes::serving::unread_pods;
+use crate::checks::kubernetes::static_pods::{ETCD, odd_ones_out};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
-use crate::snapshot::{Node, ServiceEndpoint};
+use crate::snapshot::{Node, Pod, ServiceEndpoint};
 
 pub(in crate::checks) const QUORUM: Check = Check {
     id: CheckId::UpgradeQuorum,
@@ -25,7 +30,8 @@ cluster DNS on other machines that are ready.\n\n\
 voters, a single control plane, and DNS in a cluster of one node or with one replica. A member or API server of unknown \
 state counts as down; if \
 the result depends on it, the check is an error. It warns if the Kubernetes endpoint in use is an address of the machine itself.\n\n\
-With --no-talos, which etcd member is on which machine is unknown, and only API servers and DNS are checked.\n\n\
+With --no-talos, etcd members are counted by their static pods. Where etcd has none, as on k3s, which member is on which machine is \
+unknown, and only API servers and DNS are checked; the report says so.\n\n\
 `etcd.tolerance` and `--require-quorum-margin` check the cluster as it is; this check shows what one reboot leaves.",
     severity: Severity::Fail,
     finds: &[
@@ -48,6 +54,7 @@ With --no-talos, which etcd member is on which machine is unknown, and only API 
     after: &[CheckId::K8sDns],
     facts: &[
         Fact::TalosNodes,
+        Fact::MachineStatus,
         Fact::Services,
         Fact::EtcdMembership,
         Fact::ServerReadyz,
@@ -83,7 +90,7 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
             verdict.push(node.target(), problem);
         }
     });
-    if hosts_control_plane && !cluster.asks_talos() {
+    if hosts_control_plane && !cluster.asks_talos() && etcd_pods(cluster).is_ok_and(|pods| pods.is_empty()) {
         verdict.leave_out("whether etcd, or whatever else stores the API's objects, keeps working without the machine");
     }
     verdict
@@ -96,8 +103,11 @@ fn unless_by_design(by_design: bool, problem: Problem) -> Outcome {
 }
 
 fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
+    if !cluster.asks_talos() {
+        return etcd_pods_without(cluster, node);
+    }
     // No member runs on the machines if `--etcd-endpoints` is given.
-    if node.role == Role::Worker || cluster.etcd.is_external || !cluster.asks_talos() {
+    if node.role == Role::Worker || cluster.etcd.is_external {
         return None;
     }
     let overview = match overview(cluster) {
@@ -129,6 +139,38 @@ fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     let problem = Problem::fail(Reason::QuorumAtRisk, expected, format!("{left} would be left"))
         .hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]));
     Some(unless_by_design(by_design, problem))
+}
+
+/// Returns the machines with a static pod of etcd, and whether each member works. A member that is missing where it should be does not.
+fn etcd_pods<'a>(cluster: &'a Assessment<'_>) -> Result<BTreeMap<&'a str, bool>, Outcome> {
+    let pods = listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system")?;
+    let hosts = pods.iter().filter(|pod| pod.mirror).filter_map(|pod| Some((pod, cluster.host_of(pod)?)));
+    let of_etcd = hosts.filter(|(pod, host)| {
+        let kind = pod.name.strip_suffix(cluster.name_in_kubernetes(host));
+        kind.and_then(|kind| kind.strip_suffix('-')) == Some(ETCD)
+    });
+    let works = |pod: &Pod, host: &Node| is_well(&pod.state) && cluster.life_of(host).may_serve();
+    let missing = odd_ones_out(cluster, pods).into_iter().filter(|(kind, _)| *kind == ETCD);
+    let missing = missing.map(|(_, host)| (host.name.as_str(), false));
+    Ok(of_etcd.map(|(pod, host)| (host.name.as_str(), works(pod, host))).chain(missing).collect())
+}
+
+/// Counts etcd members by their static pods, if Talos is not queried.
+fn etcd_pods_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
+    let members = match etcd_pods(cluster) {
+        Ok(members) => members,
+        Err(outcome) => return Some(outcome),
+    };
+    let is_up = *members.get(node.name.as_str())?;
+    let up = members.values().filter(|works| **works).count();
+    let (left, needed) = (up - usize::from(is_up), members.len() / 2 + 1);
+    if left >= needed {
+        return None;
+    }
+    let expected = format!("{needed} of {} etcd members up without it", members.len());
+    let problem = Problem::fail(Reason::QuorumAtRisk, expected, format!("{left} would be left"))
+        .hint(Hint::run("{kubectl} get pods -A -l component=etcd -o wide", []));
+    Some(unless_by_design(members.len() < 3, problem))
 }
 
 fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
@@ -192,13 +234,19 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
         let has = |address: &String| cluster.nodes().iter().any(|it| it.addresses.contains(address));
         endpoint.pod.is_none() && !endpoint.addresses.iter().any(has)
     };
+    // Kubernetes reports the pods of a machine that is about to reboot as ready.
+    let stays = |name: &str| stage_is_read(cluster, name).is_ok();
     let is_elsewhere = ready().any(|endpoint| match &endpoint.node {
-        Some(name) => lives_elsewhere(name),
+        Some(name) => lives_elsewhere(name) && stays(name),
         None => is_outside(endpoint),
     });
     // If there is no endpoint at all, `k8s.dns` reports that, and no machine is to blame.
     if is_elsewhere || !ready().any(|endpoint| endpoint.node.as_deref().is_none_or(is_here)) {
         return None;
+    }
+    let others = ready().filter_map(|endpoint| endpoint.node.as_deref()).filter(|name| lives_elsewhere(name));
+    if let Some(outcome) = others.filter_map(|name| stage_is_read(cluster, name).err()).next() {
+        return Some(outcome);
     }
     if ready().any(|endpoint| endpoint.node.is_none()) {
         let observed = "an endpoint without a node name";
@@ -214,4 +262,13 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
     // k3s runs one replica. It moves with the drain, and DNS is unavailable for a moment.
     let is_one_wanted = deployment(cluster).is_some_and(|it| it.is_observed() && it.desired == 1);
     Some(unless_by_design(is_only_node || is_one_wanted, problem))
+}
+
+/// Returns the reason why a machine that answers does not tell whether it is going down.
+fn stage_is_read(cluster: &Assessment<'_>, name: &str) -> Result<(), Outcome> {
+    let Some(node) = cluster.machine_of(name).filter(|node| contact(node).is_some()) else { return Ok(()) };
+    match &node.talos.machine_status {
+        Err(gap) => Err(Outcome::problem(gaps::talos(gap, "the stage of the machine").unseen())),
+        Ok(_) => Ok(()),
+    }
 }

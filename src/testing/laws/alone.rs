@@ -33,7 +33,6 @@ fn status(selection: &[&'static Check], snapshot: &Snapshot) -> Status {
 const HIDDEN: &[(&str, &str, &str)] = &[
     ("talos.nodes.kubelet-certificate", "kubelet_certificate of a control plane", "not every runner reaches the port"),
     ("talos.nodes.disk", "mounts of a control plane", "one file system that hangs keeps Talos from telling of any"),
-    ("talos.nodes.disk", "mounts of a worker", "one file system that hangs keeps Talos from telling of any"),
     ("talos.server", "refused the server's check", "a second opinion that only administrators get"),
     ("talos.time", "adjtime of a control plane", "its lease, which tells of the same clock, is right here"),
     ("talos.time", "adjtime of a worker", "its lease, which tells of the same clock, is right here"),

@@ -124,7 +124,8 @@ pub(super) const IN_SOME_WORLDS: &[Exception] = &[
 
 /// `(checks, facts, why)`: these checks may pass without these facts. A check is given by the beginning of its name. A prefix of the fact
 /// describes the answer: `empty` if it contains nothing, `refused` if the role does not allow it, `foreign` if the server presents a
-/// certificate of another CA, `unreached` if the server is not reachable, `unasked` if it was not requested.
+/// certificate of another CA, `unreached` if the server is not reachable, `unasked` if it was not requested, `withheld` if it is missing
+/// without being unreadable.
 pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
     (
         &["etcd.members.nodes", "k8s.nodes.pressure"],
@@ -185,7 +186,7 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["talos.nodes.disk"],
-        &["mounts of a control plane", "mounts of a worker"],
+        &["withheld mounts of a control plane", "withheld mounts of a worker"],
         "one file system that hangs keeps Talos from telling of any",
     ),
     (
@@ -213,6 +214,12 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "a refusal of what only warns",
     ),
     (&["etcd."], &["contact of a worker", "services of a worker"], "etcd runs on control planes"),
+    (
+        &["upgrade.quorum"],
+        &["machine_status of a control plane", "machine_status of a worker"],
+        "only tells earlier than the node's lease that the machine goes down",
+    ),
+    (&["k8s.pods.starting"], &["system_leases"], "decide how long a pod may wait for a scheduler; none waits"),
     (&["etcd."], &["etcd_member_id of a control plane"], "the member's status tells its id as well"),
     (
         &["etcd.quorum"],
@@ -481,7 +488,7 @@ pub(super) const HARMLESS: &[(&[&str], &str)] = &[
     (&["machine_type of a control plane", "machine_type of a worker"], "discovery tells the role as well"),
     (&["adjtime of a control plane", "adjtime of a worker"], "the node's lease tells the same"),
     (
-        &["mounts of a control plane", "mounts of a worker"],
+        &["withheld mounts of a control plane", "withheld mounts of a worker"],
         "one file system that hangs keeps Talos from telling of any",
     ),
     (

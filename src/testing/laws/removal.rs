@@ -266,6 +266,7 @@ fn is_it(fact: &str, removal: &Removal, kind: Option<GapKind>) -> bool {
         Some(("unreached", fact)) => kind.is_some_and(|kind| UNREACHED.contains(&kind)) && fact == removal.name,
         Some(("unasked", fact)) => kind == Some(GapKind::NotAsked) && fact == removal.name,
         Some(("foreign", fact)) => kind == Some(GapKind::UnknownCa) && fact == removal.name,
+        Some(("withheld", fact)) => kind != Some(GapKind::Malformed) && fact == removal.name,
         Some(("refused", fact)) => kind == Some(GapKind::Forbidden) && fact == removal.name,
         _ => fact == removal.name,
     }

@@ -73,7 +73,7 @@ fn of_a_lost_machine_nobody_asks_the_server() {
         off.power_off("cp-3");
         off.kube().servers.insert("cp-3".to_owned(), no(kind));
         assert_eq!(said(&off, ID), ["fail api-unreachable cp-3 < talos.nodes.reachable"], "{kind:?}");
-        assert_eq!(hints(&off, ID), []);
+        assert_eq!(hints(&off, ID), [Hint::run("{kubectl} describe node {}", ["cp-3"])]);
     }
 }
 

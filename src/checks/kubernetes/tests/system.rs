@@ -143,9 +143,16 @@ fn pods_of_the_network_plugin_that_restart_are_named_wherever_they_are() {
         // A different workload with the same name.
         kubernetes.pods.as_mut().unwrap().push(pod.clone());
         "calico-system".clone_into(&mut pod.namespace);
-        kubernetes.plugin_pods.push(pod);
+        for node in kubernetes.nodes.as_ref().unwrap() {
+            pod.node = Some(node.name.clone());
+            kubernetes.plugin_pods.push(pod.clone());
+            pod.name.push('x');
+        }
     });
     assert_eq!(said(&snapshot, SYSTEM), [""; 0]);
+    let mut lacking = snapshot.clone();
+    lacking.kube().plugin_pods.pop();
+    assert_eq!(said(&lacking, SYSTEM), ["fail daemonset-incomplete calico-system/calico-node"]);
     snapshot.memory = snapshot.memory.after(&snapshot, snapshot.memory.elapsed);
     snapshot.kube().plugin_pods[0].state.containers[0].restarts += 1;
     assert_eq!(said(&snapshot, SYSTEM), ["warn restarting calico-node-x"]);

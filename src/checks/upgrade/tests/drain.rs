@@ -223,9 +223,12 @@ fn a_webhook_for_evictions_whose_pods_do_not_serve_blocks() {
         snapshot
     };
     passes(&hooked(|_| {}));
-    passes(&hooked(|pod| pod.deleting = true));
-    let changes: [fn(&mut BoundPod); 3] =
-        [|pod| pod.ready = false, |pod| (pod.ready, pod.deleting) = (false, true), |pod| pod.name.push_str("-x")];
+    let changes: [fn(&mut BoundPod); 4] = [
+        |pod| pod.ready = false,
+        |pod| pod.deleting = true,
+        |pod| (pod.ready, pod.deleting) = (false, true),
+        |pod| pod.name.push_str("-x"),
+    ];
     for change in changes {
         assert_eq!(wrong(DRAIN, &hooked(change)), ["w-1: fail webhook-unavailable"]);
     }

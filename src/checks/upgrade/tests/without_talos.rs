@@ -187,3 +187,29 @@ fn the_endpoint_tells_its_version_if_any_image_does_not() {
     snapshot.kube().version = Ok("v1.34.9".to_owned());
     assert_eq!(wrong(id, &snapshot), ["cluster: fail upgrade-path-unsupported, for ever"]);
 }
+
+/// kubeadm runs etcd as a static pod beside each API server.
+#[test]
+fn etcd_members_are_counted_by_their_static_pods() {
+    let of = |node: &str, change: fn(&mut Vec<crate::snapshot::Pod>)| {
+        let mut snapshot = cluster(drain(node));
+        let pods = snapshot.kube().pods.as_mut().unwrap();
+        let servers: Vec<_> = pods.iter().filter(|pod| pod.is_api_server()).cloned().collect();
+        let member = |mut pod: crate::snapshot::Pod| {
+            pod.name = pod.name.replace("kube-apiserver", "etcd");
+            pod
+        };
+        pods.extend(servers.into_iter().map(member));
+        change(pods);
+        (wrong("upgrade.quorum", &snapshot), left_out("upgrade.quorum", &snapshot))
+    };
+    assert_eq!(of("cp-1", |_| {}), (vec![], vec![]));
+    let at_risk = vec!["cp-1: fail quorum-at-risk".to_owned()];
+    let missing: fn(&mut Vec<crate::snapshot::Pod>) = |pods| pods.retain(|pod| pod.name != "etcd-cp-3");
+    assert_eq!(of("cp-1", missing), (at_risk.clone(), vec![]), "a member that should be there");
+    let crashes: fn(&mut Vec<crate::snapshot::Pod>) =
+        |pods| pods.iter_mut().find(|pod| pod.name == "etcd-cp-3").unwrap().state.ready = Some(false);
+    assert_eq!(of("cp-1", crashes), (at_risk, vec![]));
+    assert_eq!(of("cp-3", crashes), (vec![], vec![]), "the one that does not work goes");
+    assert_eq!(of("w-1", crashes), (vec![], vec![]));
+}
