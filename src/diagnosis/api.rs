@@ -278,15 +278,20 @@ fn none_left(symptoms: &Symptoms<'_>, (cause, check): (&'static str, CheckId), c
     let recognized = Recognized::new(cause, headline).rests_on_all(&evidence).explains(signs).explains(led);
     // The reason for the failure is in the component's log, which an API server has to provide.
     let pod = format!("{component}-{}", evidence[0].target.name);
-    let answers = symptoms.snapshot.kubernetes.as_ref().is_some_and(|it| it.pods.is_ok());
-    let logs = Hint::run("{kubectl} -n kube-system logs {} --previous", [&pod]);
-    Some(if answers { recognized.then(logs) } else { recognized })
+    Some(logs(symptoms, &pod).into_iter().fold(recognized, Recognized::then))
+}
+
+/// Returns the command for the log of a static pod's last run. An API server has to provide it.
+fn logs(symptoms: &Symptoms<'_>, pod: &str) -> Option<Hint> {
+    let pods = symptoms.snapshot.kubernetes.as_ref()?.pods.as_ref().ok()?;
+    let namespace = pods.iter().find(|it| it.name == pod).map_or("kube-system", |it| &it.namespace);
+    Some(Hint::run("{kubectl} -n {} logs {} --previous", [namespace, pod]))
 }
 
 pub(super) const CRASHES: Cause = Cause {
     id: "component-crash-looping",
     title: "a component is crash-looping",
-    impact: "this instance does no work; one on another control plane takes over, if it works",
+    impact: "this instance does no work; for a controller manager or scheduler, one on another control plane takes over; anything else is missing on this machine",
     explain: "A container exits with an error, is restarted, and exits again. Kubernetes shows its pod as Running most of the \
 time. The exit code and the last log lines show why. 137 means that it was killed: by the kernel for lack of memory, or by the kubelet after a failed probe. 1 \
 and 2 usually mean invalid arguments or files.\n\n\
@@ -313,11 +318,9 @@ others.",
                 let what = component.map_or_else(|| sign.target.to_string(), on_node);
                 let words = after_name(&sign.problem.observed, component);
                 let headline = format!("{what} is crash-looping: {}", excerpt::of(words));
-                // The reason for the crash is in the component's log, which an API server has to provide.
-                let answers = symptoms.snapshot.kubernetes.as_ref().is_some_and(|it| it.pods.is_ok());
+                // The reason for the crash is in the component's log.
                 let logs = |diagnosis: Recognized, pod: &str| {
-                    let logs = Hint::run("{kubectl} -n kube-system logs {} --previous", [pod]);
-                    if answers { diagnosis.then(logs) } else { diagnosis }
+                    logs(symptoms, pod).into_iter().fold(diagnosis, Recognized::then)
                 };
                 let is_server = sign.check == CheckId::K8sControlplaneApiserver;
                 let endpoint =

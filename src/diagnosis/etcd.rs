@@ -78,14 +78,7 @@ is permanently lost.",
                     let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
                     it.sees(node, format!("etcd's leader: {leader}, term {}", status.raft_term))
                 });
-                // API servers answer from etcd. Without it, leases cannot be renewed and nodes cannot be listed.
-                diagnosis.explains(symptoms.all().filter(|sign| {
-                    use Reason::{ApiFrozen, ApiNotReady, EtcdUnhealthy, NodeLeaseStale, QuorumUnproven, SingleSource};
-                    matches!(
-                        sign.problem.reason,
-                        ApiFrozen | ApiNotReady | EtcdUnhealthy | NodeLeaseStale | QuorumUnproven | SingleSource
-                    )
-                }))
+                diagnosis.explains(of_no_database(symptoms))
             })
             .collect()
     },
@@ -259,9 +252,10 @@ Repair the network in both directions. If that does not help, remove the member,
 pub(super) const STALE: Cause = Cause {
     id: "etcd-member-without-machine",
     title: "a stale etcd member counts toward quorum",
-    impact: "etcd works, but tolerates fewer failures than it seems",
+    impact: "etcd works; without its machine, a voter leaves less tolerance than it seems, and a learner keeps others from joining",
     explain: "etcd's list has a member that belongs to no control plane: a machine was destroyed, forcibly reset or \
-reinstalled without leaving etcd. It still counts as a voter, so the cluster survives fewer failures than it seems.\n\n\
+reinstalled without leaving etcd. A voter still counts, so the cluster survives fewer failures than it seems. A learner does not \
+vote, but etcd adds no other one while it is there.\n\n\
 Make sure that its machine is permanently gone, then remove the member by its ID. Remove the old member before you add a \
 replacement.",
     source: ETCD_RECONFIGURATION,
@@ -415,6 +409,55 @@ list of members has an old member of the same name, or the others have no quorum
 
 /// Time for a member to join before it counts as stuck.
 const JOINS_WITHIN: SignedDuration = SignedDuration::from_mins(10);
+
+pub(super) const STOPPED: Cause = Cause {
+    id: "etcd-works-nowhere",
+    title: "etcd works on no control plane",
+    impact: "Kubernetes has no database: it accepts no changes and soon stops answering; running pods keep running",
+    explain: "The machines answer, but etcd works on none of them. Kubernetes cannot read or change anything until a majority of \
+the members is back.\n\n\
+The log of the service shows why. If the reason is the same everywhere, it comes from the machine configuration: an unknown \
+argument, an image that cannot be pulled, a certificate. After a loss of power at all machines, etcd starts on its own once a \
+majority of them runs, unless the data of a member is damaged.\n\n\
+Do not reset or bootstrap anything: as long as the disks are intact, nothing is lost.",
+    source: TALOS_ETCD,
+    remedy: &[
+        Look("talosctl -n CP1,CP2,CP3 service etcd"),
+        Look("talosctl -n CP logs etcd"),
+        Do("Fix what the log reports, on one control plane first."),
+    ],
+    recognize: |symptoms| {
+        let service = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdUnhealthy]);
+        let signs: Vec<_> = service.filter(|sign| sign.is_root() && symptoms.is_open(sign)).collect();
+        let members = symptoms.snapshot.control_planes().count();
+        if signs.is_empty() || signs.len() != members || views(symptoms).next().is_some() {
+            return Vec::new();
+        }
+        let first = &signs[0];
+        let reason = service::of_problem(&first.problem.observed, symptoms.service(first.target, "etcd"));
+        let headline = match members {
+            1 => format!("etcd does not work on the only control plane: {reason}"),
+            _ => format!("etcd works on none of the {members} control planes; {}: {reason}", first.target),
+        };
+        let stopped = signs.iter().filter_map(|sign| symptoms.node(sign.target));
+        let logs = stopped.map(|node| Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()]));
+        let recognized =
+            logs.take(1).fold(Recognized::new(STOPPED.id, headline).rests_on_all(&signs), Recognized::then);
+        vec![recognized.explains(of_no_database(symptoms))]
+    },
+};
+
+/// Returns the problems of parts that cannot work without etcd. API servers answer from it, and without it no lease is renewed and no node
+/// is listed.
+fn of_no_database<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = Sign<'a>> {
+    symptoms.all().filter(|sign| {
+        use Reason::{ApiFrozen, ApiNotReady, EtcdUnhealthy, NodeLeaseStale, QuorumUnproven, SingleSource};
+        matches!(
+            sign.problem.reason,
+            ApiFrozen | ApiNotReady | EtcdUnhealthy | NodeLeaseStale | QuorumUnproven | SingleSource
+        )
+    })
+}
 
 pub(super) const DOWN: Cause = Cause {
     id: "etcd-member-down",

@@ -200,6 +200,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &etcd::STILL_JOINING,
     &etcd::REMOVED,
     &external_etcd::UNSTARTED,
+    &etcd::STOPPED,
     &etcd::DOWN,
     &kubelets::KUBELET,
     &kubelets::UNAPPROVED,
@@ -241,7 +242,8 @@ pub(crate) async fn diagnose_in_turns(snapshot: &Snapshot, verdicts: &[(&'static
         yield_now().await;
         recognize(cause, &mut symptoms, &mut made);
     }
-    in_order(made)
+    sort(&mut made);
+    made
 }
 
 fn recognized_in(symptoms: &mut Symptoms<'_>) -> Vec<Diagnosis> {
@@ -249,7 +251,8 @@ fn recognized_in(symptoms: &mut Symptoms<'_>) -> Vec<Diagnosis> {
     for cause in ALL {
         recognize(cause, symptoms, &mut made);
     }
-    in_order(made)
+    sort(&mut made);
+    made
 }
 
 fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosis>) {
@@ -260,13 +263,23 @@ fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosi
     }
 }
 
+/// Causes that take something from the whole cluster, whichever machine they were seen on.
+const OF_THE_CLUSTER: [&str; 7] = [
+    bootstrap::TWICE.id,
+    etcd::STOPPED.id,
+    etcd::OUT_OF_SPACE.id,
+    etcd::CORRUPT.id,
+    api::NO_CONTROLLER_MANAGER.id,
+    api::NO_SCHEDULER.id,
+    installed::NO_MANIFESTS.id,
+];
+
 /// Sorts failures before warnings. A lost etcd quorum comes first, because nothing works until the missing machines are back. Next come
-/// causes that make the Kubernetes API, or every write to it, unavailable to everyone, before problems of single machines.
-fn in_order(mut made: Vec<Diagnosis>) -> Vec<Diagnosis> {
+/// causes that make the Kubernetes API unavailable to everyone or concern the whole cluster, before problems of single machines.
+pub(crate) fn sort(made: &mut [Diagnosis]) {
     let is_of_all = |diagnosis: &Diagnosis| {
         let takes_api = diagnosis.explains.iter().any(|it| it.check == CheckId::K8sApiEndpoint);
-        takes_api || [etcd::OUT_OF_SPACE.id, etcd::CORRUPT.id].contains(&diagnosis.id)
+        takes_api || OF_THE_CLUSTER.contains(&diagnosis.id)
     };
     made.sort_by_key(|it| (it.severity == Severity::Warn, it.id != etcd::QUORUM.id, !is_of_all(it)));
-    made
 }

@@ -2,14 +2,14 @@
 
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms};
-use crate::assess::workloads::says_ready;
-use crate::assess::{is_going_down, is_older};
+use crate::assess::workloads::{Renewal, renewal, says_ready};
+use crate::assess::{is_going_down, is_older, is_silent_altogether};
 use crate::model::Role;
 use crate::model::reason::sources::{
     KUBERNETES_NODES, TALOS_CONNECTIVITY, TALOS_HOSTNAME, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
 };
 use crate::model::{About, CheckId, Hint, Kind, Reason, Step, Target};
-use crate::snapshot::{EtcdMember, Gap, Node, Snapshot};
+use crate::snapshot::{EtcdMember, Gap, Leases, Node, Snapshot};
 use crate::text::{excerpt, host};
 
 use Step::{Change, Do, Look};
@@ -199,7 +199,8 @@ etcd member first.",
         Change("kubectl delete node NODENAME"),
     ],
     recognize: |symptoms| {
-        lost(DOWN.id, "do not answer", symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
+        let silent = silent_without_talos(symptoms);
+        let lost = lost(DOWN.id, "do not answer", symptoms, &[Reason::NodeUnreachable], |symptoms, sign| {
             if lives(symptoms, sign.target) {
                 return None;
             }
@@ -216,9 +217,35 @@ etcd member first.",
             // An address in the error contains the port already.
             let of = if observed.contains(":50000") { "" } else { " on its Talos API (port 50000)" };
             Some(format!("{role}{} does not answer{of}: {observed}{also}", sign.target))
-        })
+        });
+        lost.into_iter().chain(silent).collect()
     },
 };
+
+/// Recognizes control planes that have fallen silent, if Talos is not queried. A worker has nothing else than its kubelet to fall silent.
+fn silent_without_talos<'a>(symptoms: &Symptoms<'a>) -> Vec<Recognized> {
+    use Reason::{NodeLeaseStale, NodeNotReady};
+    let signs = symptoms.of_check(CheckId::K8sNodesReady, &[NodeNotReady, NodeLeaseStale]);
+    let silent = signs.filter(|sign| {
+        let node = symptoms.node(sign.target);
+        sign.is_root() && node.is_some_and(|node| is_silent_altogether(symptoms.snapshot, node))
+    });
+    let one = |sign: Sign<'a>| {
+        let others = consequences(symptoms, sign.target);
+        let of_server = others.iter().find(|it| it.check == CheckId::K8sApiServers);
+        let server = of_server.map_or_else(String::new, |it| format!(": {}", excerpt::of(&it.problem.observed)));
+        let headline = format!(
+            "control plane node {} is silent: its kubelet has stopped reporting, and its API server does not answer{server}",
+            sign.target
+        );
+        let recognized = Recognized::new(DOWN.id, headline).rests_on(&sign);
+        let recognized = of_server.iter().fold(recognized, |it, server| {
+            it.sees(server.target.clone(), format!("{}: {}", server.check, server.problem.observed))
+        });
+        recognized.explains(others)
+    };
+    silent.map(one).collect()
+}
 
 pub(super) const NOT_JOINED: Cause = Cause {
     id: "machine-not-joined",
@@ -270,6 +297,16 @@ A machine that was removed and now runs something else looks the same until disc
     },
 };
 
+/// Returns whether the machine's kubelet renews its lease, although discovery has forgotten the machine, which takes it half an hour.
+fn reports<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
+    let leases = symptoms.snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.node_leases);
+    let lease = |leases: &Leases| {
+        leases.by_name.get(&target.name).is_some_and(|lease| renewal(lease, leases.date) == Renewal::Renewed)
+    };
+    let is_forgotten = symptoms.about(target).any(|sign| sign.problem.reason == Reason::StaleNodeObject);
+    is_forgotten && symptoms.passed(CheckId::K8sNodesReady, target) && leases.into_iter().any(lease)
+}
+
 /// Returns whether the machine showed signs of life while it was silent to Talos. The Ready condition does not count: it outlasts the
 /// machine by 50 s.
 fn lives<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
@@ -280,7 +317,7 @@ fn lives<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
     let renewed = silent_before && lease.is_some_and(|lease| lease.moved_within.is_some());
     let serves = kubernetes.servers.get(&target.name).is_some_and(Result::is_ok);
     // Another cluster's leases are not evidence about this one.
-    serves || (renewed && symptoms.passed(CheckId::K8sNodesReady, target))
+    serves || reports(symptoms, target) || (renewed && symptoms.passed(CheckId::K8sNodesReady, target))
 }
 
 /// Returns `control plane node ` or `worker `, if the role is known.
@@ -475,7 +512,9 @@ pods keep their volumes.",
     ],
     recognize: |symptoms| {
         let signs = symptoms.of(&[Reason::StaleNodeObject, Reason::StaleDiscoveryMember]);
-        let groups = symptoms.by_subject(signs.filter(|sign| symptoms.is_open(sign)));
+        // Discovery may be what is wrong about a machine whose kubelet reports.
+        let gone = signs.filter(|sign| symptoms.is_open(sign) && !reports(symptoms, sign.target));
+        let groups = symptoms.by_subject(gone);
         groups
             .iter()
             .map(|signs| {

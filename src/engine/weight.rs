@@ -1,10 +1,10 @@
 //! The weight of each problem under the user's options, and the problems that no longer follow from a cause because of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{Named, Pace};
 use crate::checks::{self, Check};
-use crate::diagnosis::{Diagnosis, Explained, explain};
+use crate::diagnosis::{Diagnosis, Explained, explain, sort};
 use crate::model::{CheckId, Finding, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{Allowance, Snapshot};
 
@@ -20,6 +20,22 @@ pub(super) fn apply(
 ) {
     weigh(pace, snapshot, verdicts, diagnoses);
     relax_blocked(pace, verdicts);
+    weigh_causes(verdicts, diagnoses);
+}
+
+/// Gives each cause the worst severity of the problems that it explains now, and sorts the causes by it.
+fn weigh_causes(verdicts: &[(&'static Check, Verdict)], diagnoses: &mut [Diagnosis]) {
+    if diagnoses.is_empty() {
+        return;
+    }
+    let now: HashMap<_, Severity> = checks::problems(verdicts)
+        .map(|(check, target, it)| ((check, target, it.reason, it.observed.as_str()), it.severity))
+        .collect();
+    for diagnosis in diagnoses.iter_mut() {
+        let of = |it: &Explained| now.get(&(it.check, &it.target, it.reason, it.observed.as_str())).copied();
+        diagnosis.severity = diagnosis.explains.iter().filter_map(of).max().unwrap_or(diagnosis.severity);
+    }
+    sort(diagnoses);
 }
 
 /// Turns problems that a policy accepts into warnings before any search for causes: a problem that still fails does not follow from them.
@@ -29,9 +45,10 @@ pub(super) fn accept(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdi
     }
 }
 
-/// Adds to each accepted problem until when and why it is accepted, wherever it is shown. Causes were found by then, so no cause quotes an
-/// excuse.
+/// Adds to each accepted problem until when and why it is accepted, wherever it is shown, and to each cause all of whose problems are.
+/// Causes were found by then, so no cause quotes an excuse.
 pub(super) fn mark_accepted(verdicts: &mut [(&'static Check, Verdict)], diagnoses: &mut [Diagnosis]) {
+    let mut marks: Vec<Vec<String>> = vec![Vec::new(); diagnoses.len()];
     for (check, verdict) in verdicts {
         // Changing findings copies them.
         if !verdict.problems().any(|(_, problem)| problem.accepted.is_some()) {
@@ -40,15 +57,24 @@ pub(super) fn mark_accepted(verdicts: &mut [(&'static Check, Verdict)], diagnose
         for finding in &mut verdict.findings {
             let Outcome::Problem(problem) = &mut finding.outcome else { continue };
             let Some(excuse) = &problem.accepted else { continue };
-            let marked = format!("{} (accepted until {}: {})", problem.observed, excuse.until, excuse.because);
+            let mark = format!(" (accepted until {}: {})", excuse.until, excuse.because);
+            let marked = format!("{}{mark}", problem.observed);
             let is_it = |it: &&mut Explained| {
                 let of = (it.check, &it.target, it.reason, &it.observed);
                 of == (check.id, &*finding.target, problem.reason, &problem.observed)
             };
-            for explained in diagnoses.iter_mut().flat_map(|it| &mut it.explains).filter(is_it) {
-                explained.observed.clone_from(&marked);
+            for (diagnosis, marks) in diagnoses.iter_mut().zip(&mut marks) {
+                for explained in diagnosis.explains.iter_mut().filter(is_it) {
+                    explained.observed.clone_from(&marked);
+                    marks.push(mark.clone());
+                }
             }
             problem.observed = marked;
+        }
+    }
+    for (diagnosis, marks) in diagnoses.iter_mut().zip(marks) {
+        if let Some(mark) = marks.first().filter(|_| marks.len() == diagnosis.explains.len()) {
+            diagnosis.headline.push_str(mark);
         }
     }
 }

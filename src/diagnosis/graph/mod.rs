@@ -16,7 +16,7 @@ use part::{Condition, Part, StaticPod};
 
 use super::service::keeps_exiting;
 use crate::assess::components::Component;
-use crate::assess::{is_going_down, service};
+use crate::assess::{is_going_down, is_silent_altogether, service};
 use crate::checks::{Check, problems};
 use crate::model::{About, CheckId, Kind, NO_NODE, Outcome, Problem, Reason, Role, Severity, Target, Verdict};
 use crate::snapshot::{Node, Service, Snapshot};
@@ -291,6 +291,7 @@ impl<'a> Graph<'a> {
             },
             Id::K8sNodesReady => match reason {
                 Reason::CniMissing => Part::NodeNetwork,
+                _ if self.node(machine).is_some_and(|node| is_silent_altogether(self.snapshot, node)) => Part::Power,
                 _ => Part::NodeReady,
             },
             Id::K8sNodesSchedulable => match reason {
@@ -311,6 +312,13 @@ impl<'a> Graph<'a> {
             Id::K8sApiservices => Part::AggregatedApi,
             Id::K8sStaticpodsRendered => Part::Manifests,
             Id::K8sStaticpodsRunning if target.kind != Kind::Pod => Part::PodStatuses,
+            // Only Talos runs etcd as a service of its own.
+            Id::K8sStaticpodsRunning if self.snapshot.talos.is_none() => {
+                match static_pod(&target.name, self.node(machine)) {
+                    StaticPod::Etcd => Part::StaticPod(StaticPod::Own),
+                    of => Part::StaticPod(of),
+                }
+            }
             Id::K8sStaticpodsRunning => Part::StaticPod(static_pod(&target.name, self.node(machine))),
             Id::UpgradeDrain => match reason {
                 Reason::SlowTermination => Part::Drain,

@@ -183,12 +183,13 @@ impl Part {
             Self::TalosEndpoint => &[TalosCredentials, TalosApi, Power],
             TalosApi => &[TalosCredentials, Record, Power],
             Self::Stated | Self::Peers => &[TalosApi, Power],
-            Network | Volumes | Kubelet => &[Power, TalosApi],
+            Network | Volumes => &[Power, TalosApi],
+            Kubelet => &[Volumes, Power, TalosApi],
             Clock => &[Network, Power, TalosApi],
             Runtime => &[Volumes, Network, Power, TalosApi],
             Service => &[Runtime, Volumes, Network, Power, TalosApi],
             EtcdStart | KubeletStart => &[Runtime, Volumes, Network, Clock, Power, TalosApi],
-            EtcdProcess => &[Joining, Power, TalosApi],
+            EtcdProcess => &[Joining, Volumes, Power, TalosApi],
             Self::Boot => &[Service, Runtime, EtcdStart, EtcdProcess, EtcdMember, KubeletStart, Kubelet, Power],
             Self::Condition(Condition::Services) => {
                 &[Service, Runtime, EtcdStart, EtcdProcess, EtcdMember, KubeletStart, Kubelet]

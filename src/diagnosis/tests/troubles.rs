@@ -334,6 +334,11 @@ pub(super) const CASES: &[Case] = &[
         needs: &[no_lists, no_statuses, |snapshot| snapshot.talos_of("cp-3").services = gap(GapKind::TimedOut)],
     },
     Case {
+        cause: "etcd-works-nowhere",
+        trouble: etcd_is_down_everywhere,
+        needs: &[|snapshot| snapshot.talos_of("cp-3").services = gap(GapKind::TimedOut)],
+    },
+    Case {
         cause: "etcd-member-down",
         trouble: |snapshot| service(snapshot, "cp-3", "etcd", "Waiting"),
         needs: &[no_lists, no_statuses, |snapshot| snapshot.talos_of("cp-3").services = gap(GapKind::TimedOut)],
@@ -495,3 +500,12 @@ pub(super) const CASES: &[Case] = &[
         ],
     },
 ];
+
+fn etcd_is_down_everywhere(snapshot: &mut Snapshot) {
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        service(snapshot, name, "etcd", "Failed");
+        let talos = snapshot.talos_of(name);
+        talos.etcd_status = gap(GapKind::ConnectionRefused);
+        talos.etcd_members = gap(GapKind::ConnectionRefused);
+    }
+}

@@ -11,8 +11,8 @@ use super::problems::{self, Block, PERMANENT};
 use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, field, label, shown, wrap};
 use super::{diagnoses, groups};
-use crate::diagnosis::{self, Diagnosis};
-use crate::model::{CheckId, Exit, Kind, Page, Severity, Target, log_line};
+use crate::diagnosis::{self, Diagnosis, Explained};
+use crate::model::{CheckId, Exit, Kind, Page, Reason, Severity, Target, log_line};
 use crate::report::Report;
 use crate::snapshot::logs::{Source, Tail};
 use crate::text::sanitize::{brief, clean, ends, log_lines};
@@ -79,6 +79,8 @@ pub(crate) struct Cause {
     page: Page,
     /// Impact on the cluster, if a diagnosis recognized the cause.
     pub(crate) impact: Option<&'static str>,
+    /// Consequences that concern the whole cluster, and would otherwise only be counted.
+    also: Vec<&'static str>,
 }
 
 /// Returns all causes of a report, the one to begin with first.
@@ -163,6 +165,7 @@ impl Cause {
             explained_as: those[0].id,
             page: Page::Cause(those[0].id),
             impact: diagnosis::find(those[0].id).map(|cause| cause.impact),
+            also: outages(those),
         }
     }
 
@@ -208,12 +211,14 @@ impl Cause {
             explained_as: block.reason.code(),
             page: Page::Reason(block.reason),
             impact: None,
+            also: Vec::new(),
         }
     }
 
     /// Returns the lines below the headline.
     pub(crate) fn lines(&self, steps: usize, style: &TextStyle) -> Vec<String> {
         let mut lines: Vec<String> = self.evidence.iter().map(|(label, line)| field(label, line)).collect();
+        lines.extend((!self.also.is_empty()).then(|| field("also", &self.also.join("; "))));
         lines.extend(self.log.iter().map(|line| field("log", line)));
         let mut likely = Vec::new();
         hints::lines(HintKind::Likely, &self.hints, &mut likely);
@@ -276,6 +281,21 @@ impl Cause {
         let parts: Vec<String> = shows.into_iter().chain(blocked).collect();
         if parts.is_empty() { String::new() } else { format!("{}; ", parts.join(", ")) }
     }
+}
+
+/// Returns the outages for all pods that follow from a cause which names something else.
+fn outages(those: &[&Diagnosis]) -> Vec<&'static str> {
+    use Reason::{DnsNoEndpoints, NothingSchedulable, WebhookUnavailable};
+    let explained = || those.iter().flat_map(|it| &it.explains);
+    let follows = |reason: &Reason| {
+        let seen = |it: &Explained| those.iter().flat_map(|it| &it.seen).any(|seen| seen.target == it.target);
+        explained().any(|it| it.reason == *reason && !seen(it))
+    };
+    [DnsNoEndpoints, WebhookUnavailable, NothingSchedulable]
+        .iter()
+        .filter(|it| follows(it))
+        .map(|it| it.title())
+        .collect()
 }
 
 /// Returns `etcd: …`, the log line that explains the cause, or else the last line of the service or container on this machine that the
@@ -347,7 +367,9 @@ pub(crate) fn conclude(causes: &[Cause], exit: Exit, style: &TextStyle, lines: &
     let counts = |cause: &&Cause| cause.severity != Severity::Warn || exit == Exit::Undetermined;
     let Some(cause) = causes.first().filter(counts) else { return };
     lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), ends(&cause.headline, LAST)));
-    lines.extend(cause.impact.map(|impact| format!("{}       {impact}", paint(style.color, Paint::Heading, "impact"))));
+    let impact: Vec<_> = cause.impact.into_iter().chain(cause.also.iter().copied()).collect();
+    let label = paint(style.color, Paint::Heading, "impact");
+    lines.extend((!impact.is_empty()).then(|| format!("{label}       {}", impact.join("; "))));
     lines.extend(cause.log.iter().map(|line| format!("{}     {line}", paint(style.color, Paint::Heading, "last log"))));
     let look = hints::first_step(&cause.hints);
     let explain = || paint(style.color, Paint::Hint, &format!("cluster-health explain {}", cause.explained_as));
