@@ -229,10 +229,10 @@ e2e-record: setup ## Store the real cluster's raw answers to every call, per sta
 	e2e/run --record e2e/recordings target/record/debug/cluster-health
 
 .PHONY: figures
-figures: release ## Measure a healthy run beside talosctl health on the real cluster
+figures: release ## Measure a healthy run beside talosctl and kubectl on the real cluster; rewrites docs/performance.md
 	@tools/setup e2e
 	e2e/rig/rig.sh setup
-	e2e/run --figures $(BINARY)
+	e2e/run --figures --write docs/performance.md $(BINARY)
 
 .PHONY: bench
 bench: release ## Measure beside talosctl against simulated clusters of 3 to 1000 nodes; rewrites docs/performance.md

@@ -37,12 +37,20 @@ pub(super) fn write(
             }
         }
     }
-    for Objects { group, plural, .. } in required.iter().map(|entry| &entry.of) {
-        resources.entry(group).or_default().insert(plural);
+    // A list of one name is allowed by a right to that name.
+    let mut named = BTreeSet::new();
+    for Objects { group, plural, name, .. } in required.iter().map(|entry| &entry.of) {
+        match name {
+            Some(name) => _ = named.insert((group.as_str(), plural.as_str(), name.as_str())),
+            None => _ = resources.entry(group).or_default().insert(plural),
+        }
     }
+    let objects =
+        objects.into_iter().map(|object| (object, "get")).chain(named.into_iter().map(|it| (it, "get, list")));
+    let objects: Vec<_> = objects.collect();
     write!(out, "{HEADER}")?;
     writeln!(out, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n  name: cluster-health")?;
-    if resources.is_empty() && urls.is_empty() {
+    if resources.is_empty() && urls.is_empty() && objects.is_empty() {
         return writeln!(out, "rules: []");
     }
     writeln!(out, "rules:")?;
@@ -54,11 +62,11 @@ pub(super) fn write(
             quoted(plurals)
         )?;
     }
-    for (group, plural, name) in objects {
+    for ((group, plural, name), verbs) in objects {
         let [group, plural, name] = [group, plural, name].map(|word| quoted([word]));
         writeln!(
             out,
-            "  - apiGroups: [{group}]\n    resources: [{plural}]\n    resourceNames: [{name}]\n    verbs: [get]"
+            "  - apiGroups: [{group}]\n    resources: [{plural}]\n    resourceNames: [{name}]\n    verbs: [{verbs}]"
         )?;
     }
     if !urls.is_empty() {

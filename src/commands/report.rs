@@ -11,6 +11,7 @@ use rustix::fs::OFlags;
 use super::CommandError;
 use crate::cli::ReportArgs;
 use crate::config::Environment;
+use crate::config::file::plain;
 use crate::model::Exit;
 use crate::report::TextStyle;
 use crate::report::merged::{Member, Merged};
@@ -86,7 +87,7 @@ fn contents(path: &Path) -> Result<Vec<u8>, String> {
     if path.as_os_str() == "-" {
         return bounded(io::stdin().lock());
     }
-    let plain = |error: io::Error| error.kind().to_string();
+    let plain = |error: io::Error| plain(&error);
     // The file is checked before it is opened, too: opening some devices already has an effect.
     is_file(&fs::metadata(path).map_err(plain)?)?;
     // A file that has become a pipe in the meantime must not block the process.
@@ -102,8 +103,12 @@ fn is_file(found: &fs::Metadata) -> Result<(), String> {
 
 fn bounded(from: impl Read) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    from.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| error.kind().to_string())?;
+    from.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| plain(&error))?;
     let is_small = bytes.len() as u64 <= LARGEST;
+    // Editors of some systems begin a text with a byte order mark.
+    if bytes.starts_with(b"\xEF\xBB\xBF") {
+        bytes.drain(..3);
+    }
     if is_small { Ok(bytes) } else { Err(format!("is larger than {} MiB", LARGEST >> 20)) }
 }
 

@@ -115,9 +115,15 @@ fn too_large() -> String {
     format!("is larger than {} MiB", LARGEST >> 20)
 }
 
-fn plain(error: &std::io::Error) -> String {
+/// Describes why a file cannot be read or written.
+pub(crate) fn plain(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "no such file".to_owned(),
+        // Longer than a name may be.
+        ErrorKind::InvalidFilename => {
+            "not a path; if it is the content, write it to a file (in GitLab, make it a variable of type File)"
+                .to_owned()
+        }
         ErrorKind::PermissionDenied => "permission denied".to_owned(),
         kind => kind.to_string(),
     }
