@@ -69,9 +69,8 @@ fn a_wait_asks_what_was_not_well() {
     const ASKED: u64 = 40;
     let cluster = Cluster::of(&Shape { control_planes: 3, workers: 7, ..Shape::default() });
     cluster.change(|world| world.stop_service("worker-1", "kubelet"));
-    let step = serde_json::json!({"do": "start-service", "node": "worker-1", "service": "kubelet",
-        "when-asked": {"server": "apid", "node": "worker-1", "call": "ServiceList", "times": ASKED}});
-    cluster.simulator().play(simulator::timeline::from_text(&step.to_string()).unwrap()).unwrap();
+    let started = serde_json::json!({"end": "stop-service", "node": "worker-1", "service": "kubelet"});
+    cluster.when_asked(started, "worker-1", "ServiceList", ASKED);
     let waiting = ["--wait-timeout", "10m", "--interval", "100ms", "--attempt-timeout", "60s", "--trace", "trace.json"];
     let (run, home) = cluster.program().args(waiting).run_and_keep();
     assert_eq!(run.code, 0, "{}", run.stderr);

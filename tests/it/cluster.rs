@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use simulator::pki::Flaw;
 use simulator::world::{CallFault, Misbehavior, Server, Shape, Transport, World};
 use simulator::{Network, Simulator, timeline};
@@ -131,11 +132,10 @@ impl Cluster {
         self.change(|world| world.call_faults.push(fault));
     }
 
-    /// Puts a machine into a state when another one receives a call for the `times`-th time.
-    pub(crate) fn when_asked(&self, state: &str, node: &str, machine: &str, call: &str, times: u64) {
-        let asked = serde_json::json!({"server": "apid", "node": machine, "call": call, "times": times});
-        let step = serde_json::json!({"do": state, "node": node, "when-asked": asked});
-        self.simulator.play(timeline::from_text(&step.to_string()).unwrap()).unwrap();
+    /// Makes a change of a scenario when a machine receives a call for the `times`-th time.
+    pub(crate) fn when_asked(&self, mut change: Value, machine: &str, call: &str, times: u64) {
+        change["when-asked"] = json!({"server": "apid", "node": machine, "call": call, "times": times});
+        self.simulator.play(timeline::from_text(&change.to_string()).unwrap()).unwrap();
     }
 
     /// Returns the number of these calls to a machine.
@@ -210,7 +210,7 @@ impl fmt::Debug for Said {
 /// The results of a run.
 pub(crate) struct Judgment {
     pub(crate) outcome: Outcome,
-    pub(crate) report: serde_json::Value,
+    pub(crate) report: Value,
     /// Problems, including warnings.
     pub(crate) problems: BTreeSet<Said>,
 }
@@ -246,7 +246,7 @@ impl Judgment {
 
     /// Returns the report's entry for a check.
     #[track_caller]
-    pub(crate) fn check(&self, id: &str) -> &serde_json::Value {
+    pub(crate) fn check(&self, id: &str) -> &Value {
         let mut checks = self.report["checks"].as_array().unwrap().iter();
         checks.find(|check| check["id"] == id).unwrap_or_else(|| panic!("there is no check {id}"))
     }

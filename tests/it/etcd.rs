@@ -256,8 +256,8 @@ fn states() -> Vec<Case> {
         (|world| fill(world, "3.6.9"), 1, vec![("etcd.space", "space-nearly-full", "cp-3")]),
         // An older version does not report its quota, and it differs from the others in any case.
         (|world| fill(world, "3.5.21"), 0, VERSIONS.to_vec()),
-        (|world| world.etcd_lag("cp-3", 1200), 1, vec![("etcd.lag", "lagging", "cp-3")]),
-        (|world| world.etcd_version("cp-3", "3.5.21"), 0, VERSIONS.to_vec()),
+        (|world| world.change_member("cp-3", |member| member.behind = 1200), 1, vec![("etcd.lag", "lagging", "cp-3")]),
+        (|world| world.change_member("cp-3", |member| member.version = "3.5.21".into()), 0, VERSIONS.to_vec()),
         (|world| world.etcd_alarm("cp-3", AlarmKind::Corrupt), 1, vec![("etcd.alarms", "alarm-corrupt", "cp-3")]),
         (
             World::bootstrapped_twice,
@@ -285,8 +285,8 @@ const VERSIONS: [(&str, &str, &str); 1] = [("etcd.versions", "versions-mixed", "
 /// Makes the database of a member of this version nearly as large as its quota.
 fn fill(world: &mut World, version: &str) {
     world.etcd_quota(1 << 30);
-    world.etcd_version("cp-3", version);
-    world.etcd_database("cp-3", (1 << 30) - 1000, 1 << 29);
+    world.change_member("cp-3", |member| member.version = version.into());
+    world.change_member("cp-3", |member| (member.db_size, member.db_size_in_use) = ((1 << 30) - 1000, 1 << 29));
 }
 
 #[test]

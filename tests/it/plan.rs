@@ -57,7 +57,7 @@ fn a_release_in_between_is_named() {
     for name in ["cp-1", "cp-2", "cp-3"] {
         runs(&cluster, name, "1.13.10");
         cluster.change(|world| {
-            world.etcd_version(name, "3.6.14");
+            world.change_member(name, |member| member.version = "3.6.14".into());
             let image = json!("registry.k8s.io/etcd:v3.6.14");
             world.machine_mut(name).resources.edit("EtcdSpecs.etcd.talos.dev", "etcd", |spec| spec["image"] = image);
         });

@@ -1,7 +1,7 @@
 //! One file of `matrix/`; `matrix/README.md` describes it.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
@@ -22,7 +22,6 @@ pub(crate) struct Row {
     pub(crate) scenario: Scenario,
     /// The text of `scenario`; `{cp-1}` in it is the address of that machine.
     text: String,
-    folder: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) credentials: Credentials,
     pub(crate) expect: Expect,
@@ -67,6 +66,8 @@ pub(crate) struct Credentials {
     /// The service account of Omni, if the cluster is behind Omni.
     #[serde(default)]
     pub(crate) service_account: Quality,
+    /// The control plane that the kubeconfig names as its server, instead of the balancer.
+    pub(crate) kubeconfig_server: Option<String>,
     /// Endpoints of the talosconfig instead of all control planes: machines, or hosts.
     pub(crate) endpoints: Option<Vec<String>>,
     /// Whether the talosconfig names no nodes, rather than all machines.
@@ -136,12 +137,6 @@ fn natural(name: &str) -> Vec<(u32, String)> {
     name.split('-').map(|part| (part.parse().unwrap_or_default(), part.to_owned())).collect()
 }
 
-fn parse(text: &str, folder: &Path) -> anyhow::Result<Scenario> {
-    let mut scenario = Scenario::parse(text)?;
-    scenario.recording = scenario.recording.map(|recording| folder.join(recording));
-    Ok(scenario)
-}
-
 /// Replaces `{cp-1}` with the address of that machine.
 pub(crate) fn fill_in(text: &str, world: &World) -> String {
     let machines = world.machines.iter();
@@ -181,15 +176,14 @@ impl Row {
         // The simulator's own tables, which the simulator parses.
         let mut scenario: toml::Table = toml::from_str(&text)?;
         scenario.retain(|key, _| ["title", "cluster", "change"].contains(&key));
-        let (text, folder) = (toml::to_string(&scenario)?, path.with_file_name(""));
-        let scenario = parse(&text, &folder)?;
+        let text = toml::to_string(&scenario)?;
+        let scenario = Scenario::parse(&text)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self {
             name,
             ids: file.ids,
             scenario,
             text,
-            folder,
             arguments: file.arguments,
             credentials: file.credentials,
             expect,
@@ -205,7 +199,7 @@ impl Row {
             return Ok(self.scenario.clone());
         }
         let world = Scenario { steps: Vec::new(), ..self.scenario.clone() }.begin(network)?.0;
-        let scenario = parse(&fill_in(&self.text, &world), &self.folder)?;
+        let scenario = Scenario::parse(&fill_in(&self.text, &world))?;
         Ok(Scenario { omni: self.scenario.omni, ..scenario })
     }
 
@@ -232,8 +226,7 @@ impl Row {
 
     /// Returns whether neither the cluster nor the credentials cause the trouble.
     fn is_made_by_arguments(&self) -> bool {
-        let world = !self.scenario.steps.is_empty() || self.scenario.recording.is_some();
-        !world && self.credentials == Credentials::default() && !self.arguments.is_empty()
+        self.scenario.steps.is_empty() && self.credentials == Credentials::default() && !self.arguments.is_empty()
     }
 
     /// Returns whether the row has any problem.
@@ -245,10 +238,8 @@ impl Row {
     /// arguments or, if there are none, with the usual shape.
     pub(crate) fn healthy(&self) -> Self {
         let by_arguments = self.is_made_by_arguments();
-        let is_usual = self.scenario.steps.is_empty() && self.scenario.recording.is_none();
-        let by_shape = is_usual && self.credentials == Credentials::default() && !by_arguments;
+        let by_shape = self.scenario.steps.is_empty() && self.credentials == Credentials::default() && !by_arguments;
         let mut scenario = Scenario { steps: Vec::new(), ..self.scenario.clone() };
-        scenario.recording = scenario.recording.map(|recording| recording.with_file_name("healthy.json"));
         if by_shape {
             (scenario.shape, scenario.omni) = (Shape::default(), false);
         }

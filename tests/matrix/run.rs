@@ -63,7 +63,7 @@ impl Judge {
         }
         let healthy = row.healthy();
         let scenario = &healthy.scenario;
-        let key = format!("{:?} {:?} {} {:?}", scenario.shape, scenario.recording, scenario.omni, healthy.arguments);
+        let key = format!("{:?} {} {:?}", scenario.shape, scenario.omni, healthy.arguments);
         let cell = Arc::clone(self.healthy.lock().unwrap().entry(key).or_default());
         let seen = cell.get_or_init(|| run(&healthy)).as_ref().map_err(Clone::clone)?;
         match row.compare(seen) {
@@ -224,6 +224,13 @@ impl Cluster {
                 with_ca(&own, "certificate-authority-data: ", authority, credentials.kubeconfig)?
             }
             quality => self.simulator().kubeconfig("reader", quality.flaw()?)?,
+        };
+        let kubeconfig = match &credentials.kubeconfig_server {
+            Some(machine) => {
+                let (balancer, machine) = (self.simulator().network().balancer(), self.address(machine));
+                kubeconfig.replace(&format!("https://{balancer}:"), &format!("https://{machine}:"))
+            }
+            None => kubeconfig,
         };
         let mut cluster = self.with_kubeconfig(kubeconfig);
         cluster.talosconfig = talosconfig;

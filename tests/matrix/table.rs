@@ -13,8 +13,7 @@ const HEAD: &str = "\
 # Failures that cluster-health detects
 
 Each row is a cluster with one fault, or a healthy cluster with an unusual shape: a file in [matrix](../matrix). `cluster-health` and the
-real `talosctl health` run at the same time, each against its own simulated cluster in this state ([crates/simulator](../crates/simulator);
-many states are recordings of a real cluster).
+real `talosctl health` run at the same time, each against its own simulated cluster in this state ([crates/simulator](../crates/simulator)).
 
 - `make matrix` generates this page; no cell is written by hand. The rows' files contain the expected results, and the test `matrix`
   compares them exactly: the exit code, and every check, reason and target.

@@ -100,7 +100,7 @@ impl Case {
         }
         if let Some((waits, last)) = case.choices.iter().find_map(|choice| choice.waits) {
             for planted in &mut case.faults {
-                if planted.fault.end.is_none() {
+                if !planted.fault.ends {
                     continue;
                 }
                 planted.from = random.once_in(3).then(|| 1 + random.below(2) as u64);

@@ -43,10 +43,11 @@ impl Plan {
             if let Some(from) = planted.from {
                 plan.changes[before..].iter_mut().for_each(|change| change["at"] = json!(format!("{from}s")));
             }
-            if let (Some(until), Some(end)) = (planted.until, planted.fault.end) {
+            let end = planted.fault.name;
+            if let Some(until) = planted.until.filter(|_| planted.fault.ends) {
                 plan.changes.push(match planted.machine {
-                    Some(_) => json!({"do": end, "node": name, "at": format!("{until}s")}),
-                    None => json!({"do": end, "at": format!("{until}s")}),
+                    Some(_) => json!({"end": end, "node": name, "at": format!("{until}s")}),
+                    None => json!({"end": end, "at": format!("{until}s")}),
                 });
             }
         }

@@ -64,9 +64,6 @@ fn simulate(cli: &Cli) -> anyhow::Result<ExitCode> {
         Some(path) => Scenario::read(path)?,
         None => Scenario { title: "a healthy cluster".to_owned(), ..Scenario::default() },
     };
-    let changed =
-        cli.control_planes.is_some() || cli.workers.is_some() || cli.talos.is_some() || cli.kubernetes.is_some();
-    ensure!(scenario.recording.is_none() || !changed, "the scenario has a recording, which says how its cluster is");
     let counted = cli.control_planes.or(cli.workers).is_some();
     ensure!(scenario.shape.machines.is_empty() || !counted, "the scenario has `machines`, which are all of them");
     let title = scenario.title.clone();

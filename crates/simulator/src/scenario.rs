@@ -1,7 +1,7 @@
 //! Scenario files: a cluster and its changes.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
@@ -20,8 +20,6 @@ pub struct Scenario {
     /// One line of text.
     pub title: String,
     pub shape: Shape,
-    /// Recording of a real cluster with which the scenario begins, instead of a healthy cluster of this shape.
-    pub recording: Option<PathBuf>,
     /// Whether the machines can also be reached through Omni.
     pub omni: bool,
     pub steps: Vec<Step>,
@@ -38,7 +36,7 @@ struct File {
 }
 
 /// The `[cluster]` table. Missing keys are as in [`Shape::default`].
-#[derive(Clone, Default, PartialEq, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Cluster {
     name: Option<String>,
@@ -53,14 +51,12 @@ struct Cluster {
     api_port: Option<u16>,
     /// Number of application pods on each worker.
     pods: Option<usize>,
-    /// Path relative to the scenario. The recording determines everything else except `omni`.
-    recording: Option<PathBuf>,
     #[serde(default)]
     omni: bool,
 }
 
 /// A machine with a given name.
-#[derive(Clone, PartialEq, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
     name: String,
@@ -74,9 +70,7 @@ impl Scenario {
     /// If the file cannot be read, or is invalid; the error contains file, line and key.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let mut scenario = Self::parse(&text).with_context(|| path.display().to_string())?;
-        scenario.recording = scenario.recording.map(|recording| path.with_file_name("").join(recording));
-        Ok(scenario)
+        Self::parse(&text).with_context(|| path.display().to_string())
     }
 
     /// Reads the text of a file.
@@ -85,11 +79,11 @@ impl Scenario {
     /// If the text is invalid; the error contains line and key.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
-        let (recording, omni) = (file.cluster.recording.clone(), file.cluster.omni);
         // The title is printed as one shell comment.
         ensure!(!file.title.contains(char::is_control), "`title` is one line of text");
+        let omni = file.cluster.omni;
         let shape = file.cluster.shape().context("`[cluster]`")?;
-        Ok(Self { title: file.title, shape, recording, omni, steps: from_toml(text, &file.change)? })
+        Ok(Self { title: file.title, shape, omni, steps: from_toml(text, &file.change)? })
     }
 
     /// Returns the initial world, and the steps that come later.
@@ -97,15 +91,11 @@ impl Scenario {
     /// # Errors
     /// If there is no control plane, or there are too many machines, or a step names something that this cluster does not have.
     pub fn begin(self, network: &Network) -> anyhow::Result<(World, Vec<Step>)> {
-        let mut world = if let Some(recording) = &self.recording {
-            World::recorded(network, recording)?
-        } else {
-            let machines = self.shape.control_planes.saturating_add(self.shape.workers);
-            ensure!(machines <= MOST, "a simulated cluster has at most {MOST} machines");
-            let controls = |(role, _): &(Role, String)| *role == Role::ControlPlane;
-            ensure!(self.shape.all_machines().iter().any(controls), "a cluster has at least one control plane");
-            World::healthy(network, &self.shape)
-        };
+        let machines = self.shape.control_planes.saturating_add(self.shape.workers);
+        ensure!(machines <= MOST, "a simulated cluster has at most {MOST} machines");
+        let controls = |(role, _): &(Role, String)| *role == Role::ControlPlane;
+        ensure!(self.shape.all_machines().iter().any(controls), "a cluster has at least one control plane");
+        let mut world = World::healthy(network, &self.shape);
         world.omni = self.omni.then(Omni::default);
         let mut later = Vec::new();
         for step in self.steps {
@@ -122,10 +112,6 @@ impl Scenario {
 
 impl Cluster {
     fn shape(self) -> anyhow::Result<Shape> {
-        ensure!(
-            self.recording.is_none() || Self { recording: None, omni: false, ..self.clone() } == Self::default(),
-            "a `recording` says all that is told beside it"
-        );
         let mut shape = Shape::default();
         let versions = &mut shape.versions;
         if let Some(talos) = self.talos {
@@ -205,23 +191,6 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_is_found_beside_its_scenario() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("scenario.toml");
-        let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/recordings");
-        std::fs::copy(recordings.join("worker-cordoned.json"), folder.path().join("cordoned.json")).unwrap();
-        let text =
-            "title = \"x\"\n[cluster]\nrecording = \"cordoned.json\"\n[[change]]\ndo = \"power-off\"\nnode = \"w1\"\n";
-        std::fs::write(&path, text).unwrap();
-        let (world, _) = Scenario::read(&path).unwrap().begin(&Network::claim().unwrap()).unwrap();
-        assert_eq!(world.machine("w1").unwrap().1.power, Power::Off);
-        assert_eq!(world.kubernetes.object("nodes", None, "w1").unwrap()["spec"]["unschedulable"], true);
-        std::fs::remove_file(folder.path().join("cordoned.json")).unwrap();
-        let error = Scenario::read(&path).unwrap().begin(&Network::claim().unwrap()).err().unwrap();
-        assert!(format!("{error:#}").contains("cordoned.json"), "{error:#}");
-    }
-
-    #[test]
     fn machines_have_the_names_and_the_order_that_are_given() {
         let text = "title = \"x\"\n[cluster]\nmachines = [{ name = \"w.example.org\", role = \"worker\" }, \
                     { name = \"a\", role = \"control-plane\" }]\n[[change]]\ndo = \"power-off\"\nnode = \"w.example.org\"\n";
@@ -261,8 +230,6 @@ mod tests {
         assert!(
             error("title = \"x\"\n[cluster]\ntalos = \"2\"\n").starts_with("`[cluster]`: `talos`: `2` is no version")
         );
-        let text = error("title = \"x\"\n[cluster]\nrecording = \"x.json\"\nworkers = 1\n");
-        assert_eq!(text, "`[cluster]`: a `recording` says all that is told beside it");
         for name in ["", "-a", "a b", "a\\nb", "ä", &"a".repeat(64)] {
             let text = error(&format!("title = \"x\"\n[cluster]\nname = \"{name}\"\n"));
             assert!(text.starts_with("`[cluster]`: `name`: `"), "{name}: {text}");

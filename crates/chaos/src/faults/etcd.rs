@@ -7,7 +7,7 @@ use crate::case::Case;
 
 pub(super) fn etcd() -> Vec<Fault> {
     let several: fn(&Case) -> bool = |case| case.control_planes > 1;
-    let stopped = |name, end| Fault {
+    let stopped = |name| Fault {
         shown: &[Source::Ready],
         said: &[
             "etcd-unhealthy",
@@ -28,7 +28,7 @@ pub(super) fn etcd() -> Vec<Fault> {
         stops_member: true,
         spoils_endpoint: true,
         touches: Touches::Member,
-        ..state(name, end, On::ControlPlane)
+        ..state(name, On::ControlPlane)
     };
     let member = |name, does, said, change: Value| Fault {
         does,
@@ -42,23 +42,23 @@ pub(super) fn etcd() -> Vec<Fault> {
         })
     };
     vec![
-        stopped("etcd-stop", "etcd-start"),
-        stopped("etcd-freeze", "etcd-start"),
-        Fault { fits: several, ..stopped("etcd-learner", "etcd-promote") },
-        Fault { fits: several, ..stopped("etcd-remove-member", "etcd-rejoin") },
+        stopped("etcd-stop"),
+        stopped("etcd-freeze"),
+        Fault { fits: several, ..stopped("etcd-learner") },
+        Fault { fits: several, ..stopped("etcd-remove-member") },
         Fault {
             shown: &[Source::Member],
             said: &["alarm-nospace", "etcd-nospace", "etcd-out-of-space"],
             spoils_endpoint: true,
             touches: Touches::Member,
-            ..state("etcd-no-space", "etcd-disarm", On::ControlPlane)
+            ..state("etcd-no-space", On::ControlPlane)
         },
         Fault {
             shown: &[Source::Member],
             said: &["alarm-corrupt", "etcd-corrupt"],
             spoils_endpoint: true,
             touches: Touches::Member,
-            ..state("etcd-corrupt", "etcd-disarm", On::ControlPlane)
+            ..state("etcd-corrupt", On::ControlPlane)
         },
         member("etcd-lags", Does::Breaks, &["lagging"], json!({"behind": 4500})),
         member(
@@ -100,7 +100,7 @@ pub(super) fn etcd() -> Vec<Fault> {
             said: &["never-bootstrapped", "etcd-starting"],
             touches: Touches::Bootstrap,
             spoils_endpoint: true,
-            ..state("not-bootstrapped", "bootstrap", On::Cluster)
+            ..state("not-bootstrapped", On::Cluster)
         },
         Fault {
             shown: &[Source::Members],
@@ -108,7 +108,7 @@ pub(super) fn etcd() -> Vec<Fault> {
             touches: Touches::Etcd,
             spoils_endpoint: true,
             fits: |case| case.control_planes > 2,
-            ..state("bootstrapped-twice", "bootstrapped-once", On::Cluster)
+            ..state("bootstrapped-twice", On::Cluster)
         },
     ]
 }

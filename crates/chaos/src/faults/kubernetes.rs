@@ -28,7 +28,7 @@ pub(super) fn kubernetes() -> Vec<Fault> {
         said,
         touches: Touches::Server,
         spoils_endpoint: true,
-        ..state(name, "api-server-start", On::ControlPlane)
+        ..state(name, On::ControlPlane)
     };
     let transport = |name, fault_name: &'static str, said| Fault {
         shown: &[Source::Server],
@@ -39,11 +39,8 @@ pub(super) fn kubernetes() -> Vec<Fault> {
             plan.change(json!({"do": "transport", "server": "api-server", "node": node, "fault": fault_name}));
         })
     };
-    let component = |name, end, said| Fault {
-        shown: &[Source::Component, Source::StaticPod],
-        said,
-        ..state(name, end, On::ControlPlane)
-    };
+    let component =
+        |name, said| Fault { shown: &[Source::Component, Source::StaticPod], said, ..state(name, On::ControlPlane) };
     let node = |name, said, (kind, status, reason, message)| Fault {
         shown: &[Source::Node],
         said,
@@ -272,8 +269,8 @@ pub(super) fn kubernetes() -> Vec<Fault> {
                 plan.change(json!({"do": "transport", "server": "balancer", "fault": "refuse"}));
             })
         },
-        component("scheduler-broken", "scheduler-heals", &["crash-looping", "component-not-ready"]),
-        component("controller-manager-broken", "controller-manager-heals", &["crash-looping", "component-not-ready"]),
+        component("scheduler-broken", &["crash-looping", "component-not-ready"]),
+        component("controller-manager-broken", &["crash-looping", "component-not-ready"]),
         stalls("scheduler-leads-not", "kube-scheduler", &["not-leading"]),
         stalls("controller-manager-leads-not", "kube-controller-manager", &["not-leading"]),
         node("node-not-ready", &["node-not-ready"], ("Ready", "False", "KubeletNotReady", "container runtime is down")),
@@ -359,13 +356,13 @@ pub(super) fn kubernetes() -> Vec<Fault> {
             shown: &[Source::Object],
             said: &["dns-scaled-to-zero", "dns-switched-off"],
             touches: Touches::Dns,
-            ..state("dns-scaled-to-zero", "dns-scaled-up", On::Cluster)
+            ..state("dns-scaled-to-zero", On::Cluster)
         },
         Fault {
             shown: &[Source::Object],
             said: &["cni-missing", "network-plugin-missing"],
             touches: Touches::Network,
-            ..state("cni-missing", "cni-heals", On::Cluster)
+            ..state("cni-missing", On::Cluster)
         },
         Fault {
             shown: &[Source::Component],

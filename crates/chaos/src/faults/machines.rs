@@ -7,23 +7,23 @@ use super::{ALL_OF_IT, Does, Fault, On, Source, Touches, fault, resource, state}
 pub(super) fn machines() -> Vec<Fault> {
     let status = ("MachineStatuses.runtime.talos.dev", "machine");
     let unmet = |name: &str, reason: &str| json!({"status": {"ready": false, "unmetConditions": [{"name": name, "reason": reason}]}});
-    let gone = |name, end| Fault {
+    let gone = |name| Fault {
         shown: &[Source::Reach, Source::Node],
         said: &["node-down", "node-unreachable", "no-answer", "node-not-ready", "timed-out", "node-cut-off"],
         silences: ALL_OF_IT,
         stops_member: true,
         touches: Touches::Machine,
-        ..state(name, end, On::Machine)
+        ..state(name, On::Machine)
     };
     vec![
-        gone("power-off", "power-on"),
-        Fault { spoils_endpoint: true, ..gone("unplug", "plug") },
+        gone("power-off"),
+        Fault { spoils_endpoint: true, ..gone("unplug") },
         Fault {
             shown: &[Source::Reach],
             said: &["node-frozen", "machine-frozen", "timed-out", "no-answer", "node-unreachable"],
             silences: &[Source::Talos, Source::Ready, Source::Member, Source::StaticPod],
             touches: Touches::Machine,
-            ..state("freeze-machined", "thaw-machined", On::Machine)
+            ..state("freeze-machined", On::Machine)
         },
         Fault {
             shown: &[Source::Ready],
@@ -32,7 +32,7 @@ pub(super) fn machines() -> Vec<Fault> {
             stops_member: true,
             spoils_endpoint: true,
             touches: Touches::Machine,
-            ..state("rebooting", "booted", On::Machine)
+            ..state("rebooting", On::Machine)
         },
         Fault {
             shown: &[Source::Reach],
@@ -41,26 +41,26 @@ pub(super) fn machines() -> Vec<Fault> {
             stops_member: true,
             spoils_endpoint: true,
             touches: Touches::Machine,
-            ..state("maintenance", "configured", On::Machine)
+            ..state("maintenance", On::Machine)
         },
         Fault {
             shown: &[Source::Talos],
             said: &["time-not-synced", "clock-not-synchronized", "clock-not-synchronized"],
             touches: Touches::Clock,
-            ..state("time-not-synced", "time-synced", On::Machine)
+            ..state("time-not-synced", On::Machine)
         },
         Fault {
             shown: &[Source::Ready, Source::Node],
             said: &["kubelet-unhealthy", "kubelet-crashes", "kubelet-down", "node-not-ready", "kubelet-not-running"],
             silences: &[Source::Component, Source::StaticPod],
             touches: Touches::Node,
-            ..state("kubelet-crash", "kubelet-heals", On::Machine)
+            ..state("kubelet-crash", On::Machine)
         },
         Fault {
             does: Does::Warns,
             shown: &[Source::Node],
             said: &["cordoned", "nothing-schedulable"],
-            ..state("cordon", "uncordon", On::Machine)
+            ..state("cordon", On::Machine)
         },
         Fault {
             shown: &[Source::Ready],

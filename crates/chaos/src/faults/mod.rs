@@ -112,8 +112,8 @@ pub(crate) struct Fault {
     pub(crate) does: Does,
     /// Applies the fault to the machine with the given name.
     pub(crate) plant: Box<Plant>,
-    /// The change that ends the fault.
-    pub(crate) end: Option<&'static str>,
+    /// Whether the fault is one of the simulator's states, which can end.
+    pub(crate) ends: bool,
     pub(crate) shown: &'static [Source],
     /// Reasons and diagnoses that identify the fault.
     pub(crate) said: &'static [&'static str],
@@ -162,7 +162,7 @@ fn fault(name: &'static str, on: On, plant: impl Fn(&mut Plan, &str) + Send + Sy
         on,
         does: Does::Breaks,
         plant: Box::new(plant),
-        end: None,
+        ends: false,
         shown: &[],
         said: &[],
         silences: &[],
@@ -174,12 +174,12 @@ fn fault(name: &'static str, on: On, plant: impl Fn(&mut Plan, &str) + Send + Sy
     }
 }
 
-/// A fault that is one of the simulator's own states, with the change that ends it.
-fn state(name: &'static str, end: &'static str, on: On) -> Fault {
+/// A fault that is one of the simulator's own states.
+fn state(name: &'static str, on: On) -> Fault {
     let plant = move |plan: &mut Plan, node: &str| {
         plan.change(if node.is_empty() { json!({"do": name}) } else { json!({"do": name, "node": node}) });
     };
-    Fault { end: Some(end), ..fault(name, on, plant) }
+    Fault { ends: true, ..fault(name, on, plant) }
 }
 
 /// A fault that keeps the API server of a control plane from serving.

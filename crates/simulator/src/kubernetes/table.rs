@@ -1,4 +1,4 @@
-//! `meta.k8s.io/v1` Table: objects as `kubectl get` prints them.
+//! `meta.k8s.io/v1` Table: objects as `kubectl get` prints them. Only nodes and pods have all columns of a real API server.
 
 use std::borrow::Cow;
 
@@ -18,9 +18,6 @@ struct Layout {
 }
 
 const AGE: Column = ("Age", "string", false);
-const NAMES: Column = ("Containers", "string", true);
-const IMAGES: Column = ("Images", "string", true);
-const SELECTOR: Column = ("Selector", "string", true);
 
 const NODES: Layout = Layout {
     columns: &[
@@ -51,101 +48,13 @@ const PODS: Layout = Layout {
     cells: super::pod_table::pod,
 };
 
-const DAEMON_SETS: Layout = Layout {
-    columns: &[
-        ("Desired", "integer", false),
-        ("Current", "integer", false),
-        ("Ready", "integer", false),
-        ("Up-to-date", "integer", false),
-        ("Available", "integer", false),
-        ("Node Selector", "string", false),
-        AGE,
-        NAMES,
-        IMAGES,
-        SELECTOR,
-    ],
-    cells: daemon_set,
-};
-
-const DEPLOYMENTS: Layout = Layout {
-    columns: &[
-        ("Ready", "string", false),
-        ("Up-to-date", "string", false),
-        ("Available", "string", false),
-        AGE,
-        NAMES,
-        IMAGES,
-        SELECTOR,
-    ],
-    cells: deployment,
-};
-
-const REPLICA_SETS: Layout = Layout {
-    columns: &[
-        ("Desired", "integer", false),
-        ("Current", "integer", false),
-        ("Ready", "integer", false),
-        AGE,
-        NAMES,
-        IMAGES,
-        SELECTOR,
-    ],
-    cells: replica_set,
-};
-
-const SERVICES: Layout = Layout {
-    columns: &[
-        ("Type", "string", false),
-        ("Cluster-IP", "string", false),
-        ("External-IP", "string", false),
-        ("Port(s)", "string", false),
-        AGE,
-        SELECTOR,
-    ],
-    cells: service,
-};
-
-const ENDPOINT_SLICES: Layout = Layout {
-    columns: &[("AddressType", "string", false), ("Ports", "string", false), ("Endpoints", "string", false), AGE],
-    cells: endpoint_slice,
-};
-
-const LEASES: Layout = Layout {
-    columns: &[("Holder", "string", false), AGE],
-    cells: |it, now| vec![it["spec"]["holderIdentity"].clone(), age(it, now)],
-};
-
-const NAMESPACES: Layout = Layout {
-    columns: &[("Status", "string", false), AGE],
-    cells: |it, now| vec![it["status"]["phase"].clone(), age(it, now)],
-};
-
-const SIGNING_REQUESTS: Layout = Layout {
-    columns: &[
-        AGE,
-        ("SignerName", "string", false),
-        ("Requestor", "string", false),
-        ("RequestedDuration", "string", false),
-        ("Condition", "string", false),
-    ],
-    cells: signing_request,
-};
-
-/// The table of resources without columns of their own.
+/// The table of all other resources, although a real API server has more columns for some.
 const OTHERS: Layout = Layout { columns: &[AGE], cells: |it, now| vec![age(it, now)] };
 
 fn layout(plural: &str) -> &'static Layout {
     match plural {
         "nodes" => &NODES,
         "pods" => &PODS,
-        "daemonsets" => &DAEMON_SETS,
-        "deployments" => &DEPLOYMENTS,
-        "replicasets" => &REPLICA_SETS,
-        "services" => &SERVICES,
-        "endpointslices" => &ENDPOINT_SLICES,
-        "leases" => &LEASES,
-        "namespaces" => &NAMESPACES,
-        "certificatesigningrequests" => &SIGNING_REQUESTS,
         _ => &OTHERS,
     }
 }
@@ -188,10 +97,6 @@ pub(super) fn text<'a>(value: &'a Value, otherwise: &'a str) -> &'a str {
 
 pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn number(value: &Value) -> Value {
-    value.as_i64().unwrap_or_default().into()
 }
 
 /// Time since the object's creation.
@@ -257,113 +162,6 @@ fn node(node: &Value, now: Timestamp) -> Vec<Value> {
         text(&info["osImage"], "<unknown>").into(),
         text(&info["kernelVersion"], "<unknown>").into(),
         text(&info["containerRuntimeVersion"], "<unknown>").into(),
-    ]
-}
-
-/// Names and images of the containers, and the labels that select the pods.
-fn template(object: &Value) -> [Value; 3] {
-    let spec = &object["spec"];
-    let containers = list(&spec["template"]["spec"]["containers"]);
-    let joined = |key: &str| containers.iter().map(|it| text(&it[key], "")).collect::<Vec<_>>().join(",");
-    [joined("name").into(), joined("image").into(), labels(&spec["selector"]["matchLabels"]).into()]
-}
-
-fn labels(labels: &Value) -> String {
-    let pairs: Vec<String> =
-        labels.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={}", text(value, ""))).collect();
-    if pairs.is_empty() { NONE.to_owned() } else { pairs.join(",") }
-}
-
-fn daemon_set(set: &Value, now: Timestamp) -> Vec<Value> {
-    let numbers = [
-        "desiredNumberScheduled",
-        "currentNumberScheduled",
-        "numberReady",
-        "updatedNumberScheduled",
-        "numberAvailable",
-    ];
-    let mut cells: Vec<Value> = numbers.iter().map(|key| number(&set["status"][key])).collect();
-    cells.extend([labels(&set["spec"]["template"]["spec"]["nodeSelector"]).into(), age(set, now)]);
-    cells.extend(template(set));
-    cells
-}
-
-fn deployment(deployment: &Value, now: Timestamp) -> Vec<Value> {
-    let status = &deployment["status"];
-    let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
-    let ready = format!("{}/{wanted}", number(&status["readyReplicas"]));
-    let mut cells = vec![
-        ready.into(),
-        number(&status["updatedReplicas"]),
-        number(&status["availableReplicas"]),
-        age(deployment, now),
-    ];
-    cells.extend(template(deployment));
-    cells
-}
-
-fn replica_set(set: &Value, now: Timestamp) -> Vec<Value> {
-    let status = &set["status"];
-    let mut cells = vec![
-        number(&set["spec"]["replicas"]),
-        number(&status["replicas"]),
-        number(&status["readyReplicas"]),
-        age(set, now),
-    ];
-    cells.extend(template(set));
-    cells
-}
-
-fn service(service: &Value, now: Timestamp) -> Vec<Value> {
-    let spec = &service["spec"];
-    let port = |port: &Value| format!("{}/{}", number(&port["port"]), text(&port["protocol"], "TCP"));
-    let ports: Vec<String> = list(&spec["ports"]).iter().map(port).collect();
-    let ports = if ports.is_empty() { NONE.to_owned() } else { ports.join(",") };
-    vec![
-        text(&spec["type"], NONE).into(),
-        text(&spec["clusterIP"], NONE).into(),
-        NONE.into(),
-        ports.into(),
-        age(service, now),
-        labels(&spec["selector"]).into(),
-    ]
-}
-
-/// Names at most three items.
-fn few(words: &[String]) -> String {
-    match words {
-        [] => "<unset>".to_owned(),
-        [first, second, third, rest @ ..] if !rest.is_empty() => {
-            format!("{first},{second},{third} + {} more...", rest.len())
-        }
-        words => words.join(","),
-    }
-}
-
-fn endpoint_slice(slice: &Value, now: Timestamp) -> Vec<Value> {
-    let ports: Vec<String> = list(&slice["ports"]).iter().map(|port| number(&port["port"]).to_string()).collect();
-    let addresses = list(&slice["endpoints"]).iter().flat_map(|endpoint| list(&endpoint["addresses"]));
-    let addresses: Vec<String> = addresses.map(|address| text(address, "").to_owned()).collect();
-    vec![slice["addressType"].clone(), few(&ports).into(), few(&addresses).into(), age(slice, now)]
-}
-
-fn signing_request(request: &Value, now: Timestamp) -> Vec<Value> {
-    let spec = &request["spec"];
-    let kinds: Vec<&str> = list(&request["status"]["conditions"]).iter().map(|it| text(&it["type"], "")).collect();
-    let mut condition =
-        kinds.iter().find(|kind| **kind == "Denied" || **kind == "Approved").copied().unwrap_or("Pending").to_owned();
-    if kinds.contains(&"Failed") {
-        condition.push_str(",Failed");
-    }
-    if !request["status"]["certificate"].is_null() {
-        condition.push_str(",Issued");
-    }
-    vec![
-        age(request, now),
-        text(&spec["signerName"], NONE).into(),
-        text(&spec["username"], NONE).into(),
-        NONE.into(),
-        condition.into(),
     ]
 }
 

@@ -17,30 +17,22 @@ use crate::world::{
 };
 
 /// One change of a world.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// A state of a machine, or of the cluster.
-    State(StateOf),
-    /// Any other change.
-    Edit(Edit),
-}
-
-/// A state, with its machine.
-#[derive(Clone, Debug)]
-pub struct StateOf {
-    pub(super) state: &'static State,
-    /// Empty for a state of the cluster.
-    pub(super) node: String,
-}
-
-/// Changes that a real cluster would not make on its own, or that need more than a name and a machine.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
-pub enum Edit {
+pub enum Change {
+    /// A state with a name begins or ends.
+    #[serde(skip)]
+    State {
+        state: &'static State,
+        /// Empty for a state of the cluster.
+        node: String,
+        ends: bool,
+    },
     StopService {
         node: String,
         service: String,
     },
+    #[serde(rename = "end stop-service")]
     StartService {
         node: String,
         service: String,
@@ -137,6 +129,7 @@ pub enum Edit {
         node: String,
         since: Span,
     },
+    #[serde(rename = "end lease-stalls")]
     LeaseRenewed {
         namespace: String,
         name: String,
@@ -182,6 +175,7 @@ pub enum Edit {
         from: Option<String>,
         fault: Transport,
     },
+    #[serde(rename = "end transport")]
     HealTransport {
         server: Kind,
         node: Option<String>,
@@ -202,6 +196,7 @@ pub enum Edit {
         times: Option<u64>,
     },
     /// All calls are answered correctly again.
+    #[serde(rename = "end call-fault")]
     HealCalls {},
     /// The cluster's clock is this far ahead of ours, or behind it (`-5m`).
     Clock {
@@ -219,32 +214,14 @@ impl Change {
     /// # Errors
     /// If the change names something that the world does not have; then nothing is changed.
     pub fn make(&self, world: &mut World) -> anyhow::Result<()> {
-        match self {
-            Self::State(of) => of.state.make(world, &of.node),
-            Self::Edit(edit) => {
-                edit.check(world)?;
-                edit.clone().make(world);
-                Ok(())
-            }
-        }
+        self.check(world)?;
+        self.clone().apply(world)
     }
 
-    /// Checks that the world has the machines and servers that the change names, regardless of their state, and that its values are valid.
-    ///
-    /// # Errors
-    /// If not.
-    pub fn check(&self, world: &World) -> anyhow::Result<()> {
-        match self {
-            Self::State(of) => of.state.check(world, &of.node),
-            Self::Edit(edit) => edit.check(world),
-        }
-    }
-}
-
-impl Edit {
     #[allow(clippy::too_many_lines, reason = "a table")]
-    fn make(self, world: &mut World) {
+    fn apply(self, world: &mut World) -> anyhow::Result<()> {
         match self {
+            Self::State { state, node, ends } => state.make(world, &node, ends)?,
             Self::StopService { node, service } => world.stop_service(&node, &service),
             Self::StartService { node, service } => world.start_service(&node, &service),
             Self::Service { node, service, state, healthy, message, event } => {
@@ -295,7 +272,7 @@ impl Edit {
                     cluster.storage = Some(version.clone());
                 }
             }
-            Self::EtcdElection {} => world.etcd_election(),
+            Self::EtcdElection {} => world.etcd.iter_mut().for_each(|cluster| cluster.raft_term += 1),
             Self::EtcdAuth { users } => {
                 for cluster in &mut world.etcd {
                     cluster.auth = Some(EtcdAuth::of(users.clone()));
@@ -378,6 +355,7 @@ impl Edit {
             Self::Clock { ahead } => world.clock_ahead = ahead.as_secs(),
             Self::OmniClock { ahead } => world.omni.get_or_insert_default().clock_ahead = ahead.as_secs(),
         }
+        Ok(())
     }
 }
 

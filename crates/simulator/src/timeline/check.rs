@@ -4,8 +4,7 @@ use anyhow::{bail, ensure};
 use jiff::SignedDuration;
 use serde_json::{Map, Value};
 
-use super::change::Edit;
-use super::{Kind, known};
+use super::{Change, Kind, known};
 use crate::cosi;
 use crate::kubernetes::namespaced;
 use crate::version::plain_version;
@@ -17,9 +16,14 @@ const FARTHEST: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
 /// Fields that identify an object.
 const IDENTITY: [&str; 2] = ["/metadata/name", "/metadata/namespace"];
 
-impl Edit {
-    pub(super) fn check(&self, world: &World) -> anyhow::Result<()> {
+impl Change {
+    /// Checks that the world has the machines and servers that the change names, regardless of their state, and that its values are valid.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check(&self, world: &World) -> anyhow::Result<()> {
         match self {
+            Self::State { state, node, .. } => state.check(world, node)?,
             Self::StopService { node, service }
             | Self::StartService { node, service }
             | Self::RemoveService { node, service }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-pub use self::change::{Change, Edit, StateOf};
+pub use self::change::Change;
 pub(crate) use self::parse::from_toml;
 pub use self::parse::{Span, from_text};
 pub(crate) use self::play::Timeline;

@@ -6,8 +6,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::change::{Edit, StateOf};
-use super::states::{STATES, State};
+use super::states::STATES;
 use super::{Asked, Change, Step, When};
 
 /// Latest possible time of a change: no simulation runs longer.
@@ -97,22 +96,16 @@ fn read(number: usize, mut step: Map<String, Value>) -> anyhow::Result<Step> {
         }
         (Some(_), Some(_)) => bail!("`at` and `when-asked` exclude each other"),
     };
-    let name = match step.get("do") {
-        Some(Value::String(name)) => name.clone(),
-        Some(_) => bail!("`do` is the name of a change"),
-        None => bail!("`do` is missing: what changes"),
+    let (ends, name) = match (step.remove("do"), step.remove("end")) {
+        (Some(Value::String(name)), None) => (false, name),
+        (None, Some(Value::String(name))) => (true, name),
+        (None, None) => bail!("`do` is missing: what changes"),
+        _ => bail!("either `do` or `end` is the name of a change"),
     };
-    let change = match STATES.iter().find(|state| state.name == name) {
-        Some(state) => {
-            step.remove("do");
-            state_of(state, step).map(Change::State)
-        }
-        None => Edit::deserialize(Value::Object(step)).map(Change::Edit).map_err(|error| explain(&name, &error)),
-    };
-    Ok(Step { number, when, change: change.with_context(|| format!("`{name}`"))? })
+    change(&name, ends, step).map(|change| Step { number, when, change }).with_context(|| format!("`{name}`"))
 }
 
-fn state_of(state: &'static State, rest: Map<String, Value>) -> anyhow::Result<StateOf> {
+fn change(name: &str, ends: bool, mut rest: Map<String, Value>) -> anyhow::Result<Change> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct OfNode {
@@ -122,14 +115,18 @@ fn state_of(state: &'static State, rest: Map<String, Value>) -> anyhow::Result<S
     #[serde(deny_unknown_fields)]
     struct OfCluster {}
 
+    let Some(state) = STATES.iter().find(|state| state.name == name) else {
+        let name = if ends { format!("end {name}") } else { name.to_owned() };
+        rest.insert("do".to_owned(), name.as_str().into());
+        return Change::deserialize(Value::Object(rest)).map_err(|error| explain(&name, &error));
+    };
     let rest = Value::Object(rest);
     let node = if state.is_of_a_node() {
         OfNode::deserialize(rest)?.node
     } else {
-        OfCluster::deserialize(rest)?;
-        String::new()
+        OfCluster::deserialize(rest).map(|_| String::new())?
     };
-    Ok(StateOf { state, node })
+    Ok(Change::State { state, node, ends })
 }
 
 /// Completes serde's error, which only lists the names of edits, with the names of states.

@@ -3,110 +3,87 @@
 use anyhow::ensure;
 
 use super::known;
-use crate::world::{Role, World};
+use crate::world::{AlarmKind, Role, World};
 
 /// A state with a name and, in most cases, a machine.
 #[derive(Debug)]
-pub(crate) struct State {
+pub struct State {
     /// `power-off`
     pub(crate) name: &'static str,
-    pub(crate) of: Of,
+    of: Of,
+    begin: Set,
+    end: Set,
 }
 
-/// The object of a state, with the method that sets the state.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Of {
-    Cluster(fn(&mut World)),
-    Machine(fn(&mut World, &str)),
-    ControlPlane(fn(&mut World, &str)),
+/// Sets a state; the name of the machine is empty for a state of the cluster.
+type Set = fn(&mut World, &str);
+
+/// The object of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Cluster,
+    Machine,
+    ControlPlane,
     /// A control plane with an etcd member.
-    Member(fn(&mut World, &str)),
+    Member,
 }
 
-const fn cluster(name: &'static str, make: fn(&mut World)) -> State {
-    State { name, of: Of::Cluster(make) }
+const fn state(name: &'static str, of: Of, begin: Set, end: Set) -> State {
+    State { name, of, begin, end }
 }
 
-const fn machine(name: &'static str, make: fn(&mut World, &str)) -> State {
-    State { name, of: Of::Machine(make) }
-}
-
-const fn control_plane(name: &'static str, make: fn(&mut World, &str)) -> State {
-    State { name, of: Of::ControlPlane(make) }
-}
-
-const fn member(name: &'static str, make: fn(&mut World, &str)) -> State {
-    State { name, of: Of::Member(make) }
-}
-
-/// Each state is followed by the one that ends it.
 pub(crate) static STATES: &[State] = &[
-    machine("power-off", World::power_off),
-    machine("power-on", World::power_on),
-    machine("unplug", World::unplug),
-    machine("plug", World::plug),
-    machine("freeze-machined", World::freeze_machined),
-    machine("thaw-machined", World::thaw_machined),
-    machine("rebooting", World::rebooting),
-    machine("booted", World::booted),
-    machine("time-not-synced", World::time_not_synced),
-    machine("time-synced", World::time_synced),
-    machine("maintenance", World::maintenance),
-    machine("configured", World::configured),
-    machine("kubelet-crash", World::kubelet_crash),
-    machine("kubelet-heals", World::kubelet_heals),
-    control_plane("etcd-stop", World::etcd_stop),
-    control_plane("etcd-freeze", World::etcd_freeze),
-    control_plane("etcd-start", World::etcd_start),
-    member("etcd-learner", World::etcd_learner),
-    member("etcd-promote", World::etcd_promote),
-    control_plane("etcd-remove-member", World::etcd_remove_member),
-    control_plane("etcd-rejoin", World::etcd_rejoin),
-    member("etcd-no-space", |world, node| world.etcd_alarm(node, crate::world::AlarmKind::NoSpace)),
-    member("etcd-corrupt", |world, node| world.etcd_alarm(node, crate::world::AlarmKind::Corrupt)),
-    member("etcd-disarm", World::etcd_disarm),
-    cluster("not-bootstrapped", World::not_bootstrapped),
-    cluster("bootstrap", World::bootstrap),
-    cluster("bootstrapped-twice", World::bootstrapped_twice),
-    cluster("bootstrapped-once", World::bootstrapped_once),
-    control_plane("api-server-stop", World::api_server_stop),
-    control_plane("api-server-freeze", World::api_server_freeze),
-    control_plane("api-server-start", World::api_server_start),
-    control_plane("scheduler-broken", World::scheduler_broken),
-    control_plane("scheduler-heals", World::scheduler_heals),
-    control_plane("controller-manager-broken", World::controller_manager_broken),
-    control_plane("controller-manager-heals", World::controller_manager_heals),
-    machine("cordon", World::cordon),
-    machine("uncordon", World::uncordon),
-    cluster("cni-missing", World::cni_missing),
-    cluster("cni-heals", World::cni_heals),
-    machine("pods-cannot-start", World::pods_cannot_start),
-    machine("pods-start", World::pods_start),
-    machine("pods-cannot-restart", World::pods_cannot_restart),
-    machine("pods-restart", World::pods_restart),
-    cluster("dns-scaled-to-zero", World::dns_scaled_to_zero),
-    cluster("dns-scaled-up", World::dns_scaled_up),
+    state("power-off", Of::Machine, World::power_off, World::power_on),
+    state("unplug", Of::Machine, World::unplug, World::plug),
+    state("freeze-machined", Of::Machine, World::freeze_machined, World::thaw_machined),
+    state("rebooting", Of::Machine, World::rebooting, World::booted),
+    state("time-not-synced", Of::Machine, World::time_not_synced, World::time_synced),
+    state("maintenance", Of::Machine, World::maintenance, World::configured),
+    state("kubelet-crash", Of::Machine, World::kubelet_crash, World::kubelet_heals),
+    state("etcd-stop", Of::ControlPlane, World::etcd_stop, World::etcd_start),
+    state("etcd-freeze", Of::ControlPlane, World::etcd_freeze, World::etcd_start),
+    state("etcd-learner", Of::Member, World::etcd_learner, World::etcd_promote),
+    state("etcd-remove-member", Of::ControlPlane, World::etcd_remove_member, World::etcd_rejoin),
+    state("etcd-no-space", Of::Member, |world, node| world.etcd_alarm(node, AlarmKind::NoSpace), World::etcd_disarm),
+    state("etcd-corrupt", Of::Member, |world, node| world.etcd_alarm(node, AlarmKind::Corrupt), World::etcd_disarm),
+    state("not-bootstrapped", Of::Cluster, |world, _| world.not_bootstrapped(), |world, _| world.bootstrap()),
+    state(
+        "bootstrapped-twice",
+        Of::Cluster,
+        |world, _| world.bootstrapped_twice(),
+        |world, _| world.bootstrapped_once(),
+    ),
+    state("api-server-stop", Of::ControlPlane, World::api_server_stop, World::api_server_start),
+    state("api-server-freeze", Of::ControlPlane, World::api_server_freeze, World::api_server_start),
+    state("scheduler-broken", Of::ControlPlane, World::scheduler_broken, World::scheduler_heals),
+    state(
+        "controller-manager-broken",
+        Of::ControlPlane,
+        World::controller_manager_broken,
+        World::controller_manager_heals,
+    ),
+    state("cordon", Of::Machine, World::cordon, World::uncordon),
+    state("cni-missing", Of::Cluster, |world, _| world.cni_missing(), |world, _| world.cni_heals()),
+    state("pods-cannot-start", Of::Machine, World::pods_cannot_start, World::pods_start),
+    state("pods-cannot-restart", Of::Machine, World::pods_cannot_restart, World::pods_restart),
+    state("dns-scaled-to-zero", Of::Cluster, |world, _| world.dns_scaled_to_zero(), |world, _| world.dns_scaled_up()),
 ];
 
 impl State {
     pub(crate) fn is_of_a_node(&self) -> bool {
-        !matches!(self.of, Of::Cluster(_))
+        self.of != Of::Cluster
     }
 
-    /// Sets the state; `node` is empty for a state of the cluster.
+    /// Begins or ends the state; `node` is empty for a state of the cluster.
     ///
     /// # Errors
-    /// If the world has no such machine, or it is of another kind, or it has no etcd member at the moment.
-    pub(crate) fn make(&self, world: &mut World, node: &str) -> anyhow::Result<()> {
-        self.check(world, node)?;
-        if matches!(self.of, Of::Member(_)) {
+    /// If the machine has no etcd member at the moment.
+    pub(super) fn make(&self, world: &mut World, node: &str, ends: bool) -> anyhow::Result<()> {
+        if self.of == Of::Member {
             let (at, _) = known(world, node)?;
             ensure!(world.etcd_of(at).is_some(), "`{node}` has no etcd member");
         }
-        match self.of {
-            Of::Cluster(make) => make(world),
-            Of::Machine(make) | Of::ControlPlane(make) | Of::Member(make) => make(world, node),
-        }
+        (if ends { self.end } else { self.begin })(world, node);
         Ok(())
     }
 
@@ -116,7 +93,7 @@ impl State {
             return Ok(());
         }
         let (_, machine) = known(world, node)?;
-        if !matches!(self.of, Of::Machine(_)) {
+        if self.of != Of::Machine {
             let name = self.name;
             ensure!(machine.role == Role::ControlPlane, "`{node}` is a worker, and `{name}` is about control planes");
         }

@@ -32,7 +32,7 @@ async fn changes_come_at_their_time() {
     let steps = r#"
         [[change]]
         at = "1m30s"
-        do = "power-on"
+        end = "power-off"
         node = "worker-2"
 
         [[change]]
@@ -107,8 +107,8 @@ async fn later_changes_need_not_be_possible_yet() {
     let timeline = timeline();
     let steps = r#"[
         {"do": "etcd-remove-member", "node": "cp-3"},
-        {"at": "1s", "do": "etcd-promote", "node": "cp-3"},
-        {"at": "2s", "do": "etcd-rejoin", "node": "cp-3"},
+        {"at": "1s", "end": "etcd-learner", "node": "cp-3"},
+        {"at": "2s", "end": "etcd-remove-member", "node": "cp-3"},
         {"at": "3s", "do": "etcd-learner", "node": "cp-3"}
     ]"#;
     timeline.play(from_text(steps).unwrap()).unwrap();
@@ -204,7 +204,9 @@ fn what_cannot_be_is_said() {
         ("7", "change 1: not an object"),
         (r#"{"do": "power-off", "node": "cp-1", "when": 1}"#, "change 1: `power-off`: unknown field `when`"),
         (r#"{"do": "clock", "ahead": "1m", "at": "-1s"}"#, "change 1: `at`"),
-        (r#"{"do": "heal-calls", "node": "cp-1"}"#, "change 1: `heal-calls`: unknown field `node`"),
+        (r#"{"end": "call-fault", "node": "cp-1"}"#, "change 1: `call-fault`: unknown field `node`"),
+        (r#"{"do": "cordon", "end": "cordon", "node": "cp-1"}"#, "change 1: either `do` or `end`"),
+        (r#"{"end": "clock", "ahead": "1m"}"#, "change 1: `clock`: there is no change `end clock`"),
         (
             r#"{"do": "cordon", "node": "cp-1", "at": "1s", "when-asked": {"call": "x"}}"#,
             "change 1: `at` and `when-asked`",
@@ -240,12 +242,12 @@ fn what_cannot_be_is_said() {
             "Talos 1.13.0 has no type `members`",
         ),
         (
-            "title = \"x\"\n[cluster]\nworkers = 1\n[[change]]\ndo = \"heal-calls\"\n",
+            "title = \"x\"\n[cluster]\nworkers = 1\n[[change]]\nend = \"call-fault\"\n",
             "`[cluster]`: a cluster that runs",
         ),
         (r#"{"do": "clock", "ahead": "11y"}"#, "change 1: `clock`"),
         (r#"{"do": "clock", "ahead": "-90000h"}"#, "`ahead` is at most ten years"),
-        (r#"{"at": "25h", "do": "heal-calls"}"#, "change 1: `at` is at most 24h"),
+        (r#"{"at": "25h", "end": "call-fault"}"#, "change 1: `at` is at most 24h"),
         (
             r#"{"do": "object", "resource": "nodes", "name": "a", "merge": 7}"#,
             "change 1: `object`: invalid type: integer `7`, expected a map",

@@ -49,7 +49,7 @@ fn world(network: &Network, state: &str) -> World {
 pub(crate) fn recorded(recording: &Recording) -> Client {
     let network = Network::claim().unwrap();
     let path = Recording::directory().join(format!("{}.json", recording.state.name));
-    let world = World::recorded(&network, &path).unwrap();
+    let world = World::from_recording(&network, &std::fs::read_to_string(path).unwrap()).unwrap();
     Client::new(Simulator::start(network, world).unwrap(), None, &recording.state.talos, &recording.state.kube)
 }
 

@@ -12,9 +12,6 @@ mod recording;
 mod talos;
 mod translate;
 
-use std::path::Path;
-
-use anyhow::Context as _;
 use serde_json::Value;
 
 use self::recording::Recording;
@@ -26,15 +23,6 @@ impl World {
     /// The world of a recording (`e2e/recordings`, format in `e2e/README.md`). Machines have the names of the real ones; their addresses
     /// are those of the network, in the order of the real ones. Kubeconfigs contain the machine that the recorded one contained, or the
     /// balancer if that was not a machine.
-    ///
-    /// # Errors
-    /// If the file cannot be read, is not a recording, or contains no machine.
-    pub fn recorded(network: &Network, path: &Path) -> anyhow::Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        Self::from_recording(network, &text).with_context(|| path.display().to_string())
-    }
-
-    /// The world of a recording in the form of text.
     ///
     /// # Errors
     /// If the text is not a recording, or contains no machine.
@@ -69,8 +57,5 @@ mod tests {
         assert!(error("{}").starts_with("this is no recording: missing field `run`"), "{}", error("{}"));
         let empty = r#"{"run": {"time": "2026-11-21T19:21:21.9Z"}, "state": {}, "calls": []}"#;
         assert_eq!(error(empty), "it tells of no machine");
-        let path = Path::new("/nowhere/healthy.json");
-        let error = World::recorded(&Network::claim().unwrap(), path).err().unwrap();
-        assert!(format!("{error:#}").starts_with("/nowhere/healthy.json: "), "{error:#}");
     }
 }

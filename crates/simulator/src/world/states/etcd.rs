@@ -123,34 +123,8 @@ impl World {
         self.settle();
     }
 
-    /// Sets the size of the member's database and of the part that is in use, in bytes.
-    pub fn etcd_database(&mut self, node: &str, size: i64, in_use: i64) {
-        let member = self.member_mut(node);
-        (member.db_size, member.db_size_in_use) = (size, in_use);
-        self.settle();
-    }
-
-    /// The member permanently lags behind by this number of log entries.
-    pub fn etcd_lag(&mut self, node: &str, behind: u64) {
-        self.member_mut(node).behind = behind;
-        self.settle();
-    }
-
-    /// Sets the version of the member's image, without `v`.
-    pub fn etcd_version(&mut self, node: &str, version: &str) {
-        version.clone_into(&mut self.member_mut(node).version);
-        self.settle();
-    }
-
-    /// The members elect a new leader.
-    pub fn etcd_election(&mut self) {
-        for cluster in &mut self.etcd {
-            cluster.raft_term += 1;
-        }
-    }
-
     /// Changes the member of a machine, and everything that depends on it.
-    pub(crate) fn change_member(&mut self, node: &str, change: impl FnOnce(&mut Member)) {
+    pub fn change_member(&mut self, node: &str, change: impl FnOnce(&mut Member)) {
         change(self.member_mut(node));
         self.settle();
     }
