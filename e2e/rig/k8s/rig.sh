@@ -98,6 +98,6 @@ case ${1:-} in
     enter_rig "$@"
     "$@" ;;
   *)
-    sed -n '2,11p' "$0"
+    sed -n '2,12p' "$0"
     exit 2 ;;
 esac
