@@ -213,6 +213,9 @@ e2e-full: release ## All real states, talosctl health beside each; resumes, and 
 	e2e/rig/build.sh k8s
 	TALOS=1.12.6 e2e/rig/build.sh machined-1.12.6 talosctl-1.12.6
 	KUBERNETES=1.34.4 e2e/rig/build.sh k8s
+	KUBERNETES=1.36.3 e2e/rig/build.sh k8s
+	KUBERNETES=1.37.2 e2e/rig/build.sh k8s
+	e2e/rig/build.sh etcd-3.7.3
 	e2e/removed
 	e2e/run --full --resume $(BINARY)
 	e2e/run --table docs/e2e.md

@@ -16,14 +16,24 @@ class Kind:
     what: str
     settings: dict = dataclasses.field(default_factory=dict)
     nodes: tuple = ("cp-1", "cp-2", "cp-3", *NODES)
+    servers: int = 3  # used whether or not their machines are Nodes
+    has_etcd: bool = True
 
 
 KINDS = {
     "k8s": Kind("no Talos: three etcd members, three API servers behind a balancer, nodes by kwok"),
     "kubernetes-1.34": Kind("Kubernetes 1.34", {"KUBERNETES": "1.34.4"}),
+    "kubernetes-1.36": Kind("Kubernetes 1.36", {"KUBERNETES": "1.36.3"}),
+    "kubernetes-1.37": Kind("Kubernetes 1.37", {"KUBERNETES": "1.37.2"}),
+    "etcd-3.7": Kind("etcd 3.7", {"ETCD": "3.7.3"}),
     "processes": Kind("the control plane as processes of its machines, as k3s has it", {"SHAPE": "processes"}),
     "hosted": Kind("a control plane that is no part of the cluster's Nodes, as with a provider", {"SHAPE": "hosted"}, NODES),
     "named-dns": Kind("DNS behind a Service of another name, as RKE2 has it", {"SHAPE": "named-dns"}),
+    "sqlite": Kind("API servers that store in sqlite through kine, without etcd", {"SHAPE": "sqlite"}, has_etcd=False),
+    "one-server": Kind(
+        "one control plane with sqlite, without leader election and without a DaemonSet of kube-proxy, as k3s begins",
+        {"SHAPE": "one-server"}, ("cp-1", *NODES), servers=1, has_etcd=False,
+    ),
 }
 # Names in `[run]`, and the rig's names for their certificates.
 USERS = {"admin": "admin", "rbac": "reader", "no-rights": "nobody", "expired": "reader-expired", "foreign-ca": "reader-foreign"}
@@ -35,15 +45,16 @@ class KubernetesCluster(Cluster):
     defaults = {"talos": "none", "kube": "rbac", "etcd": "root"}
     users = ("rbac", "admin")
 
-    # These servers are used whether or not their machines are Nodes.
-    api_servers = MEMBERS
+    @property
+    def api_servers(self):
+        return self.kind.servers
 
     def is_up(self):
         return (self.state / "pki").exists()
 
     @property
     def settings(self):
-        return {"KUBERNETES": pinned("KUBERNETES_DEFAULT"), "SHAPE": "static-pods", **self.kind.settings}
+        return {"KUBERNETES": pinned("KUBERNETES_DEFAULT"), "ETCD": pinned("ETCD"), "SHAPE": "static-pods", **self.kind.settings}
 
     def is_of_this_kind(self):
         files = {setting: self.state / setting.lower() for setting in self.settings}
@@ -86,7 +97,7 @@ class KubernetesCluster(Cluster):
         self.call("rig.sh", "up")
 
     def looks(self):
-        return self.etcd_fine, self.api_fine, self.kubernetes_fine
+        return *([self.etcd_fine] if self.kind.has_etcd else []), self.api_fine, self.kubernetes_fine
 
     def etcd_fine(self):
         etcdctl = ("etcdctl", "--endpoints", self.env["ETCD_ENDPOINTS"], "--command-timeout", "5s", "-w", "json")

@@ -19,6 +19,7 @@ GO_MIN=1.26.1        # asked for by Talos 1.13 (etcd 3.6.16 asks for 1.26.0)
 ETCD=3.6.16
 KUBERNETES_DEFAULT=1.35.4 # before a change: all staging modules must be published as v0.35.4
 KWOK=0.7.0
+KINE=0.17.5
 CNI=1.9.1
 RUNC=1.3.6
 CONTAINERD=2.2.9
@@ -39,7 +40,7 @@ talos="machined talosctl"
 all="etcd etcdctl $kubernetes $runtime $own $talos"
 control_plane="kube-apiserver kube-controller-manager kube-scheduler"
 [ "$KUBERNETES" = "$KUBERNETES_DEFAULT" ] || control_plane=$(printf "%s-$KUBERNETES " $control_plane)
-k8s="etcd etcdctl $control_plane kubectl kwok balancer"
+k8s="etcd etcdctl $control_plane kubectl kwok kine balancer"
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 E2E_CACHE=${E2E_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cluster-health}
@@ -47,7 +48,7 @@ bin=$E2E_CACHE/bin
 src=$E2E_CACHE/src
 stamps=$E2E_CACHE/stamps
 
-# The caller's workspace and flags must not affect these builds. CGO is only enabled for runc.
+# The caller's workspace and flags must not affect these builds. CGO is only enabled for runc and kine.
 export GOFLAGS=-mod=mod GOWORK=off CGO_ENABLED=0
 
 die() {
@@ -77,6 +78,10 @@ recipe() {
     kwok)
       how=build_kwok wrapper=kwok version=$KWOK package=sigs.k8s.io/kwok/cmd/kwok
       flags="-X sigs.k8s.io/kwok/pkg/consts.Version=v$KWOK" ;;
+    kine) # with sqlite, which is written in C
+      how=build_static wrapper=kine version=$KINE package=github.com/k3s-io/kine
+      flags="-X github.com/k3s-io/kine/pkg/version.Version=v$KINE -linkmode=external -extldflags -static"
+      tags="netgo osusergo sqlite_omit_load_extension" ;;
     bridge | loopback | ptp)
       wrapper=cni version=$CNI package=github.com/containernetworking/plugins/plugins/main/$1 ;;
     host-local)
@@ -84,7 +89,7 @@ recipe() {
     portmap)
       wrapper=cni version=$CNI package=github.com/containernetworking/plugins/plugins/meta/$1 ;;
     runc) # static: it runs in the root file system of Talos, which has no libc
-      how=build_runc wrapper=runc version=$RUNC package=github.com/opencontainers/runc
+      how=build_static wrapper=runc version=$RUNC package=github.com/opencontainers/runc
       flags="-X main.version=$RUNC -linkmode=external -extldflags -static" tags="seccomp netgo osusergo" ;;
     containerd | containerd-shim-runc-v2)
       wrapper=containerd version=$CONTAINERD package=github.com/containerd/containerd/v2/cmd/$1
@@ -169,7 +174,7 @@ build_kwok() { # NAME
   mv "$bin/.kwok-stages.new" "$bin/kwok-stages.yaml"
 }
 
-build_runc() { # NAME
+build_static() { # NAME: a program that contains C
   CGO_ENABLED=1 build_wrapped "$1"
 }
 
@@ -260,6 +265,9 @@ need_go() {
 }
 
 # Checked before the first build, so that a long run does not fail at its end.
+need_compiler() {
+  command -v cc > /dev/null || die "kine needs a C compiler: apt-get install -y gcc libc6-dev"
+}
 need_packages() {
   command -v cc > /dev/null && command -v pkg-config > /dev/null && pkg-config --exists libseccomp ||
     die "runc needs C packages: apt-get install -y gcc libc6-dev pkg-config libseccomp-dev"
@@ -309,6 +317,7 @@ done
 
 need_go
 case " ${names[*]} " in *" runc "*) need_packages ;; esac
+case " ${names[*]} " in *" kine "*) need_compiler ;; esac
 mkdir -p "$bin" "$src" "$stamps"
 exec 9> "$E2E_CACHE/build.lock"
 flock 9 # two builds at once would write the same wrapper modules

@@ -71,6 +71,9 @@ etcd_quorum_lost_on() {
 etcd_quorum_lost_off() {
   start_etcd 2
   start_etcd 3
+  # One that has not ended yet may do so when the cluster already counts as healthy.
+  crash controller-manager
+  crash scheduler
 }
 
 #: etcd-hang             member 3 frozen (SIGSTOP): accepts TCP, never answers
@@ -178,6 +181,16 @@ etcd_unstarted_off() {
   etcd_learner_off
 }
 
+#: etcd-mixed VERSION    member 3 runs another minor version, as in the middle of an upgrade
+etcd_mixed_on() { # VERSION
+  crash etcd3
+  etcd_program=etcd-$1 start_etcd 3
+  wait_etcd
+}
+etcd_mixed_off() {
+  restart_etcd 3
+}
+
 #: etcd-removed          member 3 removed; its process ends; two voters, tolerance 0
 etcd_removed_on() {
   etcd_do member remove "$(member_id cp-3)"
@@ -192,6 +205,23 @@ etcd_removed_off() {
   rm -rf "$data/etcd3"
   member_add cp-3 --peer-urls="https://$subnet.3:2380" || return
   cluster_state=existing start_etcd 3
+}
+
+# ---- kine (shapes sqlite and one-server) ------------------------------------------------------------------------------
+#: storage-down          kine killed: no API server can read or write
+storage_down_on() {
+  crash kine
+}
+storage_down_off() {
+  :
+}
+
+#: storage-hang          kine frozen (SIGSTOP): accepts, never answers
+storage_hang_on() {
+  freeze kine
+}
+storage_hang_off() {
+  thaw kine
 }
 
 # ---- API servers -----------------------------------------------------------------------------------------------------

@@ -8,20 +8,33 @@ own=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) # $here is the folder above, w
 state=$E2E_CACHE/rig/$E2E_NAME-k8s # beside the Talos rig of that name, whose names have no hyphen
 pki=$state/pki   # CAs, certificates, keys, kubeconfigs
 run=$state/run   # NAME.pid, NAME.log of every process
-data=$state/data # of etcd
+data=$state/data # of etcd, or of kine
 net=$E2E_NAME-k8s # network namespace: loopback and nothing else, so that nothing leaves it
 PATH=$bin:$PATH
 
-# The first `rig.sh up` takes the version from the environment and stores it; it stays the same until `down`.
+# The first `rig.sh up` takes the settings from the environment and stores them; they stay the same until `down`.
 asked=${KUBERNETES:-}
 [ ! -f "$state/kubernetes" ] || KUBERNETES=$(< "$state/kubernetes")
 : "${KUBERNETES:=$(pinned KUBERNETES_DEFAULT)}"
 suffix=$(suffix_of KUBERNETES "$KUBERNETES")
+asked_etcd=${ETCD:-}
+[ ! -f "$state/etcd" ] || ETCD=$(< "$state/etcd")
+: "${ETCD:=$(pinned ETCD)}"
+etcd=etcd
+[ "$ETCD" = "$(pinned ETCD)" ] || etcd=etcd-$ETCD
 # The layout of the cluster, as distributions create theirs: static-pods, processes (control planes without static pods), hosted (the
-# control planes are not Nodes), named-dns (DNS behind a Service with another name).
+# control planes are not Nodes), named-dns (DNS behind a Service with another name), sqlite (processes, and the API servers store in a
+# file, through kine), one-server (the same with one control plane, which elects no leaders and runs kube-proxy in its own process).
 asked_shape=${SHAPE:-}
 [ ! -f "$state/shape" ] || SHAPE=$(< "$state/shape")
 : "${SHAPE:=static-pods}"
+servers="1 2 3" storage=etcd elect=true # API servers; what stores for them; whether leaders are elected
+case $SHAPE in
+  static-pods | processes | hosted | named-dns) ;;
+  sqlite) storage=kine ;;
+  one-server) storage=kine servers=1 elect=false ;;
+  *) die "SHAPE=$SHAPE: wanted is static-pods, processes, hosted, named-dns, sqlite or one-server" ;;
+esac
 
 # Members .1 .2 .3 (.4 for faults), balancer .100, a slow server's own address .50; workers from the third octet + 10 on.
 subnet=127.0.10
@@ -87,11 +100,11 @@ peers() { # I...: value of --initial-cluster for these members
   echo "${list#,}"
 }
 
-# Environment: etcd_cert (serving certificate of the client port), cluster_state, cluster (--initial-cluster), quota (bytes)
+# Environment: etcd_cert (serving certificate of the client port), cluster_state, cluster (--initial-cluster), quota (bytes), etcd_program
 start_etcd() { # I
   local i=$1 ip=$subnet.$1 cert=${etcd_cert:-etcd$1}
   mkdir -p -m 700 "$data/etcd$i"
-  start "etcd$i" "cp-$i" etcd --name "cp-$i" --data-dir "$data/etcd$i" \
+  start "etcd$i" "cp-$i" "${etcd_program:-$etcd}" --name "cp-$i" --data-dir "$data/etcd$i" \
     --listen-peer-urls "https://$ip:2380" --initial-advertise-peer-urls "https://$ip:2380" \
     --listen-client-urls "https://$ip:2379" --advertise-client-urls "https://$ip:2379" \
     --initial-cluster "${cluster:-$(peers 1 2 3)}" --initial-cluster-state "${cluster_state:-new}" \
@@ -103,15 +116,32 @@ start_etcd() { # I
     ${quota:+--quota-backend-bytes "$quota"} --logger zap --log-level warn
 }
 
+# Speaks etcd's protocol and stores in sqlite. One for all API servers, as if they ran on one machine.
+start_kine() {
+  mkdir -p -m 700 "$data/kine"
+  start kine cp-1 env -C "$data/kine" kine --listen-address "unix://$data/kine/socket" --metrics-bind-address 0
+  repeat 100 0.1 test -S "$data/kine/socket"
+}
+start_storage() {
+  local i
+  if [ $storage = kine ]; then
+    start_kine
+  else
+    for i in 1 2 3; do start_etcd $i; done
+    wait_etcd
+  fi
+}
+
 # --advertise-address is a documentation address, because EndpointSlices refuse loopback: the addresses of the `kubernetes` Service cannot
 # be reached. Environment: api_cert (serving certificate), api_address, anonymous (--anonymous-auth)
 start_api() { # I
   local i=$1 cert=${api_cert:-apiserver$1}
+  local stored=(--etcd-servers "$ETCD_ENDPOINTS" --etcd-cafile "$pki/etcd-ca.crt"
+    --etcd-certfile "$pki/etcd-client.crt" --etcd-keyfile "$pki/etcd-client.key")
+  [ $storage = etcd ] || stored=(--etcd-servers "unix://$data/kine/socket")
   start "api$i" "cp-$i" "kube-apiserver$suffix" --bind-address "${api_address:-$subnet.$i}" --secure-port 6443 \
     --advertise-address "192.0.2.1$i" \
-    --etcd-servers "$ETCD_ENDPOINTS" --etcd-cafile "$pki/etcd-ca.crt" \
-    --etcd-certfile "$pki/etcd-client.crt" --etcd-keyfile "$pki/etcd-client.key" \
-    --client-ca-file "$pki/kube-ca.crt" --tls-cert-file "$pki/$cert.crt" --tls-private-key-file "$pki/$cert.key" \
+    "${stored[@]}" --client-ca-file "$pki/kube-ca.crt" --tls-cert-file "$pki/$cert.crt" --tls-private-key-file "$pki/$cert.key" \
     --service-account-issuer "https://$vip:6443" --api-audiences "https://$vip:6443" \
     --service-account-key-file "$pki/sa.pub" --service-account-signing-key-file "$pki/sa.key" \
     --service-cluster-ip-range 10.96.0.0/12 --authorization-mode Node,RBAC \
@@ -122,7 +152,7 @@ start_api() { # I
 start_controller_manager() {
   local config=$pki/kube-controller-manager.kubeconfig
   start controller-manager cp-1 "kube-controller-manager$suffix" --bind-address "$subnet.1" --kubeconfig "$config" \
-    --authentication-kubeconfig "$config" --authorization-kubeconfig "$config" --leader-elect \
+    --authentication-kubeconfig "$config" --authorization-kubeconfig "$config" --leader-elect="$elect" \
     --allocate-node-cidrs --cluster-cidr 10.64.0.0/10 \
     --service-cluster-ip-range 10.96.0.0/12 --root-ca-file "$pki/kube-ca.crt" \
     --cluster-signing-cert-file "$pki/kube-ca.crt" --cluster-signing-key-file "$pki/kube-ca.key" \
@@ -131,7 +161,7 @@ start_controller_manager() {
 start_scheduler() {
   local config=$pki/kube-scheduler.kubeconfig
   start scheduler cp-1 "kube-scheduler$suffix" --bind-address "$subnet.1" --kubeconfig "$config" \
-    --authentication-kubeconfig "$config" --authorization-kubeconfig "$config" --leader-elect --profiling=false
+    --authentication-kubeconfig "$config" --authorization-kubeconfig "$config" --leader-elect="$elect" --profiling=false
 }
 start_kwok() { # plays the kubelets: heartbeats, leases, pod status
   start kwok kwok kwok --kubeconfig "$pki/admin.kubeconfig" --config "$bin/kwok-stages.yaml" \
@@ -145,15 +175,14 @@ start_balancer() { # [BACKEND...]
   start balancer vip balancer ${latency:+-latency "$latency"} "$vip:6443" "${backends[@]}"
 }
 
-# Starts processes that do not run, and waits until all three API servers are ready. The rig has no supervision: the controller manager and
+# Starts processes that do not run, and waits until all API servers are ready. The rig has no supervision: the controller manager and
 # the scheduler exit by design when they lose their lease, so undoing any fault ends with this function.
 bring_up() {
   local i
-  for i in 1 2 3; do start_etcd $i; done
-  wait_etcd || return
-  for i in 1 2 3; do start_api $i; done
+  start_storage || return
+  for i in $servers; do start_api $i; done
   start_balancer
-  for i in 1 2 3; do wait_ready $i || return; done
+  for i in $servers; do wait_ready $i || return; done
   start_controller_manager
   start_scheduler
   start_kwok

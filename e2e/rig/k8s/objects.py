@@ -15,7 +15,9 @@ WORKERS, VERSION, PKI, SUBNET, SHAPE = int(sys.argv[1]), *sys.argv[2:]
 DEADLINE = time.monotonic() + 120
 NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/kube-system/pods"
 STATIC = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
-CONTROL_PLANES = () if SHAPE == "hosted" else (1, 2, 3)
+CONTROL_PLANES = {"hosted": (), "one-server": (1,)}.get(SHAPE, (1, 2, 3))
+ONE_SERVER = SHAPE == "one-server"  # a server that also takes pods, and runs kube-proxy itself
+PROCESSES = ("processes", "sqlite", "one-server")
 DNS_REPLICAS = 2
 
 
@@ -49,8 +51,9 @@ def node(name, address):
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "type": "kwok"}
     spec = {}
     if name.startswith("cp-"):
-        labels["node-role.kubernetes.io/control-plane"] = ""
-        spec["taints"] = [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]
+        labels["node-role.kubernetes.io/control-plane"] = "true" if ONE_SERVER else ""
+        if not ONE_SERVER:
+            spec["taints"] = [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -119,12 +122,12 @@ addresses = {f"cp-{i}": f"{SUBNET}.{i}" for i in CONTROL_PLANES}
 addresses |= {f"worker-{i:04d}": f"{first}.{second}.{int(third) + 10}.{i}" for i in range(1, WORKERS + 1)}
 for name, address in addresses.items():
     call("POST", NODES, node(name, address))
-static = [(f"cp-{i}", app) for i in CONTROL_PLANES for app in STATIC if SHAPE != "processes"]
+static = [(f"cp-{i}", app) for i in CONTROL_PLANES for app in STATIC if SHAPE not in PROCESSES]
 for name, app in static:
     call("POST", PODS, mirror_pod(app, call("GET", f"{NODES}/{name}")))
 
 # kube-proxy on every node, coredns, mirror pods
-wanted = len(addresses) + DNS_REPLICAS + len(static)
+wanted = (0 if ONE_SERVER else len(addresses)) + DNS_REPLICAS + len(static)
 while True:
     nodes, pods = call("GET", NODES)["items"], call("GET", PODS)["items"]
     if not unready([*nodes, *pods]) and (len(nodes), len(pods)) == (len(addresses), wanted):

@@ -1,8 +1,9 @@
 #!/bin/bash
-# A real etcd and Kubernetes control plane, three of each, without Talos; nodes and pods are played by kwok. All addresses
+# A real etcd (or kine) and Kubernetes control plane, three of each, without Talos; nodes and pods are played by kwok. All addresses
 # are loopback, in a network namespace that has nothing else. Root.
 #
-#   rig.sh up                  starts what does not run; idempotent. KUBERNETES=1.35.4 version, SHAPE=processes (see lib.sh)
+#   rig.sh up                  starts what does not run; idempotent. KUBERNETES=1.35.4 and ETCD=3.6.16 are versions, SHAPE=processes
+#                              is a layout (see lib.sh)
 #   rig.sh rights MANIFEST     gives the user cluster-health the rights of this ClusterRole and no other
 #   rig.sh exec CMD...         any command inside the rig's network, as the administrator
 #   rig.sh status              processes, memory, /readyz, etcd, nodes and pods
@@ -14,10 +15,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 need_programs() {
   local p missing=''
-  for p in etcd etcdctl kube-{apiserver,controller-manager,scheduler}"$suffix" kubectl kwok balancer; do
+  local storage_programs="$etcd etcdctl"
+  [ $storage = etcd ] || storage_programs=kine
+  for p in $storage_programs kube-{apiserver,controller-manager,scheduler}"$suffix" kubectl kwok balancer; do
     [ -x "$bin/$p" ] || missing+=" $p"
   done
-  [ -z "$missing" ] || die "not built:$missing. 'KUBERNETES=$KUBERNETES $here/build.sh k8s' builds them"
+  [ -z "$missing" ] || die "not built:$missing. '$here/build.sh$missing' builds them"
   for p in curl openssl python3 setsid nsenter unshare hostname; do
     command -v $p > /dev/null || die "$p is not in PATH"
   done
@@ -30,10 +33,12 @@ network_up() {
 
 up() {
   [ "${asked:-$KUBERNETES}" = "$KUBERNETES" ] || die "the rig has Kubernetes $KUBERNETES, not $asked; '$0 down' first"
+  [ "${asked_etcd:-$ETCD}" = "$ETCD" ] || die "the rig has etcd $ETCD, not $asked_etcd; '$0 down' first"
   [ "${asked_shape:-$SHAPE}" = "$SHAPE" ] || die "the rig is of shape $SHAPE, not $asked_shape; '$0 down' first"
   need_programs
   (umask 077 && mkdir -p "$run" "$data")
   echo "$KUBERNETES" > "$state/kubernetes"
+  echo "$ETCD" > "$state/etcd"
   echo "$SHAPE" > "$state/shape"
   "$own/pki.sh" || die "pki.sh failed"
   bring_up || die "the control plane did not come up; logs are in $run"
@@ -43,11 +48,11 @@ up() {
 }
 
 base() {
-  if [ "$SHAPE" = named-dns ]; then
-    sed -E 's/name: (kube-dns|coredns), namespace/name: rke2-coredns, namespace/' "$own/base.yaml"
-  else
-    cat "$own/base.yaml"
-  fi
+  case $SHAPE in
+    named-dns) sed -E 's/name: (kube-dns|coredns), namespace/name: rke2-coredns, namespace/' "$own/base.yaml" ;;
+    one-server) sed '/^kind: DaemonSet$/,$d' "$own/base.yaml" | head -n -2 ;;
+    *) cat "$own/base.yaml" ;;
+  esac
 }
 
 rights() { # MANIFEST
@@ -65,7 +70,7 @@ down() {
     sleep 0.05
   done
   netns_down "$net"
-  rm -rf "${state:?}/pki" "$state/run" "$state/data" "$state/kubernetes" "$state/shape"
+  rm -rf "${state:?}/pki" "$state/run" "$state/data" "$state/kubernetes" "$state/etcd" "$state/shape"
 }
 
 status() {
@@ -75,10 +80,10 @@ status() {
     alive "$name" || continue
     printf '%-18s pid %-7s rss %4d MiB\n' "$name" "$(pid "$name")" $(($(awk '/^VmRSS/ { print $2 }' "/proc/$(pid "$name")/status") / 1024))
   done
-  for i in 1 2 3; do
+  for i in $servers; do
     echo "API server $i, /readyz: $(readyz "$subnet.$i")"
   done
-  etcd_do endpoint status -w table
+  [ $storage = kine ] || etcd_do endpoint status -w table
   kubectl get nodes --no-headers | awk '{ print "nodes", $2 }' | sort | uniq -c
   kubectl get pods -A --no-headers | awk '{ print "pods", $4 }' | sort | uniq -c
 }
@@ -93,6 +98,6 @@ case ${1:-} in
     enter_rig "$@"
     "$@" ;;
   *)
-    sed -n '2,11p' "$0"
+    sed -n '2,12p' "$0"
     exit 2 ;;
 esac
