@@ -115,13 +115,14 @@ fn explain_check(check: &Check, lines: &mut Vec<String>) {
 fn explain_reason(reason: Reason, lines: &mut Vec<String>) {
     let text = reason.text();
     lines.push(format!("{}: {}", reason.code(), reason.title()));
-    let found_by: Vec<_> = found_by(reason).map(|check| check.id.to_string()).collect();
-    if !found_by.is_empty() {
+    let checks: Vec<_> = found_by(reason).map(|check| check.id.to_string()).collect();
+    if !checks.is_empty() {
         lines.push(String::new());
-        lines.extend(filled(&found_by.join(", "), "Found by: ", "          "));
+        lines.extend(filled(&checks.join(", "), "Found by: ", "          "));
     }
     explain_paragraphs(text.explanation, lines);
-    explain_remedy(text.remedy, text.source, lines);
+    let is_of_any_cluster = found_by(reason).any(|check| check.id.is_of_kubernetes());
+    explain_remedy(text.remedy, text.source, is_of_any_cluster, lines);
 }
 
 /// Returns the checks that fail or warn for this reason.
@@ -134,7 +135,7 @@ fn explain_cause(cause: &Cause, lines: &mut Vec<String>) {
     lines.push(String::new());
     lines.extend(filled(cause.impact, "Impact: ", "        "));
     explain_paragraphs(cause.explain, lines);
-    explain_remedy(cause.remedy, cause.source, lines);
+    explain_remedy(cause.remedy, cause.source, false, lines);
 }
 
 fn explain_paragraphs(text: &str, lines: &mut Vec<String>) {
@@ -144,7 +145,8 @@ fn explain_paragraphs(text: &str, lines: &mut Vec<String>) {
     }
 }
 
-fn explain_remedy(remedy: &[Step], source: Source, lines: &mut Vec<String>) {
+/// Writes the steps. `is_of_any_cluster`: clusters without Talos can have the problem, too.
+fn explain_remedy(remedy: &[Step], source: Source, is_of_any_cluster: bool, lines: &mut Vec<String>) {
     lines.push(String::new());
     lines.push("What to do:".to_owned());
     let mut number = 0;
@@ -172,6 +174,10 @@ fn explain_remedy(remedy: &[Step], source: Source, lines: &mut Vec<String>) {
             "Replace words in capitals: NODE is the address of the node concerned, CP that of a healthy".to_owned(),
         );
         lines.push("control plane.".to_owned());
+    }
+    let is_of_talos = |step: &Step| matches!(step, Step::Look(it) | Step::Change(it) if it.starts_with("talosctl"));
+    if is_of_any_cluster && remedy.iter().any(is_of_talos) {
+        lines.push("Without Talos, look at the machine's own services and logs instead.".to_owned());
     }
     lines.push(String::new());
     lines.extend(filled(source.title, "See also: ", "          "));

@@ -80,8 +80,22 @@ containers --kubernetes` lists the containers, `talosctl -n NODE logs --kubernet
     ..CONTROLLER_MANAGER
 };
 
-/// The reason to skip pods on clusters without static API server pods.
-const PROCESS: &str = "no static pod was found; its lease (k8s.controlplane.leases) and the API servers (k8s.api.servers) are checked instead";
+/// Returns the reason to skip pods on clusters without static API server pods.
+fn skipped_process(cluster: &Assessment<'_>, component: Component) -> String {
+    let has_lease = || {
+        let leases = cluster.list(|kubernetes| &kubernetes.system_leases);
+        leases.is_some_and(|leases| leases.by_name.contains_key(component.name()))
+    };
+    let instead = match component {
+        Component::ApiServer => "; the API servers themselves are queried (k8s.api.servers)",
+        Component::ControllerManager | Component::Scheduler if has_lease() => {
+            "; its lease is checked instead (k8s.controlplane.leases)"
+        }
+        Component::Scheduler => ", and no lease; k8s.pods.starting shows whether it works",
+        Component::ControllerManager => ", and no lease",
+    };
+    format!("no static pod was found{instead}")
+}
 
 fn judge(cluster: &Assessment<'_>, component: Component) -> Verdict {
     let nodes = match control_planes(cluster) {
@@ -89,7 +103,7 @@ fn judge(cluster: &Assessment<'_>, component: Component) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     if cluster.place(component) == Place::Process {
-        return Verdict::skipped(PROCESS);
+        return Verdict::skipped(skipped_process(cluster, component));
     }
     let mut verdict = Verdict::default();
     if let Place::Elsewhere(holder) = cluster.place(component) {

@@ -178,7 +178,8 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
         let skew = skew.map(|expected| (Reason::VersionSkew, expected));
         let unexpected = unexpected.map(|asked| (Reason::VersionUnexpected, format!("version {asked}")));
         for (reason, expected) in skew.into_iter().chain(unexpected) {
-            let problem = Problem::fail(reason, expected, format!("v{}", it.version));
+            let whose = if it.part == Part::Endpoint { "the API server: " } else { "" };
+            let problem = Problem::fail(reason, expected, format!("{whose}v{}", it.version));
             verdict.problem(it.target.clone(), problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
         }
     }
@@ -451,7 +452,13 @@ fn mixture(running: &[Running], verdict: &mut Verdict) {
     }
     let mut versions = by_version.values();
     match (versions.next(), versions.next()) {
-        (Some(only), None) => verdict.sum_up(&format!("Kubernetes: v{}", only[0].version)),
+        (Some(only), None) => {
+            let nodes = &only[0].version;
+            // Its owner may upgrade the API server long before the nodes.
+            let other = running.iter().find(|it| it.part == Part::Endpoint && it.version != *nodes);
+            let server = other.map_or_else(String::new, |it| format!("; API server: v{}", it.version));
+            verdict.sum_up(&format!("Kubernetes: v{nodes}{server}"));
+        }
         (Some(_), Some(_)) => {
             let observed: Vec<String> = by_version.values().map(|those| named(those)).collect();
             let problem = Problem::warn(Reason::VersionsMixed, "one version everywhere", observed.join("; "));
