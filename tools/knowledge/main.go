@@ -58,7 +58,8 @@ func main() {
 	write(tables, "talos-denied", "argument", denied)
 	newest := talos[len(talos)-1]
 	publish(tables, "talos-compatibility", "Talos "+newest, "talos\tfrom\tnot-back-from\tkubernetes", check(compatibility(newest)))
-	publish(tables, "talos-etcd", "the releases themselves", "talos\tetcd\tsource", check(releases()))
+	rows := check(releases())
+	publish(tables, "talos-etcd", minorsOf(rows), "talos\tetcd\tsource", rows)
 }
 
 // Row is one fact, its cells separated by tabs.
@@ -116,6 +117,16 @@ func write(folder, name, columns string, table Table) {
 	columns = strings.ReplaceAll(columns, " ", "\t") + "\tsince\tuntil"
 	slices.Sort(lines)
 	publish(folder, name, strings.Join(versions, " "), columns, lines)
+}
+
+// MinorsOf returns the minor versions that these rows begin with, each once.
+func minorsOf(rows []string) string {
+	var minors []string
+	for _, row := range rows {
+		parts := strings.SplitN(row, ".", 3)
+		minors = append(minors, parts[0]+"."+parts[1])
+	}
+	return strings.Join(slices.Compact(minors), " ")
 }
 
 // Publish writes a table with its head, and keeps the date of an unchanged one.

@@ -247,10 +247,27 @@ pub(crate) fn remarks(report: &Report) -> Vec<(&'static str, Vec<String>)> {
     if judged {
         let needed = report.checks.iter().filter(|check| check.selection == Selection::Prerequisite);
         remarks.push(("also run, as prerequisites", needed.map(|check| check.check.id.to_string()).collect()));
-        remarks.push((UNSEEN, report.not_observed.iter().map(|what| clean(what)).collect()));
+        remarks.push((UNSEEN, by_reason(&report.not_observed)));
     }
     remarks.retain(|(_, items)| !items.is_empty());
     remarks
+}
+
+/// Combines checks that are not judged for the same reason.
+fn by_reason(not_observed: &[String]) -> Vec<String> {
+    let mut groups: Vec<(Vec<&str>, &str)> = Vec::new();
+    for what in not_observed {
+        let (check, why) = what.split_once(": ").unwrap_or(("", what));
+        match groups.iter_mut().find(|(_, known)| *known == why) {
+            Some((checks, _)) => checks.push(check),
+            None => groups.push((vec![check], why)),
+        }
+    }
+    let line = |(checks, why): (Vec<&str>, &str)| match checks.as_slice() {
+        [""] => clean(why),
+        checks => clean(&format!("{}: {why}", checks.join(", "))),
+    };
+    groups.into_iter().map(line).collect()
 }
 
 #[cfg(test)]
