@@ -212,6 +212,7 @@ e2e-full: release ## All real states, talosctl health beside each; resumes, and 
 	e2e/rig/rig.sh setup
 	e2e/rig/build.sh k8s
 	TALOS=1.12.6 e2e/rig/build.sh machined-1.12.6 talosctl-1.12.6
+	TALOS=1.14.1 e2e/rig/build.sh
 	KUBERNETES=1.34.4 e2e/rig/build.sh k8s
 	KUBERNETES=1.36.3 e2e/rig/build.sh k8s
 	KUBERNETES=1.37.2 e2e/rig/build.sh k8s

@@ -6,7 +6,8 @@
 #   build.sh list               what is built without an argument, with versions
 #   build.sh missing            what of it is not built yet
 #
-# TALOS=1.12.6 build.sh builds for another version of Talos: machined-1.12.6, talosctl-1.12.6.
+# TALOS=1.12.6 build.sh builds for another version of Talos: machined-1.12.6, talosctl-1.12.6. Talos 1.14 also gets etcd 3.7 and the flannel
+# that its manifest requires.
 # KUBERNETES=1.34.4 build.sh k8s does the same for a control plane of Kubernetes: kube-apiserver-1.34.4, ...
 # build.sh etcd-3.5.35 builds that version of etcd.
 #
@@ -23,9 +24,11 @@ KINE=0.17.5
 CNI=1.9.1
 RUNC=1.3.6
 CONTAINERD=2.2.9
-TALOS_DEFAULT=1.13.0 # 1.12.6 works, too; not all modules of 1.14.1 are published
+TALOS_DEFAULT=1.13.0 # 1.12.6 works, too; 1.14.1 builds and boots, no scenario has run on it yet
 COREDNS=1.14.6
 FLANNEL=0.28.4
+ETCD_NEXT=3.7.3     # with Talos 1.14: built as etcd-3.7.3
+FLANNEL_NEXT=0.28.9  # the same: flanneld-0.28.9
 TALOS=${TALOS:-$TALOS_DEFAULT}
 TALOS=${TALOS#v}
 KUBERNETES=${KUBERNETES:-$KUBERNETES_DEFAULT}
@@ -37,6 +40,7 @@ runtime="bridge loopback ptp host-local portmap runc containerd containerd-shim-
 own="talosnode runcwrap ociserve pause labdiscovery etcdalarm flannel-cni"
 talos="machined talosctl"
 [ "$TALOS" = "$TALOS_DEFAULT" ] || talos="machined-$TALOS talosctl-$TALOS"
+[[ $TALOS != 1.14.* ]] || talos+=" etcd-$ETCD_NEXT flanneld-$FLANNEL_NEXT"
 all="etcd etcdctl $kubernetes $runtime $own $talos"
 control_plane="kube-apiserver kube-controller-manager kube-scheduler"
 [ "$KUBERNETES" = "$KUBERNETES_DEFAULT" ] || control_plane=$(printf "%s-$KUBERNETES " $control_plane)
@@ -102,7 +106,10 @@ recipe() {
       how=build_source version=$COREDNS package=github.com/coredns/coredns ;;
     flanneld)
       how=build_source version=$FLANNEL package=github.com/flannel-io/flannel
-      flags="-X github.com/flannel-io/flannel/pkg/version.Version=v$FLANNEL" ;;
+      flags="-X github.com/flannel-io/flannel/pkg/version.Version=v$version" ;;
+    flanneld-[0-9]*)
+      how=build_source version=${1#*-} package=github.com/flannel-io/flannel
+      flags="-X github.com/flannel-io/flannel/pkg/version.Version=v$version" ;;
     talosnode | runcwrap | ociserve | pause | labdiscovery | etcdalarm | flannel-cni | balancer)
       how=build_own package=$here/src/$1 ;; # our own: the version is the checksum of the source
     *)
@@ -185,13 +192,13 @@ build_own() { # NAME
 
 # A copy of the module's own sources, so that its go.mod is used as it is (with `replace`).
 build_source() { # NAME
-  local dir=$src/$1-$version
+  local dir=$src/${1%%-*}-$version
   if [ ! -d "$dir" ]; then
     rm -rf "$dir.new"
     mkdir -p "$dir.new"
     cp -r "$(module_field "$package@v$version" Dir)/." "$dir.new"
     chmod -R u+w "$dir.new"
-    if [ "$1" = flanneld ]; then without_extra_backends "$dir.new"; fi
+    if [ "${1%%-*}" = flanneld ]; then without_extra_backends "$dir.new"; fi
     mv "$dir.new" "$dir"
   fi
   cd "$dir"
@@ -204,11 +211,22 @@ without_extra_backends() { # DIR
   rm -r "$1/pkg/backend/tencentvpc"
 }
 
-# Talos keeps pkg/machinery as a nested module behind a local `replace`, so a published copy has to take its place. The replacement of
-# containerd with a fork (only a smaller binary) is dropped: the fork's commit is not published everywhere, and upstream builds. Talos 1.12
-# requires a go-blockdevice that is not published either; a later one works. Prints the source directory.
+# Versions that the go.mod of some Talos names and that are not published as Go modules, and the nearest published version, which compiles:
+# go-blockdevice for Talos 1.12, the others for 1.14.
+unpublished() { # MODULE VERSION PUBLISHED
+  cat << 'E'
+github.com/siderolabs/go-blockdevice/v2 v2.0.26 v2.0.28
+github.com/cosi-project/runtime v1.16.3 v1.16.2
+github.com/siderolabs/ethtool v0.6.0-sidero v0.4.0-sidero
+github.com/jsimonetti/rtnetlink/v2 v2.2.1-0.20260802200809-43bafec815b3 v2.3.0
+E
+}
+
+# Talos keeps pkg/machinery as a nested module behind a local `replace`, so a published copy has to take its place. Two forks are dropped,
+# because their commits are not published everywhere, and upstream builds: that of containerd (only a smaller binary) and that of siv-go
+# (only without assembly). Prints the source directory.
 talos_source() {
-  local dir=$src/talos-$version
+  local dir=$src/talos-$version module missing published
   if [ ! -d "$dir" ]; then
     rm -rf "$dir.new"
     mkdir -p "$dir.new"
@@ -218,8 +236,10 @@ talos_source() {
     cp -r "$(module_field "github.com/siderolabs/talos/pkg/machinery@v$version" Dir)/." "$dir.new/pkg/machinery"
     chmod -R u+w "$dir.new"
     rm -f "$dir.new/go.work" "$dir.new/go.work.sum"
-    sed -i -E '/^(replace |\s+)github.com\/containerd\/containerd\/v2 => /d
-      s|(github.com/siderolabs/go-blockdevice/v2) v2.0.26$|\1 v2.0.28|' "$dir.new/go.mod"
+    sed -i -E '/^(replace |\s+)github.com\/(containerd\/containerd\/v2|secure-io\/siv-go) => /d' "$dir.new/go.mod"
+    while read -r module missing published; do
+      sed -i -E "s|(\s${module//./\\.}) ${missing//./\\.}( .*)?\$|\1 $published\2|" "$dir.new/go.mod" "$dir.new/pkg/machinery/go.mod"
+    done < <(unpublished)
     mv "$dir.new" "$dir"
   fi
   echo "$dir"

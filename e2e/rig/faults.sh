@@ -46,6 +46,7 @@ no-gateway|w1|the default route is gone: Talos says that there is no connectivit
 trustd-filtered|cp2|port 50001 swallows what the node itself sends: Talos's own check of trustd fails
 boot-blocked|w1|reboots with a kubelet that cannot be pulled: the boot waits for it for ever
 older-talos|w1|reboots with Talos 1.12, as in the middle of an upgrade: no fault
+newer-talos|cp3|reboots with Talos 1.14, and a control plane with etcd 3.7, as in the middle of an upgrade: no fault. off is refused by etcd once all members have 3.7
 extensions|w1|reboots with an image that says of itself that it has a system extension: no fault
 api-filtered|cp2|port 6443 of the node swallows what comes from the switch, where the binary runs; nodes reach it
 peers-filtered|cp3|port 2380 of the node swallows what comes and what it sends: etcd is cut off, all else goes on
@@ -58,6 +59,9 @@ gone|cp3|its member removed, its Node deleted, wiped, off: as if it had never be
 renamed|cp3|another hostname by machine config: its kubelet registers a second Node at the same address
 cni-image|-|kube-flannel of an image that nobody has, on all nodes at once; pods that have a network keep it
 cni-crash|-|kube-flannel gets an unknown flag, on all nodes at once
+manifest-added|-|an inline manifest is added to the machine config of all control planes: Talos applies it, no fault
+manifest-dead|-|the same with an extra manifest whose URL refuses connections: Talos tries it again for ever
+manifest-refused|-|the same with an inline manifest of a kind that Kubernetes does not know: likewise
 maintenance|m1|one more node boots without a machine config: apid without mTLS, few calls work
 E
 }
@@ -199,6 +203,27 @@ flannel() { # JSON-PATCH-OPERATION: changes it on all nodes at once
      \"value\": {\"type\": \"RollingUpdate\", \"rollingUpdate\": {\"maxUnavailable\": \"100%\"}}}]"
 }
 
+manifests_on() { # FIELD VALUE: added to those that are there
+  local node
+  for node in $(control_planes); do patch "$node" "{\"cluster\": {\"$1\": [$2]}}"; done
+}
+manifests_off() {
+  local node
+  for node in $(control_planes); do restore "$node"; done
+}
+manifest_applied() { # NAME: waits until all control planes say so. One that was refused before makes Talos wait up to a minute
+  local node tries=180
+  for node in $(control_planes); do
+    until on_node "$node" get manifeststatuses -o yaml | grep -q -- "- $1\$"; do
+      [ $((tries -= 1)) -gt 0 ] || die "$node does not apply the manifest $1"
+      sleep 0.5
+    done
+  done
+}
+inline_manifest() { # NAME API-VERSION KIND
+  printf '{"name": "%s", "contents": "apiVersion: %s\\nkind: %s\\nmetadata: {name: %s, namespace: kube-system}\\n"}' "$1" "$2" "$3" "$1"
+}
+
 registered_anew_on() { # NODE
   local before tries=60
   # A node on which no pod has had a separate network has no bridge yet, and its first pod creates one for the new podCIDR.
@@ -256,6 +281,12 @@ case $name:$switch in
     patch "$node" '{"cluster": {"etcd": {"extraArgs": {"bogus-flag": "1"}}}}'
     reboot "$node" ;;
   older-talos:on) reboot "$node" 1.12.6 ;;
+  newer-talos:on)
+    [[ $node != cp* ]] || patch "$node" "{\"cluster\": {\"etcd\": {\"image\": \"registry.k8s.io/etcd:v$(pinned ETCD_NEXT)\"}}}"
+    reboot "$node" 1.14.1 ;;
+  newer-talos:off)
+    restore "$node"
+    reboot "$node" ;;
   older-talos:off) reboot "$node" ;;
   extensions:*) # all nodes have the image in common, and read this when they boot
     file=/dev/null
@@ -347,6 +378,15 @@ J
   cni-image:on) flannel '{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "ghcr.io/siderolabs/flannel:v0.0.1"}' ;;
   cni-crash:on) flannel '{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "-bogus-flag"}' ;;
   cni-image:off | cni-crash:off) kubectl -n kube-system rollout undo daemonset kube-flannel ;;
+  manifest-added:on)
+    manifests_on inlineManifests "$(inline_manifest added v1 ConfigMap)"
+    manifest_applied 99-added ;;
+  manifest-added:off) # Talos deletes nothing that it has created
+    manifests_off
+    kubectl -n kube-system delete configmap added --ignore-not-found ;;
+  manifest-dead:on) manifests_on extraManifests "\"http://$E2E_SUBNET.1:9/dead.yaml\"" ;;
+  manifest-refused:on) manifests_on inlineManifests "$(inline_manifest refused e2e.invalid/v1 Refused)" ;;
+  manifest-dead:off | manifest-refused:off) manifests_off ;;
   maintenance:on) rig_node up m1 ;;
   maintenance:off) rig_node wipe m1 ;;
 esac

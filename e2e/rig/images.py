@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""images.py BIN ROOTFS KUBERNETES ETCD COREDNS: the specs of all images that a node pulls, for ociserve, on stdout.
+"""images.py BIN ROOTFS KUBERNETES ETCD ETCD_NEXT COREDNS FLANNEL_NEXT: the specs of all images that a node pulls, for ociserve, on stdout.
 
 They are made of the programs in BIN and of Debian's busybox, nft, conntrack and iptables (with the libraries they need).
 """
@@ -10,11 +10,12 @@ import re
 import subprocess
 import sys
 
-BIN, ROOTFS, KUBERNETES, ETCD, COREDNS = sys.argv[1:]
+BIN, ROOTFS, KUBERNETES, ETCD, ETCD_NEXT, COREDNS, FLANNEL_NEXT = sys.argv[1:]
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-# Tags that Talos requests by default: 1.13 and 1.12. All of them contain the same binary.
-FLANNEL_TAGS = ("v0.28.4", "v0.27.4")
-PAUSE_TAGS = ("3.10", "3.10.1")
+# Tags that Talos requests by default, and the program inside: 1.13, 1.12 and 1.14.
+FLANNELS = {"v0.28.4": "flanneld", "v0.27.4": "flanneld", FLANNEL_NEXT: f"flanneld-{FLANNEL_NEXT}"}
+PAUSE_TAGS = ("3.10", "3.10.1", "3.10.2")
+ETCDS = {ETCD: "etcd", ETCD_NEXT: f"etcd-{ETCD_NEXT}"}
 
 certificates = {"/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt"}
 users = {"/etc/passwd": f"{ROOTFS}/etc/passwd", "/etc/group": f"{ROOTFS}/etc/group"}
@@ -47,7 +48,12 @@ def image(ref, program, inside, dirs=("/tmp",), files=None, links=None):
     }
 
 
-images = [image(f"etcd:v{ETCD}", "etcd", "/usr/local/bin/etcd")]
+def is_built(program):
+    """Whether it is there: the programs of Talos 1.14 alone are not built without it."""
+    return os.path.exists(f"{BIN}/{program}")
+
+
+images = [image(f"etcd:v{version}", program, "/usr/local/bin/etcd") for version, program in ETCDS.items() if is_built(program)]
 for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
     images.append(image(f"{name}:v{KUBERNETES}", name, f"/usr/local/bin/{name}", files=certificates))
 images.append(image(
@@ -72,9 +78,10 @@ for path in extensions:
 iptables_links = {
     f"/usr/sbin/{ip}tables{suffix}": os.path.basename(iptables)
     for ip in ("ip", "ip6") for suffix in ("", "-save", "-restore")}
-for tag in FLANNEL_TAGS:
-    images.append(image(
-        f"siderolabs/flannel:{tag}", "flanneld", "/opt/bin/flanneld", dirs=["/tmp", "/run/flannel"],
-        files={**busybox, **certificates, **iptables_files}, links={**busybox_links, **iptables_links}))
+for tag, program in FLANNELS.items():
+    if is_built(program):
+        images.append(image(
+            f"siderolabs/flannel:{tag}", program, "/opt/bin/flanneld", dirs=["/tmp", "/run/flannel"],
+            files={**busybox, **certificates, **iptables_files, **dynamic("/usr/sbin/nft")}, links={**busybox_links, **iptables_links}))
 
 json.dump(images, sys.stdout, indent=1)

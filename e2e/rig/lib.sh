@@ -59,6 +59,7 @@ defaults() {
   suffix=$(suffix_of TALOS "$TALOS")
   KUBERNETES=$(pinned KUBERNETES_DEFAULT)
   ETCD=$(pinned ETCD)
+  [[ $TALOS != 1.14.* ]] || ETCD=$(pinned ETCD_NEXT)
 }
 suffix_of() { # TALOS|KUBERNETES VERSION: of the programs that belong to this version of it
   [ "$2" = "$(pinned "$1_DEFAULT")" ] || echo "-$2"

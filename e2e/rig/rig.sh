@@ -160,7 +160,8 @@ rootfs() { # VERSION
 # ---- images and discovery --------------------------------------------------------------------------------------------
 services_up() {
   local i
-  python3 "$here/images.py" "$bin" "$(rootfs_of "$TALOS")" "$KUBERNETES" "$ETCD" "$(pinned COREDNS)" > "$run/images.json"
+  python3 "$here/images.py" "$bin" "$(rootfs_of "$TALOS")" "$KUBERNETES" "$(pinned ETCD)" "$(pinned ETCD_NEXT)" "$(pinned COREDNS)" \
+    "$(pinned FLANNEL_NEXT)" > "$run/images.json"
   launch registry "$net" "$bin/ociserve" -addr "$E2E_SUBNET.1:5000" -specs "$run/images.json" -dir "$state/registry"
   [ "$NODISC" = true ] || launch discovery "$net" "$bin/labdiscovery" "$E2E_SUBNET.1:3000"
   for i in $(seq 240); do
@@ -231,6 +232,8 @@ Y
 
 configs() {
   local minor=v${TALOS%.*} node kind
+  # Talos 1.14 would write documents of its own for what the patches and the faults change; it accepts the configuration of 1.13 as well.
+  [ "$minor" != v1.14 ] || minor=v1.13
   mkdir -p "$cfg/new"
   [ -f "$cfg/secrets.yaml" ] || talosctl gen secrets -o "$cfg/secrets.yaml" --talos-version "$minor" 2> /dev/null
   patch_all > "$cfg/patch-all.yaml"
