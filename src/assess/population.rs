@@ -6,11 +6,13 @@ use std::collections::{HashMap, HashSet};
 use super::access::{MachineAccess, TalosAccess, contact, service};
 use super::declared::{self, Declaration};
 use super::identity::{Identity, is_machine};
+use super::servers::leases_of;
 use super::standing::{NotJudged, Standing};
 use super::workloads::{Renewal, renewal, says_ready};
 use crate::model::{CheckId, Role};
 use crate::snapshot::{
-    Declared, ExcuseState, Gap, GapKind, KubeNode, Kubernetes, Node, Observed, Service, Snapshot, System, Workload,
+    Declared, ExcuseState, Gap, GapKind, KubeNode, Kubernetes, Leases, Node, Observed, Service, Snapshot, System,
+    Workload,
 };
 use crate::text::version;
 
@@ -179,7 +181,12 @@ impl<'a> Removed<'a> {
 pub(super) fn lives(snapshot: &Snapshot, node: &Node) -> bool {
     let server = snapshot.kubernetes.iter().find_map(|kubernetes| kubernetes.servers.get(&node.name));
     let refuses = |gap: &Gap| gap.kind == GapKind::Maintenance || gap.is_refused_certificate();
+    // The kubelet has renewed its lease since an earlier round in which Talos did not answer either.
+    let silent_before = snapshot.memory.rounds > 0 && !snapshot.memory.answered.contains(&node.name);
+    let leases = snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.node_leases);
+    let moves = |leases: &Leases| leases.by_name.get(&node.name).is_some_and(|lease| lease.moved_within.is_some());
     server.is_some_and(Result::is_ok)
+        || silent_before && leases.into_iter().any(moves)
         || node.talos.kubelet_certificate.is_ok()
         || node.talos.contact.as_ref().is_err_and(refuses)
 }
@@ -382,11 +389,18 @@ pub(crate) fn is_silent_altogether(snapshot: &Snapshot, node: &Node) -> bool {
         lease.is_some_and(|lease| renewal(lease, leases.date) == Renewal::Lapsed)
     });
     let server = kubernetes.servers.get(&node.name);
-    let is_closed = |gap: &Gap| {
-        use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute, TimedOut};
-        matches!(gap.kind, ConnectTimedOut | ConnectionRefused | NoRoute | TimedOut)
+    // Without an answer from any other server, the packets may be lost between here and all of them.
+    let is_reached = kubernetes.servers.values().any(Result::is_ok);
+    let is_closed = |gap: &Gap| match gap.kind {
+        GapKind::ConnectionRefused => true,
+        GapKind::ConnectTimedOut | GapKind::NoRoute | GapKind::TimedOut => is_reached,
+        _ => false,
     };
-    lapsed && server.is_some_and(|server| server.as_ref().is_err_and(is_closed))
+    let renews = kubernetes
+        .system_leases
+        .as_ref()
+        .is_ok_and(|leases| leases_of(leases, node).any(|lease| renewal(lease, leases.date) == Renewal::Renewed));
+    lapsed && !renews && server.is_some_and(|server| server.as_ref().is_err_and(is_closed))
 }
 
 /// Returns true if the machine does not answer and this says something about the machine: the endpoint works, so a timeout or its report

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Assessment;
 use super::life::Life;
-use super::workloads::is_well;
+use super::workloads::{is_well, workload_of};
 use crate::snapshot::{BoundPod, Pod, ServiceEndpoint};
 
 /// Time within which the endpoints of a Service follow its pods, even if their controller is busy.
@@ -35,7 +35,7 @@ pub(crate) enum Why {
     PodStopping,
     /// The pod has other addresses.
     OtherAddress,
-    /// The kubelet of its node is silent, or reports that the node is not ready.
+    /// The kubelet of its node is silent, or reports that the node is not ready, or Talos shows that the machine is down.
     NodeLost,
     /// The node was removed, or is being removed and no longer works. Its pods are created elsewhere.
     NodeGone,
@@ -90,8 +90,7 @@ pub(crate) enum Met<'e> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Instances<'e> {
     pub(crate) serving: BTreeSet<Cow<'e, str>>,
-    /// Instances that are being deleted, or are on nodes that are being removed or are gone. They count while others serve, because
-    /// replacements are being created.
+    /// Instances on nodes that are being removed or are gone. They count while others serve, because replacements are being created.
     pub(crate) moving: BTreeMap<Cow<'e, str>, &'e str>,
     /// Instances on nodes whose kubelet is silent or reports that the node is not ready.
     pub(crate) lost: BTreeMap<Cow<'e, str>, &'e str>,
@@ -173,11 +172,28 @@ impl Assessment<'_> {
             match self.serving(lists, endpoint, protocol) {
                 Serving::Yes | Serving::Unknown => _ = instances.serving.insert(name),
                 Serving::No(Why::NodeLost) => _ = instances.lost.insert(name, node),
-                Serving::No(Why::NodeGone | Why::PodStopping) => _ = instances.moving.insert(name, node),
-                Serving::No(Why::NotReady | Why::PodGone | Why::PodUnready | Why::PodDeleted | Why::OtherAddress) => {}
+                Serving::No(Why::NodeGone) => _ = instances.moving.insert(name, node),
+                Serving::No(Why::PodStopping) if self.is_replaced(endpoint) => _ = instances.serving.insert(name),
+                Serving::No(
+                    Why::PodStopping
+                    | Why::NotReady
+                    | Why::PodGone
+                    | Why::PodUnready
+                    | Why::PodDeleted
+                    | Why::OtherAddress,
+                ) => {}
             }
         }
         instances
+    }
+
+    /// Returns true if another pod of the same workload in kube-system works and stays. The endpoints follow in a moment.
+    fn is_replaced(&self, endpoint: &ServiceEndpoint) -> bool {
+        let pods = self.list(|kubernetes| &kubernetes.pods).map_or(&[][..], Vec::as_slice);
+        let is_it = |pod: &&Pod| Some(&pod.name) == endpoint.pod.as_ref() && pod.namespace == endpoint.namespace;
+        let Some(workload) = pods.iter().find(is_it).and_then(workload_of) else { return false };
+        let stays = |pod: &Pod| !pod.deleting && is_well(&pod.state) && pod.namespace == endpoint.namespace;
+        pods.iter().any(|pod| stays(pod) && workload_of(pod) == Some(workload))
     }
 
     /// Returns whether anything on the node with this name can serve. `None`: the endpoint is not on a node.

@@ -291,7 +291,7 @@ fn logs(symptoms: &Symptoms<'_>, pod: &str) -> Option<Hint> {
 pub(super) const CRASHES: Cause = Cause {
     id: "component-crash-looping",
     title: "a component is crash-looping",
-    impact: "this instance does no work; for a controller manager or scheduler, one on another control plane takes over; anything else is missing on this machine",
+    impact: "this instance does no work; for a controller manager or scheduler, one on another control plane takes over; anything else, such as an etcd member, is missing on this machine",
     explain: "A container exits with an error, is restarted, and exits again. Kubernetes shows its pod as Running most of the \
 time. The exit code and the last log lines show why. 137 means that it was killed: by the kernel for lack of memory, or by the kubelet after a failed probe. 1 \
 and 2 usually mean invalid arguments or files.\n\n\

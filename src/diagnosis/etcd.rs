@@ -430,14 +430,22 @@ Do not reset or bootstrap anything: as long as the disks are intact, nothing is 
         let service = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdUnhealthy]);
         let signs: Vec<_> = service.filter(|sign| sign.is_root() && symptoms.is_open(sign)).collect();
         let members = symptoms.snapshot.control_planes().count();
-        if signs.is_empty() || signs.len() != members || views(symptoms).next().is_some() {
+        let answering = symptoms.snapshot.control_planes().filter(|node| node.talos.contact.is_ok()).count();
+        // A majority is down; the others may be unreachable.
+        let is_lost = signs.len() == answering && 2 * signs.len() > members;
+        if !is_lost || views(symptoms).next().is_some() {
             return Vec::new();
         }
         let first = &signs[0];
         let reason = service::of_problem(&first.problem.observed, symptoms.service(first.target, "etcd"));
         let headline = match members {
             1 => format!("etcd does not work on the only control plane: {reason}"),
-            _ => format!("etcd works on none of the {members} control planes; {}: {reason}", first.target),
+            _ if answering == members => {
+                format!("etcd works on none of the {members} control planes; {}: {reason}", first.target)
+            }
+            _ => {
+                format!("etcd works on none of the {answering} control planes that answer; {}: {reason}", first.target)
+            }
         };
         let stopped = signs.iter().filter_map(|sign| symptoms.node(sign.target));
         let logs = stopped.map(|node| Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()]));

@@ -107,7 +107,8 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
         (wanted, Some(set)) => {
             coverage(cluster, its, set, &target, &mut verdict);
             // Only Talos machines are known to need a pod each.
-            let problem = uncovered(cluster, set).or_else(|| without_proxy(cluster, set));
+            let of_proxy = || without_proxy(cluster, set).filter(|_| its.name == PROXY.name);
+            let problem = uncovered(cluster, set).or_else(of_proxy);
             if wanted == Wanted::NoTalos
                 && let Some(problem) = problem
             {

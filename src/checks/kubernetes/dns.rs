@@ -193,7 +193,8 @@ fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> 
             return Outcome::problem(problem.hint(describe));
         }
         let plural = if ready == 1 { "" } else { "s" };
-        let elsewhere = if moving == 0 { String::new() } else { format!(", {moving} being replaced") };
+        let elsewhere =
+            if moving == 0 { String::new() } else { format!(", {moving} on nodes that are being removed or gone") };
         return Outcome::Pass(Some(format!("Cluster DNS: {ready} ready endpoint{plural}{elsewhere}")));
     }
     if let Err(outcome) = system_pods(cluster) {

@@ -23,8 +23,9 @@ flannel and CoreDNS, where they are enabled. It records the names of the applied
 control plane \
 is enough.\n\n\
 If none has applied any, the check fails in a new cluster (its oldest Node is younger than one hour) and where kube-proxy or \
-flannel is missing. In an older cluster that has both it is a warning, and so is a single manifest that is missing.\n\n\
-Extra and inline manifests count as well, once one of them has been applied. Only the names are read from their \
+flannel is missing. In an older cluster that has both, or in one with manifests of its own, it is a warning, and so is a single \
+manifest that is missing.\n\n\
+Extra and inline manifests count as well. Only the names are read from their \
 configuration, which may contain secrets. A manifest that cannot be downloaded is the only one missing; one that the API \
 server refuses also holds up those that were added with it. Without Talos the check is \
 skipped.\n\n\
@@ -83,6 +84,7 @@ fn manifests(cluster: &Assessment<'_>) -> Verdict {
     let missing = missing.map(|its| its.name);
     let extra: BTreeSet<&str> =
         nodes.iter().flat_map(|node| node.talos.extra_manifests.iter().flatten()).map(String::as_str).collect();
+    let has_own = !extra.is_empty();
     let extra = extra.into_iter().filter(|name| !applied.contains(name));
     let missing: Vec<&str> = missing.chain(extra).collect();
     let mut verdict = Verdict::default();
@@ -93,7 +95,8 @@ fn manifests(cluster: &Assessment<'_>) -> Verdict {
     if !applied.is_empty() && missing.is_empty() {
         verdict.ok(Target::cluster());
     } else if unread.is_empty() {
-        let problem = if applied.is_empty() { none_applied(cluster, objects) } else { Ok(some_missing(&missing)) };
+        let problem =
+            if applied.is_empty() { none_applied(cluster, objects, has_own) } else { Ok(some_missing(&missing)) };
         let outcome = match problem {
             Ok(problem) => Outcome::problem(with_next_steps(problem, &nodes)),
             Err(unread) => unread,
@@ -108,13 +111,18 @@ fn manifests(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-fn none_applied(cluster: &Assessment<'_>, objects: &[KubeNode]) -> Result<Problem, Outcome> {
+/// Reports that no control plane has applied anything. Talos records what it has applied only after a pass without errors, so a manifest of
+/// the user's own that is refused can be all that is wrong.
+fn none_applied(cluster: &Assessment<'_>, objects: &[KubeNode], has_own: bool) -> Result<Problem, Outcome> {
     let oldest = objects.iter().filter_map(|node| node.created).min();
     let is_new = oldest.is_none_or(|oldest| cluster.server_time().duration_since(oldest) < NEW);
     let expected = "the bootstrap manifests applied by a control plane";
     let problem = Problem::fail(Reason::ManifestsNotApplied, expected, "none applied, on any control plane");
-    Ok(if is_new || daemon_sets::some_is_missing(cluster)? {
+    Ok(if daemon_sets::some_is_missing(cluster)? || (is_new && !has_own) {
         problem.hint(Hint::likely("the API server refuses one of them, or the control planes cannot reach it"))
+    } else if has_own {
+        let likely = "Talos cannot download one of the extra or inline manifests, or the API server refuses it";
+        Problem { severity: Severity::Warn, ..problem }.hint(Hint::likely(likely))
     } else {
         Problem { severity: Severity::Warn, ..problem }
     })

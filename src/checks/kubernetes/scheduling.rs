@@ -142,7 +142,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
         format!("{} {why}", object.name)
     };
     let observed = some(own.iter().map(why), NAMES);
-    // All workers are tolerated: the user knows.
+    // The allowance covers all workers.
     let is_allowed = may_be_excused && !is_closed && !are_away;
     let is_warning = is_allowed || own.iter().any(|(_, object)| is_reserved(object));
     let severity = if is_warning { Severity::Warn } else { Severity::Fail };

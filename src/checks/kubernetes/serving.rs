@@ -13,7 +13,7 @@ pub(super) fn words(why: Why) -> &'static str {
         Why::PodUnready => "lead to pods that are not ready",
         Why::PodDeleted | Why::PodStopping => "lead to pods that are being deleted",
         Why::OtherAddress => "are not addresses of their pods",
-        Why::NodeLost | Why::NodeGone => "are on nodes that have stopped reporting",
+        Why::NodeLost | Why::NodeGone => "are on nodes that are down or have stopped reporting",
     }
 }
 

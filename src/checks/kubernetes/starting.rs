@@ -114,13 +114,13 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     }
     // If no pod waits, nothing depends on the limit.
     let limit = if ignored.is_empty() { Ok(STUCK) } else { scheduler_limit(cluster) };
-    let limit = match limit {
-        Ok(limit) => limit,
-        Err(outcome) => return Verdict::whole(outcome),
-    };
-    ignored.retain(|pod| pod.has_waited(limit));
+    ignored.retain(|pod| pod.has_waited(*limit.as_ref().unwrap_or(&STUCK)));
     let mut verdict = each_object_of(cluster, |node, object| {
         on_node(cluster, node, object, of_node.get(object.name.as_str()).map_or(&[], Vec::as_slice))
+    });
+    let limit = limit.unwrap_or_else(|outcome| {
+        verdict.push(Target::cluster(), outcome);
+        STUCK
     });
     if let Err(outcome) = listed(cluster, |kubernetes| &kubernetes.pod_events, EVENTS) {
         verdict.push(Target::cluster(), outcome);

@@ -352,7 +352,7 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
         }
     }
     for (kind, node) in odd_ones_out(cluster, pods) {
-        let problem = Problem::warn(Reason::StaticPodMissing, "as on most nodes of its role", "there is no mirror pod");
+        let problem = Problem::warn(Reason::StaticPodMissing, "as on most nodes", "there is no mirror pod");
         verdict.problem(Target::pod(format!("{kind}-{}", cluster.name_in_kubernetes(node)), Some(&node.name)), problem);
     }
     if verdict.findings.is_empty() {
@@ -364,7 +364,7 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
 
 /// Static pods that most nodes of a role have, or most nodes of the cluster and some of the role, with the nodes that lack them. Components
 /// of the control plane are checked separately on each node.
-pub(in crate::checks) fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, &'a Node)> {
+fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, &'a Node)> {
     let is_windows = |node: &Node| cluster.object(node).is_some_and(KubeNode::is_windows);
     let works = |node: &Node| cluster.life_of(node) == Life::Works;
     let counts = |node: &&Node| reason_not_judged(cluster, node).is_none() && works(node) && !is_windows(node);

@@ -321,40 +321,42 @@ pub(super) fn uncovered(cluster: &Assessment<'_>, workload: &Workload) -> Option
     if !workload.is_observed() || !agents.iter().any(|agent| std::ptr::eq(*agent, workload)) {
         return None;
     }
-    let observed = match left_out(cluster, &agents) {
-        Some(names) if names.is_empty() => match without_pod(cluster, workload) {
-            names if names.is_empty() => return None,
-            names => format!("no pod of it on {}", some(names.into_iter(), NAMES)),
-        },
-        Some(names) => format!("not wanted on {}", some(names.into_iter(), NAMES)),
-        None => left_out_by_numbers(cluster, &agents)?,
+    const LEFT_OUT: &str = "its nodeSelector, affinity or tolerations leave them out";
+    let wanted = if cluster.asks_talos() { "wanted on every Talos machine" } else { "wanted on every node" };
+    let (expected, observed, likely) = match left_out(cluster, &agents) {
+        Some(names) if names.is_empty() => {
+            let names = Some(without_pod(cluster, workload)).filter(|names| !names.is_empty())?;
+            let observed = format!("no pod of it on {}", some(names.into_iter(), NAMES));
+            ("a pod on every node where it is wanted", observed, "its controller does not keep its status up to date")
+        }
+        Some(names) => (wanted, format!("not wanted on {}", some(names.into_iter(), NAMES)), LEFT_OUT),
+        None => (wanted, left_out_by_numbers(cluster, &agents)?, LEFT_OUT),
     };
+    let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, observed);
     // Without Talos, some nodes may not need a pod, because their pods use the provider's network.
-    let problem = if cluster.asks_talos() {
-        Problem::fail(Reason::DaemonsetIncomplete, "wanted on every Talos machine", observed)
-    } else {
-        Problem::warn(Reason::DaemonsetIncomplete, "wanted on every node", observed)
-    };
-    Some(
-        problem
-            .hint(Hint::likely("its nodeSelector, affinity or tolerations leave them out"))
-            .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&workload.namespace, &workload.name])),
-    )
+    let severity = if cluster.asks_talos() { Severity::Fail } else { Severity::Warn };
+    let describe = Hint::run("{kubectl} -n {} describe daemonset {}", [&workload.namespace, &workload.name]);
+    Some(Problem { severity, ..problem }.hint(Hint::likely(likely)).hint(describe))
 }
 
 /// Warns about nodes on which kube-proxy is not wanted, although they are like the others: they have an agent of the pod network.
 pub(super) fn without_proxy(cluster: &Assessment<'_>, proxy: &Workload) -> Option<Problem> {
-    let proxied = cluster.wanting(proxy).filter(|_| proxy.is_observed() && proxy.desired > 0)?;
+    let mut proxied = cluster.wanting(proxy).filter(|_| proxy.is_observed() && proxy.desired > 0)?;
+    // Some clusters have one for each architecture or operating system.
+    let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets).into_iter().flatten();
+    for other in sets.filter(|set| set.name.starts_with("kube-proxy")) {
+        proxied.extend(cluster.wanting(other).unwrap_or_default());
+    }
     let agents = network_agents(cluster)?;
-    let mut networked = HashSet::new();
+    let mut served = HashSet::new();
     for agent in agents.iter().filter(|agent| !std::ptr::eq(**agent, proxy)) {
-        networked.extend(cluster.wanting(agent)?);
+        served.extend(cluster.wanting(agent)?);
     }
     let pods = cluster.list(|kubernetes| &kubernetes.pods).into_iter().flatten();
     let by_static_pod: HashSet<&str> =
         pods.filter(|pod| pod.is_mirror_of("kube-proxy")).filter_map(|pod| pod.node.as_deref()).collect();
-    let bare: BTreeSet<&str> =
-        networked.difference(&proxied).copied().filter(|it| !by_static_pod.contains(it)).collect();
+    let lacks = |name: &&str| served.contains(name) && !proxied.contains(name) && !by_static_pod.contains(name);
+    let bare: BTreeSet<&str> = networked(cluster).map(|object| object.name.as_str()).filter(lacks).collect();
     let names = || some(bare.iter().copied(), NAMES);
     (!bare.is_empty()).then(|| {
         Problem::warn(Reason::DaemonsetIncomplete, "wanted on every node", format!("not wanted on {}", names()))

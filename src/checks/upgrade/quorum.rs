@@ -15,7 +15,7 @@ use crate::checks::kubernetes::dns::{deployment, dns_serving, own, show_dns_pods
 use crate::checks::kubernetes::leases::leases;
 use crate::checks::kubernetes::servers::on_machine;
 use crate::checks::kubernetes::serving::unread_pods;
-use crate::checks::kubernetes::static_pods::{ETCD, odd_ones_out};
+use crate::checks::kubernetes::static_pods::ETCD;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
 use crate::snapshot::{Node, Pod, ServiceEndpoint};
 
@@ -90,8 +90,13 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
             verdict.push(node.target(), problem);
         }
     });
-    if hosts_control_plane && !cluster.asks_talos() && etcd_pods(cluster).is_ok_and(|pods| pods.is_empty()) {
-        verdict.leave_out("whether etcd, or whatever else stores the API's objects, keeps working without the machine");
+    if hosts_control_plane && !cluster.asks_talos() {
+        let has_pods = etcd_pods(cluster).is_ok_and(|pods| !pods.is_empty());
+        verdict.leave_out(if has_pods {
+            "etcd members that no static pod shows, such as those of deleted Nodes"
+        } else {
+            "whether etcd, or whatever else stores the API's objects, keeps working without the machine"
+        });
     }
     verdict
 }
@@ -141,7 +146,8 @@ fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     Some(unless_by_design(by_design, problem))
 }
 
-/// Returns the machines with a static pod of etcd, and whether each member works. A member that is missing where it should be does not.
+/// Returns the machines with a static pod of etcd, and whether each member works. If most control planes have one, it is missing on the
+/// others, and counts as down there.
 fn etcd_pods<'a>(cluster: &'a Assessment<'_>) -> Result<BTreeMap<&'a str, bool>, Outcome> {
     let pods = listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system")?;
     let hosts = pods.iter().filter(|pod| pod.mirror).filter_map(|pod| Some((pod, cluster.host_of(pod)?)));
@@ -150,9 +156,13 @@ fn etcd_pods<'a>(cluster: &'a Assessment<'_>) -> Result<BTreeMap<&'a str, bool>,
         kind.and_then(|kind| kind.strip_suffix('-')) == Some(ETCD)
     });
     let works = |pod: &Pod, host: &Node| is_well(&pod.state) && cluster.life_of(host).may_serve();
-    let missing = odd_ones_out(cluster, pods).into_iter().filter(|(kind, _)| *kind == ETCD);
-    let missing = missing.map(|(_, host)| (host.name.as_str(), false));
-    Ok(of_etcd.map(|(pod, host)| (host.name.as_str(), works(pod, host))).chain(missing).collect())
+    let mut members: BTreeMap<&str, bool> = of_etcd.map(|(pod, host)| (host.name.as_str(), works(pod, host))).collect();
+    let control_planes: Vec<&Node> = cluster.control_planes().filter(|node| !node.leaving).collect();
+    let having = control_planes.iter().filter(|node| members.contains_key(node.name.as_str())).count();
+    for node in control_planes.iter().filter(|_| 2 * having > control_planes.len()) {
+        members.entry(node.name.as_str()).or_insert(false);
+    }
+    Ok(members)
 }
 
 /// Counts etcd members by their static pods, if Talos is not queried.
@@ -168,8 +178,10 @@ fn etcd_pods_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         return None;
     }
     let expected = format!("{needed} of {} etcd members up without it", members.len());
-    let problem = Problem::fail(Reason::QuorumAtRisk, expected, format!("{left} would be left"))
-        .hint(Hint::run("{kubectl} get pods -A -l component=etcd -o wide", []));
+    let problem = Problem::fail(Reason::QuorumAtRisk, expected, format!("{left} would be left")).hint(Hint::run(
+        "{kubectl} get pods -A -o wide --field-selector spec.nodeName={}",
+        [cluster.name_in_kubernetes(node)],
+    ));
     Some(unless_by_design(members.len() < 3, problem))
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::call::{Lane, Route};
-use super::specs::{Nodename, OF_USERS};
+use super::specs::Nodename;
 use super::{APID, EndpointAddress, TalosClient, maintenance, refusal};
 use crate::model::{Fact, MachineType, Role};
 use crate::observe::dial::stagger::staggered;
@@ -208,10 +208,9 @@ impl TalosClient {
                 async {
                     let manifests = of_control_plane(Fact::ManifestStatuses);
                     fill(&mut node.manifests_applied, manifests, caller.manifests_applied(to)).await;
-                    // Without any manifest of the user's own, there is nothing to compare.
-                    let has_own = node.manifests_applied.iter().flatten().any(|name| name.starts_with(OF_USERS));
-                    fill(&mut node.extra_manifests, has_own, caller.extra_manifests(to)).await;
                 },
+                // Talos reports a list of applied manifests only after a pass without errors, so a single bad one may show here alone.
+                fill(&mut node.extra_manifests, of_control_plane(Fact::ManifestStatuses), caller.extra_manifests(to)),
                 async {
                     let membership = of_control_plane(Fact::EtcdMembership);
                     let status = timed(&mut status_took, caller.etcd_status(to));

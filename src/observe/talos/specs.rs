@@ -40,9 +40,6 @@ const EXTENSION_STATUSES: Type = Type { namespace: "runtime", name: "ExtensionSt
 const KUBELET_SPECS: Type = Type { namespace: "k8s", name: "KubeletSpecs.kubernetes.talos.dev" };
 const ETCD_MEMBERS: Type = Type { namespace: "etcd", name: "EtcdMembers.etcd.talos.dev" };
 
-/// The prefix that Talos gives to names of user-supplied manifests.
-pub(super) const OF_USERS: &str = "99-";
-
 /// The name under which the machine's kubelet registers.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase")]

@@ -82,7 +82,9 @@ fn harmless(machine: &str, call: &str, does: &Misbehavior) -> Option<&'static st
         "Get Identities" => "discovery has the machine's id, too",
         "Get NodeAddresses" => "it tells machines from addresses, and nothing is judged by it",
         "Get AdjtimeStatuses" => "the lease of the node tells how far its clock is off, too",
-        "Mounts" => "what it tells only warns",
+        "Mounts" if !empty && *does != Misbehavior::Garbage => {
+            "a file system that hangs keeps Talos from telling of any"
+        }
         "List Diagnostics" if empty || refused => "what it tells only warns, and no diagnostic is a good one",
         "List KubeSpanPeerStatuses" if empty || refused => {
             "what it tells only warns, and without KubeSpan there is no peer"

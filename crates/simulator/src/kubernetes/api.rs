@@ -168,7 +168,7 @@ impl Api {
         let clients = self.clients.as_deref().ok_or_else(Failure::unauthorized)?;
         let user = access::authenticate(&world, clients, &call.peer, &call.headers)?;
         let target = Target::of(&call.method, &call.path, call.query.is("watch"));
-        if !access::allows(&world.kubernetes, &user, &target) {
+        if !access::allows(&world.kubernetes, &user, &target.named_by(&call.query)) {
             return Err(Failure::forbidden(&user, &target));
         }
         let machine = call.from.as_ref().and_then(|name| Some(world.machine(name)?.0)).or_else(|| self.machine(&world));

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use http::Method;
 
+use super::query::Query;
+
 /// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
@@ -29,6 +31,19 @@ pub(super) struct Resource {
 }
 
 impl Target {
+    /// Returns the target as the API server authorizes it: a list of one name only needs a right to that name.
+    pub(super) fn named_by(&self, query: &Query) -> Cow<'_, Self> {
+        let terms = query.get("fieldSelector").unwrap_or_default().split(',');
+        let name = terms.filter_map(|term| term.strip_prefix("metadata.name=")).next();
+        match (self, name) {
+            (Self::Resource(resource), Some(name)) if resource.verb == "list" => {
+                let name = Some(name.trim_start_matches('=').to_owned());
+                Cow::Owned(Self::Resource(Resource { name, ..resource.clone() }))
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+
     pub(super) fn of(method: &Method, path: &str, watches: bool) -> Self {
         resource(method, path, watches)
             .map_or_else(|| Self::Path { verb: method.as_str().to_lowercase(), path: path.to_owned() }, Self::Resource)

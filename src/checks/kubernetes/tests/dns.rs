@@ -176,7 +176,7 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
         snapshot.node_mut("cp-2").leaving = true;
     });
     assert_eq!(said(&leaving, DNS), [""; 0]);
-    assert_eq!(lines(&leaving, DNS), ["Cluster DNS: 1 ready endpoint, 1 being replaced"]);
+    assert_eq!(lines(&leaving, DNS), ["Cluster DNS: 1 ready endpoint, 1 on nodes that are being removed or gone"]);
     let both = with(|snapshot| {
         not_ready(snapshot, "cp-1");
         not_ready(snapshot, "cp-2");
@@ -231,8 +231,13 @@ fn endpoints_of_dns_whose_pods_have_been_stopped_do_not_count() {
             }
         })
     };
-    let serves_yet = with(|snapshot| pod(snapshot, "coredns-5d8c4cc7b-bbbbb").deleting = true);
-    assert_eq!(lines(&serves_yet, DNS), ["Cluster DNS: 1 ready endpoint, 1 being replaced"]);
+    let serves_yet = with(|snapshot| {
+        for name in ["coredns-5d8c4cc7b-aaaaa", "coredns-5d8c4cc7b-bbbbb"] {
+            pod(snapshot, name).controller = Some(("ReplicaSet".to_owned(), "coredns-5d8c4cc7b".to_owned()));
+        }
+        pod(snapshot, "coredns-5d8c4cc7b-bbbbb").deleting = true;
+    });
+    assert_eq!(lines(&serves_yet, DNS), ["Cluster DNS: 2 ready endpoints"]);
     let none_stays = with(|snapshot| {
         for name in ["coredns-5d8c4cc7b-aaaaa", "coredns-5d8c4cc7b-bbbbb"] {
             pod(snapshot, name).deleting = true;

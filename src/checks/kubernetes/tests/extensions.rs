@@ -213,7 +213,7 @@ fn who_does_not_serve_is_named() {
     };
     assert_eq!(observed(|_, _| {}), None);
     let silent = observed(|snapshot, _| not_ready(snapshot, "w-1")).unwrap();
-    assert!(silent.contains("are on nodes that have stopped reporting (w-1)"), "{silent}");
+    assert!(silent.contains("are on nodes that are down or have stopped reporting (w-1)"), "{silent}");
     let gone = observed(|it, name| it.kube().pods.as_mut().unwrap().retain(|pod| pod.name != name)).unwrap();
     assert!(gone.contains("lead to pods that no longer exist (webhook-1)"), "{gone}");
 }
