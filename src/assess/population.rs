@@ -8,7 +8,7 @@ use super::declared::{self, Declaration};
 use super::identity::{Identity, is_machine};
 use super::servers::leases_of;
 use super::standing::{NotJudged, Standing};
-use super::workloads::{Renewal, renewal, says_ready};
+use super::workloads::{Renewal, has_moved, renewal, says_ready};
 use crate::model::{CheckId, Role};
 use crate::snapshot::{
     Declared, ExcuseState, Gap, GapKind, KubeNode, Kubernetes, Leases, Node, Observed, Service, Snapshot, System,
@@ -389,18 +389,19 @@ pub(crate) fn is_silent_altogether(snapshot: &Snapshot, node: &Node) -> bool {
         lease.is_some_and(|lease| renewal(lease, leases.date) == Renewal::Lapsed)
     });
     let server = kubernetes.servers.get(&node.name);
+    let own_leases =
+        || kubernetes.system_leases.iter().flat_map(|leases| leases_of(leases, node).map(|it| (it, leases.date)));
+    let moves = || own_leases().any(|(lease, _)| has_moved(lease));
+    let renews = || own_leases().any(|(lease, date)| renewal(lease, date) == Renewal::Renewed);
     // Without an answer from any other server, the packets may be lost between here and all of them.
     let is_reached = kubernetes.servers.values().any(Result::is_ok);
-    let is_closed = |gap: &Gap| match gap.kind {
-        GapKind::ConnectionRefused => true,
-        GapKind::ConnectTimedOut | GapKind::NoRoute | GapKind::TimedOut => is_reached,
+    let is_silent = |gap: &Gap| match gap.kind {
+        // The lease of an API server lasts for an hour.
+        GapKind::ConnectionRefused => !moves(),
+        GapKind::ConnectTimedOut | GapKind::NoRoute | GapKind::TimedOut => is_reached && !renews(),
         _ => false,
     };
-    let renews = kubernetes
-        .system_leases
-        .as_ref()
-        .is_ok_and(|leases| leases_of(leases, node).any(|lease| renewal(lease, leases.date) == Renewal::Renewed));
-    lapsed && !renews && server.is_some_and(|server| server.as_ref().is_err_and(is_closed))
+    lapsed && server.is_some_and(|server| server.as_ref().is_err_and(is_silent))
 }
 
 /// Returns true if the machine does not answer and this says something about the machine: the endpoint works, so a timeout or its report

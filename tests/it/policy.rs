@@ -210,10 +210,11 @@ require:
     let judged = with_policy(&refused, REQUIRE, &["--check", "policy.require"]);
     assert_eq!(judged.outcome.code, 77, "{judged}");
     assert!(judged.report["checks"].to_string().contains("cluster-health rbac --policy FILE"), "{judged}");
-    // A server that ignores the query ignores the name.
+    // A server that ignores the query ignores the name, if the rights are wider than needed.
     let cluster = requiring(REQUIRE);
     put_backup(&cluster, -3600);
     cluster.change(|world| {
+        world.kubernetes.reader.iter_mut().for_each(|rule| rule.resource_names.clear());
         let other = json!({"metadata": {"name": "other", "namespace": "kube-system"}});
         world.kubernetes.put("cronjobs.batch", other);
         world.call_faults.push(CallFault::all("/apis/batch/v1/namespaces*", Misbehavior::WithoutQuery));

@@ -315,13 +315,15 @@ fn surplus(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<Problem> {
     Some(Problem::warn(Reason::WorkloadDegraded, "no crashing pod where it wants none", troubles))
 }
 
+/// The likely reason why a DaemonSet is not wanted on some nodes.
+const LEFT_OUT: &str = "its nodeSelector, affinity or tolerations leave them out";
+
 /// Reports a network plugin whose DaemonSets leave out a machine, where new pods then get no network.
 pub(super) fn uncovered(cluster: &Assessment<'_>, workload: &Workload) -> Option<Problem> {
     let agents = network_agents(cluster)?;
     if !workload.is_observed() || !agents.iter().any(|agent| std::ptr::eq(*agent, workload)) {
         return None;
     }
-    const LEFT_OUT: &str = "its nodeSelector, affinity or tolerations leave them out";
     let wanted = if cluster.asks_talos() { "wanted on every Talos machine" } else { "wanted on every node" };
     let (expected, observed, likely) = match left_out(cluster, &agents) {
         Some(names) if names.is_empty() => {
@@ -360,7 +362,7 @@ pub(super) fn without_proxy(cluster: &Assessment<'_>, proxy: &Workload) -> Optio
     let names = || some(bare.iter().copied(), NAMES);
     (!bare.is_empty()).then(|| {
         Problem::warn(Reason::DaemonsetIncomplete, "wanted on every node", format!("not wanted on {}", names()))
-            .hint(Hint::likely("its nodeSelector, affinity or tolerations leave them out"))
+            .hint(Hint::likely(LEFT_OUT))
             .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&proxy.namespace, &proxy.name]))
     })
 }

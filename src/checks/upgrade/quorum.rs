@@ -256,8 +256,8 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
     if is_elsewhere || !ready().any(|endpoint| endpoint.node.as_deref().is_none_or(is_here)) {
         return None;
     }
-    let others = ready().filter_map(|endpoint| endpoint.node.as_deref()).filter(|name| lives_elsewhere(name));
-    if let Some(outcome) = others.filter_map(|name| stage_is_read(cluster, name).err()).next() {
+    let mut others = ready().filter_map(|endpoint| endpoint.node.as_deref()).filter(|name| lives_elsewhere(name));
+    if let Some(outcome) = others.find_map(|name| stage_is_read(cluster, name).err()) {
         return Some(outcome);
     }
     if ready().any(|endpoint| endpoint.node.is_none()) {

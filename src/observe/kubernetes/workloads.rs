@@ -1,4 +1,4 @@
-//! Converts DaemonSets, Deployments and StatefulSets to facts.
+//! Converts Deployments, DaemonSets and `StatefulSet`s to facts.
 
 use std::time::Duration;
 

@@ -85,6 +85,7 @@ fn harmless(machine: &str, call: &str, does: &Misbehavior) -> Option<&'static st
         "Mounts" if !empty && *does != Misbehavior::Garbage => {
             "a file system that hangs keeps Talos from telling of any"
         }
+        "Get ExtraManifestsConfigs" => "what it tells only warns",
         "List Diagnostics" if empty || refused => "what it tells only warns, and no diagnostic is a good one",
         "List KubeSpanPeerStatuses" if empty || refused => {
             "what it tells only warns, and without KubeSpan there is no peer"

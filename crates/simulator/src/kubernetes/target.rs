@@ -33,8 +33,8 @@ pub(super) struct Resource {
 impl Target {
     /// Returns the target as the API server authorizes it: a list of one name only needs a right to that name.
     pub(super) fn named_by(&self, query: &Query) -> Cow<'_, Self> {
-        let terms = query.get("fieldSelector").unwrap_or_default().split(',');
-        let name = terms.filter_map(|term| term.strip_prefix("metadata.name=")).next();
+        let mut terms = query.get("fieldSelector").unwrap_or_default().split(',');
+        let name = terms.find_map(|term| term.strip_prefix("metadata.name="));
         match (self, name) {
             (Self::Resource(resource), Some(name)) if resource.verb == "list" => {
                 let name = Some(name.trim_start_matches('=').to_owned());
