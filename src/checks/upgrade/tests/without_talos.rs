@@ -212,4 +212,10 @@ fn etcd_members_are_counted_by_their_static_pods() {
     assert_eq!(of("cp-1", crashes), at_risk);
     assert_eq!(of("cp-3", crashes), [""; 0], "the one that does not work goes");
     assert_eq!(of("w-1", crashes), [""; 0]);
+    // Two members, one of which does not work: the other must stay.
+    let pair: fn(&mut Vec<crate::snapshot::Pod>) = |pods| {
+        pods.retain(|pod| pod.name != "etcd-cp-3" && pod.name != "kube-apiserver-cp-3");
+        pods.iter_mut().find(|pod| pod.name == "etcd-cp-2").unwrap().state.ready = Some(false);
+    };
+    assert!(of("cp-1", pair).contains(&"cp-1: fail quorum-at-risk".to_owned()));
 }
