@@ -65,9 +65,9 @@ fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>, ha
     }
 }
 
-/// Returns true if Talos shows that the machine of this node does not run its pods, or will not for long: it does not answer and nothing
-/// else of it does, it is in maintenance mode, rebooting, being upgraded or reset, or its kubelet does not run. Kubernetes takes about 50
-/// seconds to notice that.
+/// Returns true if Talos shows that the machine of this node does not run its pods, or soon will not: neither Talos nor anything else on the
+/// machine answers, it is in maintenance mode, rebooting, being upgraded or reset, or its kubelet does not run. Kubernetes notices a lost
+/// machine after about 50 seconds.
 fn is_down(cluster: &Assessment<'_>, object: &KubeNode) -> bool {
     let Some(node) = cluster.machine_of(&object.name).filter(|node| node.is_talos && cluster.asks_talos()) else {
         return false;

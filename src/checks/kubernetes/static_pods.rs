@@ -383,7 +383,7 @@ fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, 
     let all = cluster.nodes().iter().filter(counts).count();
     let lacking = |((role, kind), having): ((Role, &'a str), BTreeSet<&str>)| {
         let nodes: Vec<&Node> = cluster.nodes().iter().filter(|node| node.role == role).filter(counts).collect();
-        // A machine that only stores etcd's data has no other member beside it.
+        // A machine with nothing but an etcd member does not mean that other machines of its role need one.
         let is_common = kind != ETCD && everywhere.get(kind).is_some_and(|count| count * 2 > all);
         let is_usual = having.len() * 2 > nodes.len() || is_common;
         let lacking = nodes.into_iter().filter(|node| is_usual && !having.contains(node.name.as_str()));

@@ -150,11 +150,8 @@ fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
 /// others, and counts as down there.
 fn etcd_pods<'a>(cluster: &'a Assessment<'_>) -> Result<BTreeMap<&'a str, bool>, Outcome> {
     let pods = listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system")?;
-    let hosts = pods.iter().filter(|pod| pod.mirror).filter_map(|pod| Some((pod, cluster.host_of(pod)?)));
-    let of_etcd = hosts.filter(|(pod, host)| {
-        let kind = pod.name.strip_suffix(cluster.name_in_kubernetes(host));
-        kind.and_then(|kind| kind.strip_suffix('-')) == Some(ETCD)
-    });
+    let of_etcd = pods.iter().filter(|pod| pod.is_mirror_of(ETCD));
+    let of_etcd = of_etcd.filter_map(|pod| Some((pod, cluster.host_of(pod)?)));
     let works = |pod: &Pod, host: &Node| is_well(&pod.state) && cluster.life_of(host).may_serve();
     let mut members: BTreeMap<&str, bool> = of_etcd.map(|(pod, host)| (host.name.as_str(), works(pod, host))).collect();
     let control_planes: Vec<&Node> = cluster.control_planes().filter(|node| !node.leaving).collect();
