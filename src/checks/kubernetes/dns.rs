@@ -1,14 +1,14 @@
 //! Cluster DNS, which Talos installs unless its configuration disables it.
 
 use super::leases::leases;
-use super::serving::{is_on_lost_node, unread_pods};
+use super::serving::{is_on_lost_node, unread_pods, words};
 use super::severity_of;
 use super::workloads::{
     Wanted, installed, is_labeled, is_stuck, places, system_pods, troubles, unfinished, wanted, warn_of_restarts,
     with_refusal,
 };
 use crate::assess::workloads::{is_well, workload_of};
-use crate::assess::{Assessment, Instances, Met, PodLists, Serving, Want};
+use crate::assess::{Assessment, Instances, Met, PodLists, Serving, Want, Why};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, NO_NODE, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -268,9 +268,9 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
     let is_claimed =
         endpoints.iter().any(|endpoint| endpoint.ready && !dns_serving(cluster, endpoint).but_for_its_node());
     let none = match (is_claimed, hosts.is_empty()) {
-        (true, _) => "the endpoints do not match any ready pod",
-        (false, false) => "the ready ones are on nodes that are not ready",
-        (false, true) => "none is ready",
+        (true, _) => "the endpoints do not match any ready pod".to_owned(),
+        (false, false) => format!("the ready ones {}", words(Why::NodeLost)),
+        (false, true) => "none is ready".to_owned(),
     };
     let is_alive = |pod: &&&Pod| !is_on_lost_node(cluster, pod);
     let refusal = deployment.flatten().and_then(Workload::refusal);
@@ -292,7 +292,7 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
             }
             return problem;
         }
-        (None, _) => none.to_owned(),
+        (None, _) => none,
     };
     let problem = Problem::fail(Reason::DnsNoEndpoints, expected, observed).hint(look_at_pods(&pods, endpoints));
     let nowhere = if pods.is_empty() && hosts.is_empty() { vec![NO_NODE] } else { places(&pods) };
