@@ -5,9 +5,10 @@ use super::{Cause, Recognized, Symptoms};
 use crate::assess::components::Component;
 use crate::assess::workloads::describe_unready;
 use crate::model::reason::sources::{
-    KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_TROUBLESHOOTING_KUBERNETES_API,
+    KUBERNETES_CLUSTER, KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    TALOS_TROUBLESHOOTING_KUBERNETES_API,
 };
-use crate::model::{CheckId, Hint, Kind, Reason, Step, Target};
+use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
 use crate::snapshot::{Gap, GapKind, Node, Pod, Snapshot};
 use crate::text::{excerpt, host};
 
@@ -109,6 +110,54 @@ fn port(authority: &str) -> &str {
     let last = authority.rsplit(':').next().unwrap_or_default();
     if last.bytes().all(|byte| byte.is_ascii_digit()) { last } else { "443" }
 }
+
+pub(super) const NO_LISTS: Cause = Cause {
+    id: "api-lists-unanswered",
+    title: "the Kubernetes API reports that it is ready, but its lists do not arrive",
+    impact: "the cluster's objects can be neither read nor changed; running pods keep running",
+    explain: "The endpoint answers `/readyz`, but every list of objects ran out of time or ended in an error. API servers read \
+lists from their storage: etcd, or a database that stands in for it. If that hangs, the API server notices only after a while \
+and reports itself ready until then.\n\n\
+It can also be overloaded: then requests wait in its queues, and `/readyz` is exempt from them.",
+    source: KUBERNETES_CLUSTER,
+    remedy: &[
+        Look("kubectl get --raw '/readyz?verbose'"),
+        Do("If `etcd` is not ok there, look at the storage: the service or pod that runs it, its log, and its disk."),
+        Do("Otherwise look at the log of the API server: requests may take too long or be held up in a queue."),
+    ],
+    recognize: |symptoms| {
+        let Some(kubernetes) = &symptoms.snapshot.kubernetes else { return Vec::new() };
+        let Err(nodes) = &kubernetes.nodes else { return Vec::new() };
+        let does_not_arrive =
+            |gap: &Gap| matches!(gap.kind, GapKind::TimedOut | GapKind::Broken | GapKind::ServerError);
+        let is_missing =
+            |gap: Option<&Gap>| gap.is_some_and(|gap| does_not_arrive(gap) || gap.kind == GapKind::NotAsked);
+        let others = [
+            kubernetes.pods.as_ref().err(),
+            kubernetes.node_leases.as_ref().err(),
+            kubernetes.daemon_sets.as_ref().err(),
+            kubernetes.deployments.as_ref().err(),
+        ];
+        if kubernetes.endpoint.is_err() || !does_not_arrive(nodes) || !others.into_iter().all(is_missing) {
+            return Vec::new();
+        }
+        let is_list = |sign: &Sign<'_>| {
+            use Reason::{NoAnswer, QuorumUnproven, StorageUnproven, TimedOut};
+            sign.target.kind != Kind::Node
+                && sign.problem.severity == Severity::Error
+                && matches!(sign.problem.reason, NoAnswer | QuorumUnproven | StorageUnproven | TimedOut)
+                && symptoms.is_open(sign)
+        };
+        let signs: Vec<_> = symptoms.all().filter(is_list).collect();
+        let Some(first) = signs.first() else { return Vec::new() };
+        let headline =
+            format!("the Kubernetes API is ready, but none of its lists arrives: {}", excerpt::of(&nodes.text));
+        let recognized = Recognized::new(NO_LISTS.id, headline)
+            .sees(first.target.clone(), nodes.text.to_string())
+            .then(Hint::run("{kubectl} get --raw '/readyz?verbose'", []));
+        vec![recognized.explains(signs)]
+    },
+};
 
 pub(super) const SERVER: Cause = Cause {
     id: "api-server-down",

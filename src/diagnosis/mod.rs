@@ -80,7 +80,7 @@ pub(crate) struct Seen {
 }
 
 /// A reference to one problem of the round.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Explained {
     pub(crate) check: CheckId,
     pub(crate) target: Target,
@@ -212,6 +212,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &api::CRASHES,
     &api::BALANCER,
     &api::PATH,
+    &api::NO_LISTS,
     &api::SERVER,
     &installed::NO_MANIFESTS,
     &installed::NO_NETWORK,

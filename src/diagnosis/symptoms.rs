@@ -191,7 +191,10 @@ impl<'a> Symptoms<'a> {
         let new: Vec<usize> = all.difference(&self.explained).copied().collect();
         self.explained.extend(&new);
         let severity = new.iter().map(|at| self.all[*at].problem.severity).max()?;
-        Some((severity, new.into_iter().map(|at| self.all[at].explained()).collect()))
+        // A check may lack two answers in the same words.
+        let mut known = HashSet::new();
+        let explained = new.into_iter().map(|at| self.all[at].explained()).filter(|it| known.insert(it.clone()));
+        Some((severity, explained.collect()))
     }
 
     /// Adds all problems that follow from these, directly or indirectly.

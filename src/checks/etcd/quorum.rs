@@ -198,11 +198,11 @@ fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
             verdict.pass(Target::cluster(), line);
             verdict
         }
-        Ok(_) => Verdict::whole(Outcome::problem(Problem::error(Reason::QuorumUnproven, expected, "an empty list"))),
+        Ok(_) => Verdict::whole(Outcome::problem(Problem::error(Reason::StorageUnproven, expected, "an empty list"))),
         Err(gap) if gap.kind == GapKind::Forbidden => {
             Verdict::whole(Outcome::problem(gaps::kubernetes(cluster, gap, expected).unseen()))
         }
-        Err(gap) => Verdict::whole(unseen(Reason::QuorumUnproven, expected, &gap.text)),
+        Err(gap) => Verdict::whole(unseen(Reason::StorageUnproven, expected, &gap.text)),
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::EtcdStarting
         | R::EtcdUnhealthy
         | R::QuorumLost
+        | R::StorageUnproven
         | R::LeadersDiffer
         | R::SplitCluster
         | R::ForeignEtcd

@@ -353,6 +353,9 @@ impl<'a> Graph<'a> {
             causes.extend(self.same_certificate(at, part));
         }
         if causes.is_empty() {
+            causes.extend(self.no_storage(at));
+        }
+        if causes.is_empty() {
             causes.extend(self.reported_before(at));
         }
         causes
@@ -368,6 +371,17 @@ impl<'a> Graph<'a> {
             self.vertices[*other].0 == Part::ApiServer && found.problem.reason == Reason::ServerCertificateExpired
         });
         servers.map(|(other, _)| other).collect()
+    }
+
+    /// Returns the problem of the API's storage if this answer of the API is missing in the same words.
+    fn no_storage(&self, at: usize) -> Option<usize> {
+        let problem = self.found[at].problem;
+        let is_missing = problem.severity == Severity::Error && self.on[at].is_none();
+        let mut of_storage = self.at.get(&(Part::Quorum, None)).into_iter().flatten().copied();
+        of_storage.find(|&it| {
+            let its = self.found[it].problem;
+            it != at && is_missing && its.reason == Reason::StorageUnproven && its.observed == problem.observed
+        })
     }
 
     /// Returns the parts that a service waits for, from its last event, such as `Waiting for service "cri" to be "up", time sync, network`,

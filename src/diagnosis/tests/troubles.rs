@@ -373,6 +373,22 @@ pub(super) const CASES: &[Case] = &[
         needs: &[|snapshot| *snapshot.kube().servers.get_mut("cp-2").unwrap() = gap(GapKind::ConnectTimedOut)],
     },
     Case {
+        cause: "api-lists-unanswered",
+        trouble: |snapshot| {
+            let kubernetes = snapshot.kube();
+            kubernetes.nodes = gap(GapKind::TimedOut);
+            kubernetes.pods = gap(GapKind::TimedOut);
+            kubernetes.node_leases = gap(GapKind::TimedOut);
+            kubernetes.daemon_sets = gap(GapKind::TimedOut);
+            kubernetes.deployments = gap(GapKind::TimedOut);
+        },
+        needs: &[
+            |snapshot| snapshot.kube().nodes = gap(GapKind::Forbidden),
+            |snapshot| snapshot.kube().pods = healthy().kube().pods.clone(),
+            |snapshot| snapshot.kube().endpoint = gap(GapKind::TimedOut),
+        ],
+    },
+    Case {
         cause: "no-api-server-works",
         trouble: |snapshot| {
             snapshot.kube().endpoint = gap(GapKind::TimedOut);

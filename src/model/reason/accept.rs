@@ -130,6 +130,7 @@ impl Reason {
             | Self::EtcdAccessDenied
             | Self::QuorumLost
             | Self::QuorumUnproven
+            | Self::StorageUnproven
             | Self::LeadersDiffer
             | Self::LeaderChanges
             | Self::SplitCluster

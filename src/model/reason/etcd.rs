@@ -3,8 +3,8 @@
 use super::Step::{Change, Do, Look};
 use super::Text;
 use super::sources::{
-    ETCD_ACCESS, ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, ETCD_TUNING, TALOS_CONTROL_PLANE, TALOS_DISASTER,
-    TALOS_ETCD, TALOS_TROUBLESHOOTING_ETCD, TALOS_UPGRADE,
+    ETCD_ACCESS, ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, ETCD_TUNING, KUBERNETES_CLUSTER,
+    TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_ETCD, TALOS_TROUBLESHOOTING_ETCD, TALOS_UPGRADE,
 };
 use super::steps::{
     ADD_BEFORE_REMOVING, DEFRAGMENT, ETCD_LOGS, ETCD_MEMBERS, ETCD_SERVICE, ETCD_SNAPSHOT, ETCD_STATUS, NODE_DMESG,
@@ -85,6 +85,16 @@ pub(super) const QUORUM_UNPROVEN: Text = Text {
     explanation: "No member reported a leader and answered a request that needs a majority, but none reported having no leader either. Usually the control planes could not be reached, so nothing is known about etcd.",
     source: TALOS_TROUBLESHOOTING_ETCD,
     remedy: &[ETCD_STATUS, ETCD_SERVICE, Do("First find out why the control planes do not answer.")],
+};
+
+pub(super) const STORAGE_UNPROVEN: Text = Text {
+    explanation: "Neither Talos nor etcd is queried, so that only the API server shows whether its storage works: etcd, or a database that stands in for it. It reads lists from there. No list of nodes arrived, so nothing is known about the storage.",
+    source: KUBERNETES_CLUSTER,
+    remedy: &[
+        Look("kubectl get --raw '/readyz?verbose'"),
+        Do("If `etcd` is not ok there, look at the storage: the service or pod that runs it, its log, and its disk."),
+        Do("Otherwise look at the log of the API server: requests may take too long or be held up in a queue."),
+    ],
 };
 
 pub(super) const LEADERS_DIFFER: Text = Text {

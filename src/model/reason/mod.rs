@@ -141,6 +141,7 @@ reasons! {
     EtcdAccessDenied "etcd-access-denied" "etcd's own access control does not allow the request" etcd::ETCD_ACCESS_DENIED;
     QuorumLost "quorum-lost" "etcd has lost its quorum" etcd::QUORUM_LOST;
     QuorumUnproven "quorum-unproven" "nothing proves that etcd has a quorum" etcd::QUORUM_UNPROVEN;
+    StorageUnproven "storage-unproven" "nothing proves that the API's storage works" etcd::STORAGE_UNPROVEN;
     LeadersDiffer "leaders-differ" "etcd members do not agree on leader or term" etcd::LEADERS_DIFFER;
     LeaderChanges "leader-changes" "etcd's leader changes during the run" etcd::LEADER_CHANGES;
     SplitCluster "split-cluster" "there are two independent etcd clusters" etcd::SPLIT_CLUSTER;

@@ -177,6 +177,10 @@ pub(crate) const KUBERNETES_NODES: Source = Source {
     title: "Kubernetes documentation, `Nodes`",
     address: "https://kubernetes.io/docs/concepts/architecture/nodes/",
 };
+pub(crate) const KUBERNETES_CLUSTER: Source = Source {
+    title: "Kubernetes documentation, `Troubleshooting Clusters`",
+    address: "https://kubernetes.io/docs/tasks/debug/debug-cluster/",
+};
 pub(crate) const KUBERNETES_DISRUPTIONS: Source = Source {
     title: "Kubernetes documentation, `Disruptions`",
     address: "https://kubernetes.io/docs/concepts/workloads/pods/disruptions/",

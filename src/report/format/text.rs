@@ -271,11 +271,16 @@ fn blocked_lines(checks: &[&CheckReport], style: &TextStyle, lines: &mut Vec<Str
         }
     }
     for (cause, (targets, ids)) in by {
-        let named: Vec<_> = targets.iter().filter(|target| target.kind != Kind::Cluster).collect();
+        let targets: Vec<_> = targets.into_iter().collect();
         let ids: Vec<_> = ids.into_iter().collect();
-        let subject = match named.as_slice() {
-            [] if ids.len() > 3 && !style.verbose => count(ids.len(), "check"),
-            [] => joined(ids),
+        let subject = match targets.as_slice() {
+            all if all.iter().any(|target| target.kind == Kind::Cluster) => {
+                if ids.len() > 3 && !style.verbose {
+                    count(ids.len(), "check")
+                } else {
+                    joined(ids)
+                }
+            }
             [one] => shown(one),
             many => {
                 let kinds: BTreeSet<_> = many.iter().map(|target| target.kind).collect();

@@ -186,7 +186,7 @@ fn a_list_that_needs_a_quorum_is_not_taken_from_a_cache() {
     cluster.change(|world| ["cp-2", "cp-3"].map(|name| world.etcd_stop(name)));
     let judged = round(&cluster, &["--no-talos", "--skip", "k8s.api.endpoint,k8s.api.servers"]);
     assert_eq!(judged.outcome.code, 69, "{judged}");
-    assert_eq!(judged.of("etcd.quorum"), [("quorum-unproven", "cluster")], "{judged}");
+    assert_eq!(judged.of("etcd.quorum"), [("storage-unproven", "cluster")], "{judged}");
     assert_eq!(judged.of("k8s.nodes.ready"), [("timed-out", "cluster")], "{judged}");
     let asked = cluster.simulator().calls().counts().into_iter().filter(|count| count.call == NODES);
     assert_eq!(asked.map(|count| count.times).sum::<u64>(), 1);

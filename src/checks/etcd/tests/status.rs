@@ -489,9 +489,9 @@ fn without_talos_a_list_of_nodes_proves_the_quorum() {
     let mut snapshot = healthy().without_talos();
     assert_eq!(status("etcd.quorum", &snapshot), Status::Pass);
     snapshot.kube().nodes = Ok(Vec::new());
-    assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: error quorum-unproven"]);
+    assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: error storage-unproven"]);
     snapshot.kube().nodes = gap(GapKind::TimedOut);
-    assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: error quorum-unproven"]);
+    assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: error storage-unproven"]);
     snapshot.kube().nodes = gap(GapKind::Forbidden);
     assert_eq!(wrong("etcd.quorum", &snapshot), ["cluster: error forbidden-or-starting"]);
     snapshot.memory = snapshot.memory.after(&snapshot, Duration::ZERO);
