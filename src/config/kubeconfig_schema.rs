@@ -97,6 +97,18 @@ pub(super) fn check(document: &Document) -> Result<(), ConfigError> {
     Ok(())
 }
 
+/// Returns true if a kubeconfig has a field of this name, which is then no secret.
+pub(super) fn has_field(name: &str) -> bool {
+    fn names(fields: &Type, name: &str) -> bool {
+        match fields {
+            Of(fields) => fields.iter().any(|(field, inner)| *field == name || names(inner, name)),
+            List(inner) | MapOf(inner) => names(inner, name),
+            Text | Bool | Bytes | Any => false,
+        }
+    }
+    names(&CONFIG, name)
+}
+
 fn of_type(value: &Value<'_>, wanted: &Type) -> Result<(), ConfigError> {
     if !value.is_there() {
         return Ok(());

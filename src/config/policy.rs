@@ -35,18 +35,23 @@ pub(crate) struct Fields {
     pub(crate) api_version: Spanned<String>,
     /// Expected shape and versions of the cluster. The equivalent options can be given as well, and have to agree.
     #[serde(default, deserialize_with = "or_default")]
+    #[cfg_attr(test, schemars(with = "Option<Expect>"))]
     pub(crate) expect: Expect,
     /// Limits at which checks warn. The limits at which they fail are fixed.
     #[serde(default, deserialize_with = "or_default")]
+    #[cfg_attr(test, schemars(with = "Option<Thresholds>"))]
     pub(crate) thresholds: Thresholds,
     /// Machines that are off on purpose.
     #[serde(default, deserialize_with = "or_default")]
+    #[cfg_attr(test, schemars(with = "Option<Vec<Machine>>"))]
     pub(crate) machines: Vec<Machine>,
     /// Known problems that are accepted for a limited time.
     #[serde(default, deserialize_with = "or_default")]
+    #[cfg_attr(test, schemars(with = "Option<Vec<Accept>>"))]
     pub(crate) accept: Vec<Accept>,
     /// Conditions on objects of your own, at most 100 entries. Each is reported as the check `policy.ID`.
     #[serde(default, deserialize_with = "or_default")]
+    #[cfg_attr(test, schemars(with = "Option<Vec<Require>>"))]
     pub(crate) require: Vec<Require>,
 }
 
@@ -69,7 +74,7 @@ pub(crate) struct Expect {
     pub(crate) kubernetes: Option<Spanned<String>>,
     /// System extensions that every machine must have, with or without `siderolabs/`. A missing one fails in `talos.nodes.extensions`.
     #[serde(default, deserialize_with = "or_default")]
-    #[cfg_attr(test, schemars(with = "Vec<String>"))]
+    #[cfg_attr(test, schemars(with = "Option<Vec<String>>"))]
     pub(crate) extensions: Vec<Spanned<String>>,
 }
 
@@ -154,7 +159,7 @@ pub(crate) struct Require {
     pub(crate) namespace: Option<Spanned<String>>,
     /// Objects of all namespaces.
     #[serde(default)]
-    #[cfg_attr(test, schemars(with = "bool"))]
+    #[cfg_attr(test, schemars(with = "Option<bool>"))]
     pub(crate) all_namespaces: Option<Spanned<bool>>,
     /// Name of a single object. If it is missing, all objects that match the selectors are checked.
     #[cfg_attr(test, schemars(with = "Option<String>"))]
@@ -176,16 +181,16 @@ pub(crate) struct Require {
     /// Number of objects that have to meet the demands. If it is missing, all have to.
     #[cfg_attr(test, schemars(with = "Option<usize>", range(min = 1)))]
     pub(crate) at_least: Option<Spanned<usize>>,
-    /// Accepts that no object exists. Otherwise an empty list fails.
+    /// Accepts that no object exists. Otherwise a missing object fails, and so does an empty list.
     #[serde(default)]
-    #[cfg_attr(test, schemars(with = "bool"))]
+    #[cfg_attr(test, schemars(with = "Option<bool>"))]
     pub(crate) allow_none: Option<Spanned<bool>>,
     /// Value of a field that the API omits, as it does with zeros: `orElse: 0` for `.status.readyReplicas`. Otherwise a missing field
     /// does not count as evidence.
-    #[cfg_attr(test, schemars(with = "Option<serde_json::Value>", extend("type" = ["string", "number", "boolean"])))]
+    #[cfg_attr(test, schemars(with = "Option<serde_json::Value>", extend("type" = ["string", "number", "boolean", "null"])))]
     pub(crate) or_else: Option<Spanned<Scalar>>,
     /// `fail` (default), or `warn` if a violation should not fail the run. An undetermined result still does.
-    #[cfg_attr(test, schemars(with = "Option<String>", extend("enum" = ["fail", "warn"])))]
+    #[cfg_attr(test, schemars(with = "Option<String>", extend("enum" = ["fail", "warn", null])))]
     pub(crate) severity: Option<Spanned<String>>,
 }
 
@@ -343,6 +348,17 @@ fn described(error: &Error) -> (String, Option<String>) {
         }
         Error::MultipleDocuments { .. } => ("there is more than one YAML document".to_owned(), None),
         Error::Eof { .. } => ("the file is empty or ends too early".to_owned(), None),
+        Error::InvalidBooleanStrict { .. } => ("expected `true` or `false`".to_owned(), None),
+        Error::NullIntoString { .. } => ("expected a text, and there is no value".to_owned(), None),
+        Error::MergeKeyNotAllowed { .. } => ("merge keys (`<<`) are not supported".to_owned(), None),
+        Error::UnknownAnchor { .. } => ("no anchor of this name stands before it".to_owned(), None),
+        Error::InvalidScalar { ty, .. } if ty.contains("integer") || ty.starts_with('u') => {
+            ("expected a whole number that is not negative".to_owned(), None)
+        }
+        Error::Unexpected { expected, .. } if expected.contains("sequence") => ("expected a list".to_owned(), None),
+        Error::Unexpected { expected, .. } if expected.contains("mapping") => {
+            ("expected fields, each as `name: value`".to_owned(), None)
+        }
         _ => {
             let hint = "a text with braces, brackets, `#` or `: ` has to be in single quotes".to_owned();
             ("is not a valid value here, or not valid YAML".to_owned(), Some(hint))
@@ -388,7 +404,7 @@ mod tests {
             ),
             (
                 "apiVersion: cluster-health/v1\nexpect: {workers: many}\n",
-                "policy `p.yaml`: line 2, column 19: is not a valid value here, or not valid YAML; a text with braces, brackets, `#` or `: ` has to be in single quotes",
+                "policy `p.yaml`: line 2, column 19: expected a whole number that is not negative",
             ),
             ("", "policy `p.yaml`: line 1, column 1: the file is empty or ends too early"),
             (

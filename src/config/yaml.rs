@@ -14,6 +14,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::ConfigError;
+use super::kubeconfig_schema::has_field;
 use super::line::{self, Step};
 use crate::text::yaml::Bounds;
 
@@ -375,7 +376,7 @@ impl<'a> Value<'a> {
         for step in &self.steps {
             match step {
                 Step::Key(key) => {
-                    let shown = super::shown(key);
+                    let shown = if has_field(key) { key.clone() } else { super::shown(key) };
                     if !path.is_empty() {
                         path.push('.');
                     }

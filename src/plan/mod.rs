@@ -299,6 +299,14 @@ fn contradictions(
     if server && no_talos {
         return Err(Usage::new("`--server` queries Talos, which `--no-talos` disables"));
     }
+    // kubectl's `--context` is `--kube-context` here. Without an error, another cluster would be checked than the one that was meant.
+    if no_talos && connection.context.is_some() {
+        let usage = Usage::new("`--context` selects from the talosconfig, which `--no-talos` leaves out");
+        return Err(usage.hint("`--kube-context` selects from the kubeconfig"));
+    }
+    if connection.in_cluster && connection.kubeconfig.is_some() {
+        return Err(Usage::new("`--in-cluster` and `--kubeconfig` contradict each other"));
+    }
     if !cfg!(feature = "etcd") && !connection.etcd_endpoints.is_empty() {
         let usage = Usage::new("`--etcd-endpoints` needs the feature `etcd`, without which cluster-health was built");
         return Err(usage.hint("releases have the feature, and so do builds without `--no-default-features`"));
@@ -451,6 +459,8 @@ mod tests {
             &["--expect-kubernetes", "1.35.4.1"],
             &["--no-talos", "--no-kubernetes"],
             &["--server", "--no-talos"],
+            &["--context", "prod", "--no-talos"],
+            &["--in-cluster", "--kubeconfig", "a"],
             &["--check", "talos.server"],
             &["--no-talos", "--expect-talos", "v1.13.0"],
             &["--upgrade-talos", "1.14"],

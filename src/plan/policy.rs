@@ -1,5 +1,6 @@
 //! The meaning of a policy: its fields, checked against the catalog, the options and the clock.
 
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -71,6 +72,7 @@ pub(crate) fn decide(document: &Document, now: Timestamp) -> Result<Decided, Usa
     let read = Reader { document, now };
     let (thresholds, looser) = read.thresholds()?;
     let machines = machines.iter().map(|entry| read.machine(entry)).collect::<Result<Vec<_>, _>>()?;
+    read.each_once(&document.fields.machines)?;
     let accept = accept.iter().map(|entry| read.acceptance(entry)).collect::<Result<Vec<_>, _>>()?;
     let extensions = expect.extensions.iter().map(|name| read.text(name, "extension")).collect::<Result<_, _>>()?;
     let of_machine = |it: &Declared| (format!("machine {} off until {}", it.name, it.excuse.until), it.excuse.line);
@@ -162,11 +164,21 @@ impl Reader<'_> {
             }
         };
         if time.duration_since(self.now) > LONGEST {
-            let problem =
-                format!("an excuse lasts at most 90 days, and it is now {} by this machine's clock", self.now);
+            let last = (self.now + LONGEST).to_zoned(jiff::tz::TimeZone::UTC).date();
+            // A date means the end of its day.
+            let last = last.yesterday().unwrap_or(last);
+            let problem = format!("an excuse lasts at most 90 days: by this machine's clock until {last}");
             return Err(self.error(until, problem));
         }
         Ok(Excuse { because: self.text(because, "reason")?, until: time, line: because.referenced.line() })
+    }
+
+    fn each_once(&self, machines: &[Machine]) -> Result<(), Usage> {
+        let mut known = HashSet::new();
+        match machines.iter().find(|machine| !known.insert(machine.name.value.trim())) {
+            Some(again) => Err(self.error(&again.name, "the same machine is listed twice")),
+            None => Ok(()),
+        }
     }
 
     fn machine(&self, entry: &Machine) -> Result<Declared, Usage> {
@@ -341,10 +353,7 @@ mod tests {
     #[test]
     fn an_excuse_without_an_end_in_sight_is_refused() {
         for (until, expected) in [
-            (
-                "2027-02-28",
-                "an excuse lasts at most 90 days, and it is now 2026-11-29T12:00:00Z by this machine's clock",
-            ),
+            ("2027-02-28", "an excuse lasts at most 90 days: by this machine's clock until 2027-02-26"),
             ("9999-12-31", "expected a date of this era"),
             ("tomorrow", "expected a time such as `2026-12-01T18:00:00Z`, or a date such as `2026-12-01`"),
             ("2026-12-01 18:00", "expected a time such as `2026-12-01T18:00:00Z`, or a date such as `2026-12-01`"),

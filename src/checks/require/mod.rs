@@ -199,10 +199,10 @@ fn judged(entry: &Require, served: &Served) -> Outcome {
 /// The outcome for an entry that no object matches.
 fn none(entry: &Require) -> Outcome {
     let of = objects_of(&entry.of);
-    if entry.allow_none && entry.of.name.is_none() {
-        return Outcome::Pass(Some(format!("there are no {of}, which the policy allows")));
-    }
     let observed = if entry.of.name.is_some() { format!("{of} does not exist") } else { format!("there are no {of}") };
+    if entry.allow_none {
+        return Outcome::Pass(Some(format!("{observed}, which the policy allows")));
+    }
     Outcome::problem(Problem::fail(Reason::ObjectMissing, expected(entry), observed).hint(look(&entry.of, None)))
 }
 
