@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::snapshot::{ContainerState, KubeNode, Lease, Pod, PodState, Readiness, Workload};
+use crate::snapshot::{ContainerState, KubeNode, Lease, Leases, Pod, PodState, Readiness, Workload};
 
 /// Default time after which a lease that was not renewed no longer shows that its holder is alive. Kubernetes uses this duration for
 /// kubelets.
@@ -99,6 +99,15 @@ pub(crate) fn is_alive(lease: &Lease, date: Option<Timestamp>) -> bool {
 
 fn lasts(lease: &Lease) -> Duration {
     lease.lasts.map_or(LEASE_LASTS, |lasts| lasts.min(LEASE_LASTS_AT_MOST))
+}
+
+/// Returns true if others renewed their leases well after this node's last renewal: whatever stopped it did not stop all writes.
+pub(crate) fn lapsed_alone(leases: &Leases, name: &str) -> bool {
+    let Some(lease) = leases.by_name.get(name) else { return false };
+    let last = leases.by_name.values().filter_map(|it| it.renewed).max();
+    let behind = lease.renewed.zip(last).map(|(renewed, last)| last.duration_since(renewed));
+    // Healthy leases are up to a quarter apart, and the clocks of machines differ.
+    behind.is_some_and(|behind| behind.unsigned_abs() > lasts(lease) / 2)
 }
 
 /// Returns true if two samples show a recent renewal, or if the renewal is recent by the server's own clock. A renewal well in the future

@@ -489,11 +489,25 @@ pub(super) fn is_on_the_way(kind: GapKind) -> bool {
 pub(super) const RUNNER: &str =
     "nothing of this cluster answered, so it may be the network of this runner: check VPN, DNS, firewall and proxy";
 
+/// Returns true if the kubeconfig names no CA.
+fn trusts_the_system(cluster: &Assessment<'_>) -> bool {
+    let credentials = cluster.any_kubernetes().and_then(|kubernetes| kubernetes.credentials.as_ref().ok());
+    credentials.is_some_and(|credentials| credentials.ca.is_none())
+}
+
 /// Explains a missing answer of an API server. Failures of the server itself are failures. Obstacles on the network path are not, unless
 /// some other part of the cluster answered in the same round.
 pub(super) fn no_readyz(cluster: &Assessment<'_>, gap: &Gap) -> Problem {
     let fail = |reason| Problem::fail(reason, READY, &*gap.text);
     match gap.kind {
+        GapKind::UnknownCa if !cluster.something_answers() && trusts_the_system(cluster) => problem(
+            Protocol::Kubernetes,
+            gap,
+            READY,
+        )
+        .hint(Hint::likely(
+            "the kubeconfig has no `certificate-authority-data`, so only certificates of the system's CAs are accepted",
+        )),
         kind if is_on_the_way(kind) && !cluster.something_answers() => {
             problem(Protocol::Kubernetes, gap, READY).hint(Hint::likely(RUNNER))
         }

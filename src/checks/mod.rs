@@ -21,6 +21,7 @@ pub(crate) use upgrade::{EtcdStops, etcd_stops, is_plain, schematic_of};
 use std::collections::BTreeSet;
 use std::fmt;
 
+pub(crate) use kubernetes::is_of_dns;
 pub(crate) use talos::{holds_up_boot, must_run};
 
 use crate::assess::Assessment;

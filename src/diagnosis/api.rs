@@ -4,12 +4,13 @@ use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms};
 use crate::assess::components::Component;
 use crate::assess::workloads::describe_unready;
+use crate::checks::is_of_dns;
 use crate::model::reason::sources::{
     KUBERNETES_CLUSTER, KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     TALOS_TROUBLESHOOTING_KUBERNETES_API,
 };
 use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
-use crate::snapshot::{Gap, GapKind, Node, Pod, Snapshot};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Pod, Snapshot};
 use crate::text::{excerpt, host};
 
 use Step::{Change, Do, Look};
@@ -457,7 +458,7 @@ API server that it cannot reach. Exit code 137 means that it was killed: by the 
                     excerpt::of(after_name(words, Some("coredns")))
                 );
                 Recognized::new(DNS_CRASHES.id, headline)
-                    .then(Hint::run("{kubectl} -n kube-system logs {} --previous", [first.name.as_str()]))
+                    .then(Hint::run("{kubectl} -n {} logs {} --previous", [&first.namespace, &first.name]))
                     .rests_on(&sign)
             })
             .collect()
@@ -466,9 +467,8 @@ API server that it cannot reach. Exit code 137 means that it was killed: by the 
 
 /// Returns the crash-looping pods of cluster DNS, each with a description.
 fn crashing_dns(snapshot: &Snapshot) -> Vec<(&Pod, String)> {
-    let pods = snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.pods).flatten();
-    let is_dns = |pod: &&Pod| pod.labels.get("k8s-app").is_some_and(|app| app == "kube-dns");
+    let pods = snapshot.kubernetes.iter().flat_map(Kubernetes::all_pods);
     let crashes =
         |pod: &Pod| describe_unready(&pod.state, snapshot.server_time()).filter(|trouble| trouble.crash_looping);
-    pods.filter(is_dns).filter_map(|pod| Some((pod, crashes(pod)?.words))).collect()
+    pods.filter(|pod| is_of_dns(pod)).filter_map(|pod| Some((pod, crashes(pod)?.words))).collect()
 }

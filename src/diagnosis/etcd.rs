@@ -5,6 +5,7 @@ use jiff::SignedDuration;
 use super::symptoms::{Sign, names};
 use super::{Cause, Recognized, Symptoms, service};
 use crate::assess::etcd::{MemberTrouble, are_foreign, member_trouble};
+use crate::assess::workloads::lapsed_alone;
 use crate::model::reason::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
 use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
 use crate::snapshot::{EtcdEndpoint, EtcdStatus, Gap, GapKind, Node};
@@ -147,7 +148,9 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
     let seen: Vec<String> =
         signs.iter().map(|sign| format!("{}: {}", whom(sign.target), sign.problem.observed)).collect();
     let headline = format!("etcd {what}: {}", seen.join("; "));
-    let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]);
+    let node_leases = symptoms.snapshot.kubernetes.as_ref().and_then(|it| it.node_leases.as_ref().ok());
+    let lapsed_alone = |sign: &Sign<'_>| node_leases.is_some_and(|leases| lapsed_alone(leases, &sign.target.name));
+    let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]).filter(|sign| !lapsed_alone(sign));
     let diagnosis = Recognized::new(cause.id, headline).rests_on_all(&signs).explains(leases);
     let machine = first.target.address.as_deref();
     vec![diagnosis.then(Hint::of_member(machine, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status"))]

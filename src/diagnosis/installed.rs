@@ -75,7 +75,7 @@ The machines themselves are healthy.",
         // The network plugin's own failure shows the reason, if it is a plugin that is judged.
         let agents = symptoms.of_check(CheckId::K8sCni, &[Reason::DaemonsetIncomplete, Reason::DaemonsetMissing]);
         let agents: Vec<_> = agents.filter(Sign::is_root).collect();
-        let failing = alike(symptoms.snapshot, agents.iter().copied());
+        let failing = alike(symptoms.snapshot, if agents.is_empty() { &signs } else { &agents }.iter().copied());
         let (headline, look) = match (failing.first(), agents.first()) {
             (Some((failing, its)), _) => (
                 format!("{}; no network plugin works there, and they stay NotReady", failing.told(its)),
@@ -166,8 +166,8 @@ struct Failing<'a> {
 impl<'a> Failing<'a> {
     fn of(sets: &'a [Workload], on_machine: &[&'a Pod], sign: &Sign<'_>) -> Option<Self> {
         let is_agent = |set: &&Workload| match sign.check {
-            CheckId::K8sCni => set.is_network_agent(),
-            _ => set.name == "kube-proxy",
+            CheckId::K8sKubeProxy => set.name == "kube-proxy",
+            _ => set.is_network_agent() || set.installs_network,
         };
         sets.iter().filter(is_agent).find_map(|set| {
             let pod: &'a Pod = on_machine.iter().find(|pod| WorkloadKind::DaemonSet.owns(set, pod))?;

@@ -96,30 +96,46 @@ shows.",
     ],
     recognize: |symptoms| {
         const SIGNS: &[Reason] = &[Reason::UpgradePathUnsupported, Reason::VersionsIncompatible, Reason::EtcdTooOld];
-        let signs = failed(symptoms, SIGNS);
-        let Some(first) = signs.first() else { return Vec::new() };
-        let observed = &first.problem.observed;
-        let what = match first.target.kind {
-            Kind::Cluster => observed.clone(),
-            _ => format!("{}: {observed}", first_names(&targets(&signs), 3)),
-        };
-        // The headline ends with the upgrade path, which the reader needs first.
-        let advice = first.problem.hints.iter().find_map(|hint| match hint {
-            Hint::Likely(advice) => Some(advice.clone()),
-            _ => None,
-        });
-        let advice = advice.unwrap_or_else(|| format!("required: {}", first.problem.expected));
-        let headline = format!("this upgrade is not supported in one step: {what}; {advice}");
-        let recognized = rests_on_each(Recognized::new(UNSUPPORTED_JUMP.id, headline), &signs);
-        // machined has no information about Kubernetes' versions.
-        let of_talos = signs.iter().filter(|sign| sign.check != CheckId::UpgradeKubernetesPath);
-        let addresses = of_talos.filter_map(|sign| sign.target.address.as_deref());
-        let recognized = addresses
-            .take(MACHINES)
-            .fold(recognized, |it, address| it.then(Hint::run("{talosctl} -n {} version", [address])));
-        vec![recognized.then(Hint::run("{kubectl} get nodes -o wide", []))]
+        let mut alike: Vec<((CheckId, String), Vec<Sign<'_>>)> = Vec::new();
+        for sign in failed(symptoms, SIGNS) {
+            let key = (sign.check, advice(&sign));
+            match alike.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, signs)) => signs.push(sign),
+                None => alike.push((key, vec![sign])),
+            }
+        }
+        alike.iter().map(|((_, advice), signs)| unsupported(advice, signs)).collect()
     },
 };
+
+/// Returns the upgrade path that the problem proposes.
+fn advice(sign: &Sign<'_>) -> String {
+    let advice = sign.problem.hints.iter().find_map(|hint| match hint {
+        Hint::Likely(advice) => Some(advice.to_string()),
+        _ => None,
+    });
+    advice.unwrap_or_else(|| format!("required: {}", sign.problem.expected))
+}
+
+/// Describes an obstacle that is overcome by the same step on all these machines.
+fn unsupported(advice: &str, signs: &[Sign<'_>]) -> Recognized {
+    let first = &signs[0];
+    let observed = &first.problem.observed;
+    let what = match first.target.kind {
+        Kind::Cluster => observed.clone(),
+        _ => format!("{}: {observed}", first_names(&targets(signs), 3)),
+    };
+    // The headline ends with the upgrade path, which the reader needs first.
+    let headline = format!("this upgrade is not supported in one step: {what}; {advice}");
+    let recognized = Recognized::new(UNSUPPORTED_JUMP.id, headline);
+    // machined has no information about Kubernetes' versions.
+    if first.check == CheckId::UpgradeKubernetesPath {
+        return rests_on_each(recognized.then(Hint::run("{kubectl} get nodes -o wide", [])), signs);
+    }
+    let addresses = signs.iter().filter_map(|sign| sign.target.address.as_deref());
+    let version = |it: Recognized, address: &str| it.then(Hint::run("{talosctl} -n {} version", [address]));
+    rests_on_each(addresses.take(MACHINES).fold(recognized, version), signs)
+}
 
 pub(super) const API_REMOVED: Cause = Cause {
     id: "api-removed",

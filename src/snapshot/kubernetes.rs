@@ -928,6 +928,8 @@ const BESIDE_AGENTS: [&str; 2] = ["kube-multus-ds", "ovs-ovn"];
 pub(crate) struct ServiceEndpoint {
     /// Namespace of its Service.
     pub(crate) namespace: String,
+    /// Name of its Service; empty if the slice does not name one.
+    pub(crate) service: String,
     pub(crate) addresses: Vec<String>,
     pub(crate) ready: bool,
     pub(crate) node: Option<String>,

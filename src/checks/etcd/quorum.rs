@@ -400,7 +400,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     } else if voters == 1 {
         Outcome::Pass(Some("etcd has a single voter: tolerates 0".to_owned()))
     } else if voters == 2 {
-        let observed = "2 voters; losing either one stops the cluster";
+        let observed = "2 voters";
         Outcome::problem(Problem::warn(Reason::TwoMembers, ODD, observed).on(missing))
     } else if voters % 2 == 0 {
         let spare = voters / 2 - 1;

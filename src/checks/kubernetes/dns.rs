@@ -1,5 +1,7 @@
 //! Cluster DNS, which Talos installs unless its configuration disables it.
 
+use std::fmt;
+
 use super::leases::leases;
 use super::serving::{is_on_lost_node, unread_pods, words};
 use super::severity_of;
@@ -7,7 +9,7 @@ use super::workloads::{
     Wanted, installed, is_labeled, is_stuck, places, system_pods, troubles, unfinished, wanted, warn_of_restarts,
     with_refusal,
 };
-use crate::assess::workloads::{is_well, workload_of};
+use crate::assess::workloads::is_well;
 use crate::assess::{Assessment, Instances, Met, PodLists, Serving, Want, Why};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
@@ -64,12 +66,12 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
             Err(outcome) => return Verdict::whole(outcome),
         };
     let endpoints = &own(cluster, endpoints);
-    let target = target(cluster, endpoints);
+    let target = Service::of(endpoints).target();
     let mut verdict = Verdict::default();
     let instances = cluster.instances(PodLists::System, endpoints, RESOLVERS_USE);
     if instances.met(Want::AtLeastOne) == Met::Fully {
         let outcome = unread_pods(cluster, endpoints);
-        verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, instances)));
+        verdict.push(target, outcome.unwrap_or_else(|| enough_dns(cluster, endpoints, instances)));
         warn_of_restarts(cluster, dns_pods(cluster), &mut verdict);
         let are_on_nodes = endpoints.iter().any(|endpoint| endpoint.node.is_some());
         if let Some(outcome) = leases(cluster).err().filter(|_| are_on_nodes) {
@@ -95,15 +97,30 @@ fn dns(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Returns the usual Service, or the workload whose pods serve DNS in another namespace.
-fn target(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint]) -> Target {
-    let is_here = |namespace: &str| namespace == "kube-system";
-    let is_usual = endpoints.iter().any(|endpoint| is_here(&endpoint.namespace));
-    let pods = dns_pods(cluster);
-    let elsewhere = pods.iter().find(|pod| !is_here(&pod.namespace)).filter(|_| !is_usual && !endpoints.is_empty());
-    let named = elsewhere.and_then(|pod| Some((&pod.namespace, workload_of(pod)?.1)));
-    let name = named.map_or("kube-system/kube-dns".to_owned(), |(namespace, name)| format!("{namespace}/{name}"));
-    Target::new(Kind::Workload, name)
+/// The Service of cluster DNS: the usual one, unless the endpoints are all another's.
+struct Service<'e> {
+    namespace: &'e str,
+    name: &'e str,
+}
+
+impl<'e> Service<'e> {
+    fn of(endpoints: &'e [ServiceEndpoint]) -> Self {
+        let all = || endpoints.iter().map(|it| Self { namespace: &it.namespace, name: &it.service });
+        let named = || all().filter(|service| !service.name.is_empty());
+        let usual = Self { namespace: "kube-system", name: "kube-dns" };
+        let has_usual = all().any(|it| (it.namespace, it.name) == (usual.namespace, usual.name));
+        named().find(|_| !has_usual).unwrap_or(usual)
+    }
+
+    fn target(&self) -> Target {
+        Target::new(Kind::Workload, self.to_string())
+    }
+}
+
+impl fmt::Display for Service<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 /// Returns the endpoints of the cluster's own DNS. If kube-system has any part of it, endpoints in other namespaces are not the cluster's
@@ -116,7 +133,7 @@ pub(in crate::checks) fn own(cluster: &Assessment<'_>, endpoints: &[ServiceEndpo
     endpoints.iter().filter(|endpoint| !has_own || is_here(&endpoint.namespace)).cloned().collect()
 }
 
-pub(super) fn is_of_dns(pod: &Pod) -> bool {
+pub(crate) fn is_of_dns(pod: &Pod) -> bool {
     pod.labels.get("k8s-app").is_some_and(|app| DNS_APPS.contains(&app.as_str()))
         || pod.labels.contains_key(DNS_OPERATOR)
 }
@@ -163,7 +180,7 @@ fn dns_pods<'a>(cluster: &'a Assessment<'_>) -> Vec<&'a Pod> {
     cluster.all_pods().filter(|pod| is_of_dns(pod) && !pod.deleting).collect()
 }
 
-fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> Outcome {
+fn enough_dns<'a>(cluster: &'a Assessment<'_>, endpoints: &[ServiceEndpoint], mut instances: Instances<'a>) -> Outcome {
     let (ready, moving) = (instances.serving.len(), instances.moving.len());
     let deployments = listed(cluster, |kubernetes| &kubernetes.deployments, "the Deployments of kube-system");
     let deployment = match deployments.map(|deployments| coredns(deployments)) {
@@ -209,7 +226,7 @@ fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> 
         missing.iter().map(|pod| pod.unready_for).collect()
     };
     let of_whom = deployment.map_or_else(String::new, |it| format!(" (Deployment {})", it.name));
-    let expected = format!("{desired} ready endpoints of kube-system/kube-dns{of_whom}");
+    let expected = format!("{desired} ready endpoints of {}{of_whom}", Service::of(endpoints));
     let stuck = given_up.map(|words| format!("rollout stuck: {words}"));
     let unobserved = (!is_observed).then(|| "its current generation is not observed".to_owned());
     let refusal = deployment.and_then(Workload::refusal);
@@ -233,7 +250,8 @@ fn enough_dns<'a>(cluster: &'a Assessment<'_>, mut instances: Instances<'a>) -> 
 
 /// Describes why no endpoint serves DNS. `hosts` are nodes with endpoints that are lost, being removed or gone.
 fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: Wanted, hosts: &[&str]) -> Problem {
-    let expected = "a ready endpoint of kube-system/kube-dns";
+    let service = Service::of(endpoints);
+    let expected = &format!("a ready endpoint of {service}");
     let deployment = cluster.list(|kubernetes| &kubernetes.deployments).map(|deployments| coredns(deployments));
     let pods = dns_pods(cluster);
     // The existence of a Deployment with replicas is unknown.
@@ -284,8 +302,8 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
                     .hint(Hint::likely(
                         "the selector of the Service does not match the pods, or the endpoints are not kept",
                     ))
-                    .hint(Hint::run("{kubectl} -n kube-system describe service kube-dns", []))
-                    .hint(Hint::run("{kubectl} -n kube-system get pods -l k8s-app=kube-dns --show-labels", []));
+                    .hint(Hint::run("{kubectl} -n {} describe service {}", [service.namespace, service.name]))
+                    .hint(Hint::run("{kubectl} -n {} get pods --show-labels", [service.namespace]));
             // Another Service without the DNS label may lead to them.
             if endpoints.is_empty() && wanted == Wanted::NoTalos {
                 return Problem { severity: Severity::Error, ..problem };

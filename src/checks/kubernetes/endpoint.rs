@@ -92,7 +92,7 @@ fn credentials(cluster: &Assessment<'_>) -> Verdict {
     };
     let mut verdict = Verdict::default();
     match &kubernetes.credentials {
-        Err(gap) => verdict.problem(Target::new(Kind::Credentials, "kubeconfig"), unreadable(kubernetes, gap)),
+        Err(gap) => verdict.problem(Target::new(Kind::Credentials, "kubeconfig"), unreadable(cluster, kubernetes, gap)),
         Ok(credentials) => {
             let target = Target::new(Kind::Credentials, credentials.source.as_str());
             let problems = if credentials.server.starts_with("https://") {
@@ -114,12 +114,17 @@ fn credentials(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-fn unreadable(kubernetes: &Kubernetes, gap: &Gap) -> Problem {
+fn unreadable(cluster: &Assessment<'_>, kubernetes: &Kubernetes, gap: &Gap) -> Problem {
     let expected = "a kubeconfig that can be used";
     if gap.kind == GapKind::NotAsked {
         let passed_over: Vec<String> =
             kubernetes.passed_over.iter().map(|(source, why)| format!("{source}: {why}")).collect();
         let observed = if passed_over.is_empty() { "none found".to_owned() } else { passed_over.join("; ") };
+        if !cluster.asks_talos() {
+            return Problem::fail(Reason::NoKubeconfig, expected, observed)
+                .hint(Hint::likely("pass one with --kubeconfig"))
+                .permanent();
+        }
         let problem = Problem::error(Reason::NoKubeconfig, expected, observed)
             .hint(Hint::likely("pass one with --kubeconfig, or leave Kubernetes out with --no-kubernetes"));
         return if kubernetes.may_still_find { problem } else { problem.permanent() };

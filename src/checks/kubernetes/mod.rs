@@ -34,6 +34,7 @@ pub(super) use components::{APISERVER, CONTROLLER_MANAGER, SCHEDULER};
 pub(super) use conditions::CONDITIONS;
 pub(super) use daemon_sets::{CNI, KUBE_PROXY};
 pub(super) use dns::DNS;
+pub(crate) use dns::is_of_dns;
 pub(super) use endpoint::{CREDENTIALS, ENDPOINT};
 pub(super) use identity::IDENTITY;
 pub(super) use leadership::LEASES;

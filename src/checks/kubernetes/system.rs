@@ -175,6 +175,9 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
     if unwell.is_empty() {
         unwell.extend(pods.iter().filter(|pod| is_amiss(pod) && is_judged(cluster, pod)));
     }
+    // The status of these pods looks well.
+    let cut_off = pods.iter().copied().filter(|pod| is_well(&pod.state) && is_cut_off(cluster, pod));
+    let cut_off: Vec<&Pod> = cut_off.filter(|_| kind != WorkloadKind::DaemonSet).collect();
     let uncounted = (!is_counted).then(|| format!("generation {generation} not observed yet"));
     let standing = match (given_up, unchanged_for) {
         (Some(words), _) => Some(format!("rollout stuck: {words}")),
@@ -191,7 +194,7 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
         Problem { severity, ..Problem::fail(reason, format!("{desired} pods available"), observed.as_str()) }
             .hint(describe.clone())
             .hint(Hint::run("{kubectl} -n {} get pods -o wide", [&workload.namespace]))
-            .on(places(&unwell))
+            .on(places(&unwell).into_iter().chain(places(&cut_off)))
     };
     let problem = |severity, reason| with_refusal(problem(severity, reason), Some(workload));
     let is_given_up = given_up.is_some() || unwell.iter().any(|pod| is_stuck(cluster, pod));
@@ -225,7 +228,12 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
         }
         1.. if has_no_place(cluster, pods, &unwell) => problem(Severity::Warn, Reason::WorkloadDegraded),
         1.. if is_counted && *available <= 0 => problem(Severity::Fail, Reason::WorkloadUnavailable),
-        _ => problem(severity_of(is_given_up, &[*unchanged_for]), Reason::WorkloadDegraded),
+        _ => {
+            // The status of a DaemonSet does not tell since when pods are missing; the pods do.
+            let of_pods = unwell.iter().filter(|_| unchanged_for.is_none()).map(|pod| pod.unready_for);
+            let ages: Vec<_> = of_pods.chain([*unchanged_for]).collect();
+            problem(severity_of(is_given_up, &ages), Reason::WorkloadDegraded)
+        }
     })
 }
 

@@ -297,12 +297,19 @@ pub(in crate::checks) fn in_the_way_of_evictions(
     Ok(dead)
 }
 
+/// A webhook without which its own pods cannot be created.
+pub(in crate::checks) struct Locked {
+    pub(in crate::checks) words: String,
+    /// Shows its pods.
+    pub(in crate::checks) pods: Hint,
+}
+
 /// Returns webhooks that fail closed on the creation of their own pods, if all of these pods are evicted: neither they nor any other pods
 /// can then be created.
 pub(in crate::checks) fn that_would_lock_themselves_out(
     cluster: &Assessment<'_>,
     evicted: &[&BoundPod],
-) -> Result<Vec<String>, Outcome> {
+) -> Result<Vec<Locked>, Outcome> {
     let mut locked = Vec::new();
     for its in &KINDS {
         for hook in listed(cluster, its.list, its.expected)? {
@@ -314,10 +321,12 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
                 return Err(Outcome::problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));
             }
             if all_go(cluster, hook, namespace, evicted) {
-                locked.push(format!(
-                    "{}: Service {namespace}/{service} has no working endpoint on another machine",
-                    hook.name
-                ));
+                let words = format!("{}: every working pod behind Service {namespace}/{service} is evicted", hook.name);
+                let pods = Hint::run(
+                    "{kubectl} -n {} get endpointslices -l kubernetes.io/service-name={}",
+                    [namespace, service],
+                );
+                locked.push(Locked { words, pods });
             }
         }
     }

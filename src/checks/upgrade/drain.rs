@@ -40,6 +40,7 @@ within minutes.",
     finds: &[
         Reason::NodeUnknown,
         Reason::WebhookUnavailable,
+        Reason::WebhookEvicted,
         Reason::EvictionBlocked,
         Reason::SeveralBudgets,
         Reason::SlowTermination,
@@ -210,14 +211,16 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
         let expected = "its pods can be evicted";
         return Ok(Some(Problem::fail(Reason::WebhookUnavailable, expected, words.join("; "))));
     }
-    let words = that_would_lock_themselves_out(cluster, evicted)?;
+    let locked = that_would_lock_themselves_out(cluster, evicted)?;
     let problem = || {
         let expected = "pods can be created while this machine is away";
-        Problem::fail(Reason::WebhookUnavailable, expected, words.join("; ")).hint(Hint::likely(
+        let words: Vec<&str> = locked.iter().map(|it| it.words.as_str()).collect();
+        let problem = Problem::fail(Reason::WebhookEvicted, expected, words.join("; ")).hint(Hint::likely(
             "without them no pod is created, theirs included: run more replicas, or exclude their namespace",
-        ))
+        ));
+        locked.iter().map(|it| it.pods.clone()).fold(problem, Problem::hint)
     };
-    Ok((!words.is_empty()).then(problem))
+    Ok((!locked.is_empty()).then(problem))
 }
 
 fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) -> Vec<Problem> {

@@ -130,7 +130,10 @@ fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     if left >= needed {
         return None;
     }
-    let expected = format!("{needed} of {} voters up without it", quorum.voters);
+    let expected = match quorum.voters {
+        1 => "another voter that works".to_owned(),
+        voters => format!("{needed} of {voters} voters up without it"),
+    };
     if !quorum.proven {
         return Some(Outcome::problem(
             Problem::error(Reason::QuorumUnproven, expected, "no quorum is proven").unseen(),

@@ -343,12 +343,13 @@ fn in_total(moving: &[Moving<'_>], sums: &Sums<'_>) -> Option<Problem> {
     let (resource, amount) = requested.iter().find(short)?;
     let left = sums.left.get(*resource).copied().unwrap_or_default();
     let (pods, machines) = (moving.len(), sums.takers);
-    let (s, m) = (if pods == 1 { "" } else { "s" }, if machines == 1 { "" } else { "s" });
-    let observed = format!(
-        "{pods} pod{s} request {}, and {} is left on {machines} machine{m} for them",
-        quantity(resource, *amount),
-        quantity(resource, left)
-    );
+    let pods = if pods == 1 { "1 pod requests".to_owned() } else { format!("{pods} pods request") };
+    let takers = if machines == 1 {
+        "the machine that takes them has".to_owned()
+    } else {
+        format!("the {machines} machines that take them have")
+    };
+    let observed = format!("{pods} {}, and {takers} {} left", quantity(resource, *amount), quantity(resource, left));
     Some(Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed))
 }
 

@@ -100,6 +100,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::WorkloadUnavailable
         | R::PodsNotScheduled
         | R::PodsCannotStart
+        | R::WebhookEvicted
         | R::WebhookUnavailable
         | R::ConversionUnavailable
         | R::StaticPodMissing

@@ -16,6 +16,7 @@ use part::{Condition, Part, StaticPod};
 
 use super::service::keeps_exiting;
 use crate::assess::components::Component;
+use crate::assess::workloads::lapsed_alone;
 use crate::assess::{is_going_down, is_silent_altogether, service};
 use crate::checks::{Check, problems};
 use crate::model::{About, CheckId, Kind, NO_NODE, Outcome, Problem, Reason, Role, Severity, Target, Verdict};
@@ -302,6 +303,8 @@ impl<'a> Graph<'a> {
             Id::K8sManifests => Part::BootstrapManifests,
             Id::K8sKubeProxy => Part::KubeProxy,
             Id::K8sCni => Part::NetworkAgent,
+            // The Deployment asks for no replicas.
+            Id::K8sDns if reason == Reason::DnsScaledToZero => Part::Property,
             Id::K8sDns | Id::K8sSystem => Part::Workload,
             Id::K8sPodsStarting => match reason {
                 Reason::PodsNotScheduled => Part::Scheduling,
@@ -341,7 +344,10 @@ impl<'a> Graph<'a> {
         let problem = self.found[at].problem;
         let refused = if problem.about == Some(About::RefusedByWebhook) { &[Part::Webhook][..] } else { &[] };
         let waits_for = self.waits_for(part, machine);
-        let needs = || refused.iter().chain(waits_for.as_deref().unwrap_or_else(|| part.needs())).copied();
+        let stopped_alone = part == Part::NodeReady && self.lapsed_alone(machine);
+        let is_needed = |it: &Part| !(stopped_alone && matches!(it, Part::Writes | Part::Quorum));
+        let needs =
+            || refused.iter().chain(waits_for.as_deref().unwrap_or_else(|| part.needs())).copied().filter(is_needed);
         let mut causes = match machine {
             Some(_) => self.upstream(at, needs(), machine),
             None => self.upstream(at, needs().filter(|part| !part.is_on_a_machine()), None),
@@ -353,12 +359,20 @@ impl<'a> Graph<'a> {
             causes.extend(self.same_certificate(at, part));
         }
         if causes.is_empty() {
+            causes.extend(self.same_dns(at));
+        }
+        if causes.is_empty() {
             causes.extend(self.no_storage(at));
         }
         if causes.is_empty() {
             causes.extend(self.reported_before(at));
         }
         causes
+    }
+
+    fn lapsed_alone(&self, machine: Option<Machine<'a>>) -> bool {
+        let leases = self.snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
+        leases.zip(self.node(machine)).is_some_and(|(leases, node)| lapsed_alone(leases, &node.name))
     }
 
     /// Returns the servers behind the endpoint with the same expired certificate. Whichever server the endpoint leads to, the certificate
@@ -371,6 +385,13 @@ impl<'a> Graph<'a> {
             self.vertices[*other].0 == Part::ApiServer && found.problem.reason == Reason::ServerCertificateExpired
         });
         servers.map(|(other, _)| other).collect()
+    }
+
+    /// Returns the problem of cluster DNS if this one is about the same workload.
+    fn same_dns(&self, at: usize) -> Option<usize> {
+        let found = &self.found[at];
+        let is_same = |it: &Found<'_>| it.check == CheckId::K8sDns && it.target == found.target;
+        self.found.iter().position(is_same).filter(|_| found.check == CheckId::K8sSystem)
     }
 
     /// Returns the problem of the API's storage if this answer of the API is missing in the same words.

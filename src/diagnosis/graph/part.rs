@@ -391,6 +391,7 @@ impl Part {
             Self::Component(component) => Some(component.check()),
             Self::Manifests => Some(Id::K8sStaticpodsRendered),
             Self::Registration => Some(Id::K8sNodesRegistered),
+            Self::NodeReady | Self::NodeNetwork => Some(Id::K8sNodesReady),
             Self::BootstrapManifests => Some(Id::K8sManifests),
             _ => None,
         }

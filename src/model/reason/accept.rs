@@ -182,6 +182,7 @@ impl Reason {
             | Self::RequestsPartlySeen
             | Self::RemovedApiRequested
             | Self::EvictionBlocked
+            | Self::WebhookEvicted
             | Self::SeveralBudgets
             | Self::BudgetStale
             | Self::SlowTermination

@@ -5,10 +5,21 @@ use super::Text;
 use super::sources::{
     ETCD_DOWNGRADES, ETCD_FAILURES, ETCD_UPGRADE_3_7, ETCD_UPGRADES, KUBERNETES_ASSIGN, KUBERNETES_DEPRECATIONS,
     KUBERNETES_DISRUPTIONS, KUBERNETES_DNS, KUBERNETES_DRAIN, KUBERNETES_GATES_REMOVED, KUBERNETES_RESOURCES,
-    KUBERNETES_VOLUMES, TALOS_ETCD_IMAGE, TALOS_EXTENSIONS_INSTALL, TALOS_RBAC, TALOS_SUPPORT,
+    KUBERNETES_VOLUMES, KUBERNETES_WEBHOOKS, TALOS_ETCD_IMAGE, TALOS_EXTENSIONS_INSTALL, TALOS_RBAC, TALOS_SUPPORT,
     TALOS_TROUBLESHOOTING_CONTROL_PLANE, TALOS_UPGRADE, TALOS_UPGRADE_KUBERNETES, TALOS_VIP,
 };
 use super::steps::NODE_VERSION;
+
+pub(super) const WEBHOOK_EVICTED: Text = Text {
+    explanation: "An admission webhook with failurePolicy Fail decides about new pods, those behind itself included, and the drain of this machine evicts all of them that work. Until one runs again, the API server refuses to create any pod that matches the webhook, so none of them can come back.",
+    source: KUBERNETES_WEBHOOKS,
+    remedy: &[
+        Look("kubectl -n NAMESPACE get endpointslices -l kubernetes.io/service-name=SERVICE"),
+        Do(
+            "Run at least two replicas on different machines, or exclude the webhook's own namespace in its `namespaceSelector`.",
+        ),
+    ],
+};
 
 pub(super) const TARGET_UNKNOWN: Text = Text {
     explanation: "cluster-health does not know this version, so it is unknown whether the cluster can be upgraded to it. Its tables end with the latest versions released when it was built. Nothing is wrong with the cluster.",

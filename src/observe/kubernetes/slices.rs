@@ -29,6 +29,7 @@ impl Slice {
         }
         vec![ServiceEndpoint {
             namespace: self.namespace,
+            service: self.service,
             addresses: Vec::new(),
             ready: false,
             node: None,
@@ -60,6 +61,7 @@ impl Kept for Slice {
             }
             Some(ServiceEndpoint {
                 namespace: namespace.cloned().unwrap_or_default(),
+                service: service.clone(),
                 addresses: endpoint.addresses,
                 // "A nil value should be interpreted as true", according to the API.
                 ready: conditions.ready.unwrap_or(true),
@@ -76,7 +78,8 @@ impl Kept for Slice {
         };
         let namespace = namespace.cloned().unwrap_or_default();
         let has_dns_port = slice.ports.iter().flatten().any(is_dns);
-        Self { namespace, service, has_dns_port, endpoints: slice.endpoints.into_iter().filter_map(endpoint).collect() }
+        let endpoints = slice.endpoints.into_iter().filter_map(endpoint).collect();
+        Self { namespace, service, has_dns_port, endpoints }
     }
 }
 

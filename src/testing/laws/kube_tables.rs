@@ -886,6 +886,7 @@ fn disruption_budget() -> Table<DisruptionBudget> {
 fn dns_endpoint() -> Table<ServiceEndpoint> {
     table!(ServiceEndpoint {
         namespace: [bad(|it| it.namespace.clear())],
+        service: [harmless(SHOWN, |it| it.service.clear())],
         addresses: [bad(|it| it.addresses.clear())],
         ready: [bad(|it| it.ready = false)],
         // The effect of another node depends on the other endpoints: see `checks::kubernetes::tests::dns`.

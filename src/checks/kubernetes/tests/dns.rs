@@ -423,7 +423,7 @@ fn dns_of_another_namespace_counts_where_kube_system_has_none() {
     for endpoint in scaled.kube().dns_endpoints.iter_mut().flatten() {
         (endpoint.addresses, endpoint.ready) = (Vec::new(), false);
     }
-    assert_eq!(said(&scaled, DNS), ["fail dns-no-endpoints kube-system/kube-dns"]);
+    assert_eq!(said(&scaled, DNS), ["fail dns-no-endpoints team-a/kube-dns"]);
 }
 
 #[test]

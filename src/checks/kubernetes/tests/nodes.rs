@@ -220,7 +220,7 @@ fn without_talos_stated_numbers_are_still_seen() {
     snapshot.asked.expect_workers = Some(2);
     assert_eq!(said(&snapshot, id), ["fail node-missing cluster"]);
     snapshot.kube().nodes = no(GapKind::TimedOut);
-    assert_eq!(said(&snapshot, id), ["error timed-out cluster"]);
+    assert_eq!(said(&snapshot, id), ["error timed-out cluster < etcd.quorum"]);
 
     let mut named = healthy().without_talos();
     named.asked.worker_nodes = vec!["w-1".to_owned(), "w-9".to_owned()];

@@ -420,7 +420,7 @@ fn without_talos_mirror_pods_are_judged() {
         assert_eq!(status(&hosted, id), Status::Skip, "{id}");
     }
     hosted.kube().nodes = Ok(Vec::new());
-    assert_eq!(said(&hosted, "k8s.controlplane.scheduler"), ["error no-answer cluster < k8s.api.servers"]);
+    assert_eq!(said(&hosted, "k8s.controlplane.scheduler"), ["error no-answer cluster < etcd.quorum"]);
 }
 
 /// The last status from a dead kubelet's pods remains for a while.

@@ -319,8 +319,8 @@ fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
         snapshot
     };
     let snapshot = hooked(|_, _| {});
-    assert_eq!(wrong(DRAIN, &snapshot), ["w-1: fail webhook-unavailable"]);
-    assert!(observed(DRAIN, &snapshot)[0].ends_with("Service default/web has no working endpoint on another machine"));
+    assert_eq!(wrong(DRAIN, &snapshot), ["w-1: fail webhook-evicted"]);
+    assert!(observed(DRAIN, &snapshot)[0].ends_with("every working pod behind Service default/web is evicted"));
     passes(&hooked(|_, endpoint| endpoint.port = Some(1)));
     passes(&hooked(|hook, _| hook.fails_closed = false));
     passes(&hooked(|hook, _| hook.is_conditional = true));

@@ -96,7 +96,7 @@ fn the_sum_of_them_counts() {
     };
     let much = with_more(6, 2000);
     assert_eq!(wrong(ROOM, &much), NO_ROOM);
-    assert_eq!(observed(ROOM, &much), ["6 pods request 12 CPU, and 11.1 CPU is left on 3 machines for them"]);
+    assert_eq!(observed(ROOM, &much), ["6 pods request 12 CPU, and the 3 machines that take them have 11.1 CPU left"]);
     let scattered = with_more(5, 2000);
     assert_eq!(wrong(ROOM, &scattered), LITTLE);
     assert_eq!(
