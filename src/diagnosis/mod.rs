@@ -12,6 +12,7 @@ mod external_etcd;
 pub(crate) mod graph;
 mod installed;
 mod kubelets;
+mod look;
 mod nodes;
 mod service;
 mod symptoms;
@@ -23,6 +24,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 pub(crate) use graph::explain;
+pub(crate) use look::propose;
 pub(crate) use symptoms::Symptoms;
 use tokio::task::yield_now;
 

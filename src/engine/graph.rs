@@ -11,7 +11,7 @@ use tokio::task::yield_now;
 use crate::assess::Assessment;
 use crate::assess::workloads::RENEWAL;
 use crate::checks::{self, Check};
-use crate::diagnosis::explain;
+use crate::diagnosis::{explain, propose};
 use crate::model::{CheckId, Fact, Finding, Kind, Outcome, Problem, Severity, Shared, Target, Verdict};
 use crate::snapshot::Snapshot;
 
@@ -26,6 +26,7 @@ pub(crate) fn judge(plan: &[&'static Check], snapshot: &Snapshot) -> Vec<(&'stat
         graph.block(*id, &mut verdicts, &mut obstacles);
     }
     explain(snapshot, &mut verdicts);
+    propose(snapshot, &mut verdicts);
     verdicts
 }
 
@@ -45,6 +46,7 @@ pub(crate) async fn judge_in_turns(plan: &[&'static Check], snapshot: &Snapshot)
         yield_now().await;
     }
     explain(snapshot, &mut verdicts);
+    propose(snapshot, &mut verdicts);
     verdicts
 }
 

@@ -15,7 +15,7 @@ use crate::text::hex;
 pub(in crate::checks) const QUORUM: Check = Check {
     id: CheckId::EtcdQuorum,
     stage: Stage::Etcd,
-    summary: "etcd has a leader, and a read that needs a quorum succeeded",
+    summary: "etcd has a quorum, or the API's storage in its place answers",
     explain: "Queries every member for its status, which it answers from its own state, and for the member list, which it can \
 answer only with a majority. There is a quorum if a voter reports a leader and a member list was returned in the same round.\n\n\
 `quorum-lost` means that a member answered that it has no leader, and no other member shows otherwise. Kubernetes then cannot \
@@ -23,7 +23,8 @@ write, and soon cannot read. Bring the missing members back; disaster recovery i
 lost. `quorum-unproven` means that there was no answer either way.\n\n\
 The number of voters is taken from this round's member list, else from an earlier one of this run, else assumed to be the \
 number of control planes. Without Talos and without `--etcd-endpoints`, the proof is a list of nodes that the API server has \
-to read with a quorum.",
+to read with a quorum, or in one piece from a database that stands in for etcd; without such a list the reason is \
+`storage-unproven`.",
     severity: Severity::Fail,
     finds: &[Reason::QuorumLost, Reason::SplitCluster],
     requires: &[CheckId::EtcdService, CheckId::TalosNodesReachable],

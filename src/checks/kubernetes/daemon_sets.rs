@@ -53,6 +53,8 @@ wide`).",
 
 /// A DaemonSet in kube-system that Talos installs.
 struct Installed {
+    /// The check that judges it.
+    check: CheckId,
     name: &'static str,
     /// Label `k8s-app` of the DaemonSet and of its pods.
     app: &'static str,
@@ -66,6 +68,7 @@ struct Installed {
 }
 
 const PROXY: Installed = Installed {
+    check: CheckId::K8sKubeProxy,
     name: "kube-proxy",
     app: "kube-proxy",
     enabled: |manifests| manifests.proxy_enabled,
@@ -78,6 +81,7 @@ const PROXY: Installed = Installed {
 };
 
 const FLANNEL: Installed = Installed {
+    check: CheckId::K8sCni,
     name: "kube-flannel",
     app: "flannel",
     enabled: |manifests| manifests.flannel_enabled,
@@ -147,10 +151,11 @@ pub(super) fn flannel_is_wanted(cluster: &Assessment<'_>) -> bool {
     wanted(cluster, FLANNEL.enabled) == Wanted::Yes || is_there()
 }
 
-/// Returns the DaemonSets that these checks judge.
+/// Returns the DaemonSets that these checks judge. A check that `--skip` leaves out judges none.
 pub(super) fn judged<'a>(cluster: &'a Assessment<'_>) -> impl Iterator<Item = &'a Workload> {
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
-    let wanted = [PROXY, FLANNEL].into_iter().filter(|its| wanted(cluster, its.enabled) != Wanted::No);
+    let judged = [PROXY, FLANNEL].into_iter().filter(|its| !cluster.asked.skipped.contains(&its.check));
+    let wanted = judged.filter(|its| wanted(cluster, its.enabled) != Wanted::No);
     wanted.filter_map(move |its| installed(sets?, its.name, its.app))
 }
 

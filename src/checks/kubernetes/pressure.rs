@@ -11,7 +11,7 @@ use crate::checks::Check;
 use crate::checks::gaps::unseen;
 use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
-use crate::snapshot::{KubeNode, Node, Readiness};
+use crate::snapshot::{KubeNode, Node, Readiness, System};
 
 pub(in crate::checks) const PRESSURE: Check = Check {
     id: CheckId::K8sNodesPressure,
@@ -54,6 +54,7 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
     // A range belongs to its Node until the Node is deleted, regardless of its state and operating system.
     let overlaps = pod_cidrs::overlapping(cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten());
     let of_flannel = overlay_addresses(cluster);
+    let of_kubelets = internal_addresses(cluster);
     each_object_of(cluster, |node, object| {
         if cluster.is_guest(node) {
             let shared = overlaps.get(object.name.as_str()).map(|overlap| shared_range(cluster, overlap));
@@ -64,7 +65,8 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
             _ if has_no_address(node, object) => Some(no_address()),
             overlap => overlap.map(|overlap| shared_range(cluster, overlap)),
         };
-        let network = network.into_iter().chain(odd_overlay(cluster, node, object, &of_flannel)).map(Outcome::problem);
+        let network = network.into_iter().chain(odd_overlay(cluster, node, object, &of_flannel));
+        let network = network.chain(shared_address(object, &of_kubelets)).map(Outcome::problem);
         match pressed(cluster, object) {
             // The Node's earlier report about itself is outdated once the kubelet is silent.
             pressed if pressed.is_unseen() => vec![pressed],
@@ -106,6 +108,30 @@ fn overlay_addresses<'a>(cluster: &Assessment<'a>) -> HashMap<&'a str, BTreeSet<
         }
     }
     nodes
+}
+
+/// Returns Nodes that are alive, by InternalIP. With Talos `k8s.nodes.registered` compares the addresses with those of the machines.
+fn internal_addresses<'a>(cluster: &Assessment<'a>) -> HashMap<&'a str, BTreeSet<&'a str>> {
+    let mut nodes: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+    let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten().filter(|_| !cluster.asks_talos());
+    for object in objects.filter(|it| it.system() != System::Virtual && cluster.kubelet_reports(&it.name)) {
+        for address in &object.internal {
+            nodes.entry(address).or_default().insert(&object.name);
+        }
+    }
+    nodes
+}
+
+fn shared_address(object: &KubeNode, nodes: &HashMap<&str, BTreeSet<&str>>) -> Option<Problem> {
+    let observed = object.internal.iter().find_map(|address| {
+        let holders = nodes.get(address.as_str()).filter(|holders| holders.contains(object.name.as_str()))?;
+        let other = holders.iter().find(|other| **other != object.name)?;
+        Some(format!("InternalIP {address} is also that of {other}"))
+    })?;
+    let problem = Problem::warn(Reason::NodeAddress, "an InternalIP of its own", observed)
+        .hint(Hint::likely("a cloned machine, or two machines that have been given the same address"))
+        .hint(Hint::run("{kubectl} get nodes -o wide", []));
+    Some(problem)
 }
 
 fn odd_overlay(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{failed, is_amiss, miss_mirrors, push_or_look_again, restarted, silent};
 use crate::assess::components::{Component, State};
-use crate::assess::workloads::{describe_unready, has_completed};
+use crate::assess::workloads::{describe_unready, has_completed, is_well};
 use crate::assess::{Assessment, Life, etcd_is_bad, has_kubernetes, service};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubelet_word, listed, talos_contact, talos_way, unseen};
@@ -38,7 +38,8 @@ pub(in crate::checks) const RUNNING: Check = Check {
     explain: "Every static pod that Talos has rendered, including custom ones and those on workers, has a status from the \
 node's kubelet, and the status is ready. On workers Talos reports no statuses; there the mirror pods in Kubernetes are \
 checked. Those in namespaces that the credentials cannot read are listed as not checked. etcd is a Talos service, not a pod; \
-it is shown here as etcd-NODE.\n\n\
+it is shown here as etcd-NODE. With --no-talos, static pods of etcd are counted, too: if the loss of another one would stop etcd, \
+this is a failure, unless all of them work.\n\n\
 Talos refreshes the statuses through the kubelet's API. If that fails, typically because the kubelet's serving certificate was \
 never approved, all statuses of the node are missing although the pods run. Their state is then unknown: an error, not a \
 failure.\n\n\
@@ -46,7 +47,13 @@ Control plane components that have already failed in stage 5 are shown again, ex
 containers --kubernetes` lists the containers, `talosctl -n NODE get staticpodstatus -o yaml` the statuses, `kubectl get csr` pending \
 certificates.",
     severity: Severity::Fail,
-    finds: &[Reason::CrashLooping, Reason::Restarting, Reason::StaticPodMissing, Reason::StaticPodFailed],
+    finds: &[
+        Reason::CrashLooping,
+        Reason::Restarting,
+        Reason::StaticPodMissing,
+        Reason::StaticPodFailed,
+        Reason::NoTolerance,
+    ],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet, CheckId::K8sStaticpodsRendered],
     after: &[
         CheckId::EtcdService,
@@ -355,6 +362,9 @@ fn mirrors(cluster: &Assessment<'_>) -> Verdict {
         let problem = Problem::warn(Reason::StaticPodMissing, "as on most nodes", "there is no mirror pod");
         verdict.problem(Target::pod(format!("{kind}-{}", cluster.name_in_kubernetes(node)), Some(&node.name)), problem);
     }
+    if let Some(problem) = without_tolerance(cluster) {
+        verdict.problem(Target::cluster(), problem);
+    }
     if verdict.findings.is_empty() {
         let none = "no node has a static pod";
         return Verdict::skipped(elsewhere.unwrap_or_else(|| none.to_owned()));
@@ -393,7 +403,37 @@ fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, 
 }
 
 /// Static pod of an etcd member, without the node's name.
-pub(in crate::checks) const ETCD: &str = "etcd";
+const ETCD: &str = "etcd";
+
+/// Returns the machines with a static pod of etcd, and whether each member works. If most control planes have one, it is missing on the
+/// others, and counts as down there.
+pub(in crate::checks) fn etcd_pods<'a>(cluster: &'a Assessment<'_>) -> Result<BTreeMap<&'a str, bool>, Outcome> {
+    let pods = listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system")?;
+    let of_etcd = pods.iter().filter(|pod| pod.is_mirror_of(ETCD));
+    let of_etcd = of_etcd.filter_map(|pod| Some((pod, cluster.host_of(pod)?)));
+    let works = |pod: &Pod, host: &Node| is_well(&pod.state) && cluster.life_of(host).may_serve();
+    let mut members: BTreeMap<&str, bool> = of_etcd.map(|(pod, host)| (host.name.as_str(), works(pod, host))).collect();
+    let control_planes: Vec<&Node> = cluster.control_planes().filter(|node| !node.leaving).collect();
+    let having = control_planes.iter().filter(|node| members.contains_key(node.name.as_str())).count();
+    for node in control_planes.iter().filter(|_| 2 * having > control_planes.len()) {
+        members.entry(node.name.as_str()).or_insert(false);
+    }
+    Ok(members)
+}
+
+/// Reports that etcd cannot lose another member, by its static pods. Where etcd itself is queried, `etcd.tolerance` does.
+fn without_tolerance(cluster: &Assessment<'_>) -> Option<Problem> {
+    let members = etcd_pods(cluster).ok().filter(|_| !cluster.etcd.is_external)?;
+    let (up, needed) = (members.values().filter(|works| **works).count(), members.len() / 2 + 1);
+    if members.len() < 3 || up > needed || up == members.len() {
+        return None;
+    }
+    let observed =
+        format!("{up} of {} static pods of etcd work, tolerates {}", members.len(), up.saturating_sub(needed));
+    let down = members.iter().filter(|(_, works)| !**works).map(|(name, _)| *name);
+    let problem = Problem::fail(Reason::NoTolerance, "etcd survives the loss of a member", observed).on(down);
+    Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])))
+}
 
 fn mirror(cluster: &Assessment<'_>, mirror: &Pod) -> Outcome {
     let node = cluster.host_of(mirror);

@@ -28,7 +28,7 @@ DaemonSets that mount a folder `plugins_registry` of their nodes count in any na
 register with the kubelet, and without its driver a node cannot mount volumes. \
 With --no-talos, workloads with the priority class `system-cluster-critical` or `system-node-critical` count in any namespace; outside \
 of those above, they fail only if none of their pods is available. \
-Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check are left to them. Workloads with 0 desired pods are \
+Workloads that k8s.kube-proxy, k8s.dns and k8s.cni check are left to them, unless `--skip` leaves these out. Workloads with 0 desired pods are \
 ignored.\n\n\
 A workload fails if none of its pods is available, or if its rollout has exceeded its deadline \
 (ProgressDeadlineExceeded). It also fails if pods are missing and nothing has changed for 5 minutes, or one of them has been \
@@ -229,9 +229,10 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
         1.. if has_no_place(cluster, pods, &unwell) => problem(Severity::Warn, Reason::WorkloadDegraded),
         1.. if is_counted && *available <= 0 => problem(Severity::Fail, Reason::WorkloadUnavailable),
         _ => {
-            // The status of a DaemonSet does not tell since when pods are missing; the pods do.
-            let of_pods = unwell.iter().filter(|_| unchanged_for.is_none()).map(|pod| pod.unready_for);
-            let ages: Vec<_> = of_pods.chain([*unchanged_for]).collect();
+            // The status of a DaemonSet changes with each of its pods. The missing pods show for how long they have been missing.
+            let of_pods = unwell.iter().filter(|_| kind == WorkloadKind::DaemonSet);
+            let known = of_pods.filter_map(|pod| pod.unready_for).map(Some);
+            let ages: Vec<_> = known.chain([*unchanged_for]).collect();
             problem(severity_of(is_given_up, &ages), Reason::WorkloadDegraded)
         }
     })
@@ -445,7 +446,8 @@ fn networked<'a>(cluster: &Assessment<'a>) -> impl Iterator<Item = &'a KubeNode>
 
 /// Returns true if k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.
 fn is_judged_elsewhere(cluster: &Assessment<'_>, workload: &Workload) -> bool {
-    daemon_sets::judged(cluster).chain(dns::deployment(cluster)).any(|it| std::ptr::eq(it, workload))
+    let of_dns = dns::deployment(cluster).filter(|_| !cluster.asked.skipped.contains(&CheckId::K8sDns));
+    daemon_sets::judged(cluster).chain(of_dns).any(|it| std::ptr::eq(it, workload))
 }
 
 /// Counts the pods of a Deployment or `StatefulSet` that are on lost nodes, or that wait for a node because a node is lost. The latter

@@ -10,7 +10,7 @@ use crate::assess::{Assessment, NotJudged, Standing};
 use crate::checks::Check;
 use crate::checks::gaps::{kubelet_word, listed, no_pods, unregistered, unseen};
 use crate::checks::scope::{GUEST, control_planes, reason_not_judged, reason_not_upgraded};
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, Pod, PodState};
 use crate::text::version;
 
@@ -91,6 +91,33 @@ impl Running {
         (self.numbers.0, self.numbers.1)
     }
 
+    /// Suggests a command that shows the version.
+    fn look(&self) -> Hint {
+        match self.part {
+            Part::Component(_) | Part::Proxy => Hint::run(
+                "{kubectl} get pods -A --field-selector metadata.name={} -o 'custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image'",
+                [&self.target.name],
+            ),
+            Part::Kubelet | Part::Endpoint => Hint::run("{kubectl} get nodes -o wide", []),
+        }
+    }
+
+    /// Returns the machine that the process runs on.
+    fn machine(&self) -> Option<&str> {
+        match self.target.kind {
+            Kind::Node => Some(&self.target.name),
+            _ => self.target.node.as_deref(),
+        }
+    }
+
+    /// Returns the API server on the same machine, if the process is a client of that one alone. Components of a control plane are. So are
+    /// kubelets on control planes, unless Talos distributes their requests over all API servers.
+    fn own_server<'r>(&self, running: &'r [Self], asks_talos: bool) -> Option<&'r Self> {
+        let is_local = !self.is_api_server() && !(self.is_of_nodes() && asks_talos);
+        let machine = self.machine().filter(|_| is_local)?;
+        running.iter().find(|it| it.is_api_server() && it.machine() == Some(machine))
+    }
+
     pub(in crate::checks) fn is_api_server(&self) -> bool {
         matches!(self.part, Part::Component(Component::ApiServer) | Part::Endpoint)
     }
@@ -147,7 +174,8 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
 fn versions(cluster: &Assessment<'_>) -> Verdict {
     let demanded = cluster.asked.expect_kubernetes.as_ref().map(|asked| format!("version {asked}"));
     let Seen { running, mut verdict, alone, untold } = seen(cluster, demanded.as_deref());
-    let left_behind = left_behind(&running);
+    let own_server = |it: &Running| it.own_server(&running, cluster.asks_talos());
+    let left_behind = left_behind(&running, own_server);
     // The number of parts that are newer than this API server, if it was left behind.
     let newer =
         |it: &Running| left_behind.iter().find(|(server, _)| std::ptr::eq(*server, it)).map(|(_, newer)| *newer);
@@ -161,7 +189,10 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     for it in running.iter().filter(|it| !it.is_not_judged) {
         let skew = match newer(it) {
             Some(newer) => Some(format!("not older than {newer} other parts")),
-            None => newest.and_then(|newest| skew(it, oldest, newest)),
+            None => {
+                let own = own_server(it).filter(|own| newer(own).is_none());
+                newest.and_then(|newest| skew(it, own, oldest, newest))
+            }
         };
         let unexpected = cluster.asked.expect_kubernetes.as_deref().filter(|asked| !meets(&it.version, asked));
         if skew.is_none() && unexpected.is_none() {
@@ -180,7 +211,7 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
         for (reason, expected) in skew.into_iter().chain(unexpected) {
             let whose = if it.part == Part::Endpoint { "the API server: " } else { "" };
             let problem = Problem::fail(reason, expected, format!("{whose}v{}", it.version));
-            verdict.problem(it.target.clone(), problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
+            verdict.problem(it.target.clone(), problem.hint(it.look()));
         }
     }
     if uncompared {
@@ -194,12 +225,17 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
 
 /// Returns API servers that are a minor version behind the newest, each with the number of parts that are newer than it and not newer than
 /// the newest. If these parts are the majority, the API server is the exception; otherwise the parts are too new.
-fn left_behind(running: &[Running]) -> Vec<(&Running, usize)> {
+fn left_behind<'r>(
+    running: &'r [Running],
+    own_server: impl Fn(&Running) -> Option<&'r Running>,
+) -> Vec<(&'r Running, usize)> {
     let servers = || running.iter().filter(|it| it.is_api_server());
     let Some(newest) = servers().map(Running::minor).max() else { return Vec::new() };
     let older: Vec<&Running> = servers().filter(|it| it.minor() < newest && !it.is_not_judged).collect();
     let newer = |server: &Running| {
-        let others = running.iter().filter(|it| !it.is_api_server() && !it.is_not_judged);
+        // A process that is no newer than its own API server shows nothing about the others.
+        let is_served = |it: &Running| own_server(it).is_some_and(|own| it.minor() <= own.minor());
+        let others = running.iter().filter(|it| !it.is_api_server() && !it.is_not_judged && !is_served(it));
         others.filter(|it| it.minor() > server.minor() && it.minor() <= newest).count()
     };
     let counted = older.iter().map(|server| (*server, newer(server)));
@@ -415,14 +451,15 @@ fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Ve
 const PROXY: &str = "kube-proxy";
 
 /// Describes the version that the version skew policy requires, if this process violates it.
-fn skew(it: &Running, oldest: Option<&Running>, newest: &Running) -> Option<String> {
+fn skew(it: &Running, own: Option<&Running>, oldest: Option<&Running>, newest: &Running) -> Option<String> {
     let behind = match it.part {
         Part::Component(_) | Part::Endpoint => 1,
         Part::Kubelet | Part::Proxy if it.minor() < (1, 25) => 2,
         Part::Kubelet | Part::Proxy => 3,
     };
-    if let Some(oldest) = oldest.filter(|oldest| !it.is_api_server() && it.minor() > oldest.minor()) {
-        return Some(format!("not newer than the oldest API server (v{})", oldest.version));
+    let which = if own.is_some() { "the API server of its machine" } else { "the oldest API server" };
+    if let Some(server) = own.or(oldest).filter(|server| !it.is_api_server() && it.minor() > server.minor()) {
+        return Some(format!("not newer than {which} (v{})", server.version));
     }
     let (major, minor) = newest.minor();
     let too_old = it.numbers.0 != major || minor.saturating_sub(it.numbers.1) > behind;

@@ -269,24 +269,78 @@ fn without_backend(cluster: &Assessment<'_>, lists: PodLists, hook: &Webhook) ->
 /// Maximum number of pods or nodes that are named.
 const NAMES: usize = 3;
 
-/// Returns webhooks without a backend that fail closed on evictions of pods in this namespace. Webhooks with match conditions are left out,
-/// because the conditions may exclude these pods.
+/// A webhook that stands in the way of a drain.
+pub(in crate::checks) struct Obstacle {
+    pub(in crate::checks) words: String,
+    /// Shows the webhook or its pods.
+    pub(in crate::checks) look: Hint,
+}
+
+/// A request in the course of a drain about which the API server asks webhooks.
+#[derive(Clone, Copy)]
+enum Request {
+    Evict,
+    /// The last request of the kubelet, once the pod's processes have ended.
+    Delete,
+    /// The request of the controller that replaces the pod.
+    CreateAgain,
+}
+
+impl Request {
+    const ALL: [Self; 3] = [Self::Evict, Self::Delete, Self::CreateAgain];
+
+    fn cannot(self) -> &'static str {
+        match self {
+            Self::Evict => "cannot be evicted",
+            Self::Delete => "cannot be deleted after they have stopped",
+            Self::CreateAgain => "cannot be created again",
+        }
+    }
+
+    fn is_covered(self, rule: &WebhookRule) -> bool {
+        let is_of = |rule: &WebhookRule, operation: &str, wanted: Option<&str>| {
+            let is_it = is_in(rule, "", "pods", |part| part == wanted);
+            rule.scope != "Cluster" && has(&rule.operations, &[operation]) && is_it
+        };
+        match self {
+            Self::Evict => is_of(rule, "CREATE", Some("eviction")),
+            Self::Delete => is_of(rule, "DELETE", None),
+            Self::CreateAgain => is_of(rule, "CREATE", None),
+        }
+    }
+
+    /// Returns true if the webhook is asked about this pod. Labels of the namespace other than its name are treated as absent.
+    fn is_asked(self, hook: &Webhook, pod: &BoundPod) -> bool {
+        let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let is_selected = match self {
+            // An Eviction has no labels.
+            Self::Evict => selects(&hook.objects, &[]),
+            Self::Delete => selects(&hook.objects, &labels),
+            Self::CreateAgain => pod.controller.is_some() && selects(&hook.objects, &labels),
+        };
+        is_selected && selects(&hook.namespaces, &[(NAMESPACE_NAME, &pod.namespace)])
+    }
+}
+
+/// Returns webhooks without a backend that fail closed on a request that the eviction of these pods needs. Webhooks with match conditions
+/// are left out, because the conditions may exclude these pods.
 pub(in crate::checks) fn in_the_way_of_evictions(
     cluster: &Assessment<'_>,
-    namespace: &str,
-) -> Result<Vec<String>, Outcome> {
+    evicted: &[&BoundPod],
+) -> Result<Vec<Obstacle>, Outcome> {
     let mut dead = Vec::new();
     for its in &KINDS {
-        for hook in listed(cluster, its.list, its.expected)? {
-            let is_asked = is_closed(hook)
-                && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
-                && selects(&hook.objects, &[])
-                && hook.rules.iter().any(is_of_evictions);
-            if !is_asked {
-                continue;
-            }
+        for hook in listed(cluster, its.list, its.expected)?.iter().filter(|hook| is_closed(hook)) {
+            let covered = Request::ALL.into_iter().filter(|request| hook.rules.iter().any(|it| request.is_covered(it)));
+            let held =
+                |request: Request| evicted.iter().find(|pod| request.is_asked(hook, pod)).map(|pod| (request, pod));
+            let Some((request, pod)) = covered.filter_map(held).next() else { continue };
             match backend(cluster, PodLists::Bound, hook) {
-                Some(Ok(false)) => dead.push(missing(cluster, PodLists::Bound, hook)),
+                Some(Ok(false)) => {
+                    let (missing, cannot) = (missing(cluster, PodLists::Bound, hook), request.cannot());
+                    let words = format!("{missing}: pods of {} {cannot}", pod.namespace);
+                    dead.push(Obstacle { words, look: Hint::run(its.show, [&hook.configuration]) });
+                }
                 Some(Err(gap)) => {
                     return Err(Outcome::problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));
                 }
@@ -297,19 +351,12 @@ pub(in crate::checks) fn in_the_way_of_evictions(
     Ok(dead)
 }
 
-/// A webhook without which its own pods cannot be created.
-pub(in crate::checks) struct Locked {
-    pub(in crate::checks) words: String,
-    /// Shows its pods.
-    pub(in crate::checks) pods: Hint,
-}
-
 /// Returns webhooks that fail closed on the creation of their own pods, if all of these pods are evicted: neither they nor any other pods
 /// can then be created.
 pub(in crate::checks) fn that_would_lock_themselves_out(
     cluster: &Assessment<'_>,
     evicted: &[&BoundPod],
-) -> Result<Vec<Locked>, Outcome> {
+) -> Result<Vec<Obstacle>, Outcome> {
     let mut locked = Vec::new();
     for its in &KINDS {
         for hook in listed(cluster, its.list, its.expected)? {
@@ -322,11 +369,11 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
             }
             if all_go(cluster, hook, namespace, evicted) {
                 let words = format!("{}: every working pod behind Service {namespace}/{service} is evicted", hook.name);
-                let pods = Hint::run(
+                let look = Hint::run(
                     "{kubectl} -n {} get endpointslices -l kubernetes.io/service-name={}",
                     [namespace, service],
                 );
-                locked.push(Locked { words, pods });
+                locked.push(Obstacle { words, look });
             }
         }
     }
@@ -338,7 +385,7 @@ fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
     // Other labels of the namespace are unknown.
     let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
     is_closed(hook)
-        && hook.rules.iter().any(is_of_new_pods)
+        && hook.rules.iter().any(|rule| Request::CreateAgain.is_covered(rule))
         && is_told
         && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
 }
@@ -356,21 +403,6 @@ fn all_go(cluster: &Assessment<'_>, hook: &Webhook, namespace: &str, evicted: &[
     };
     let is_told_elsewhere = working(cluster, LISTS, hook).next().is_none();
     !is_told_elsewhere && working(cluster, PodLists::Bound, hook).all(goes)
-}
-
-fn is_of_new_pods(rule: &WebhookRule) -> bool {
-    is_of_creation(rule, None)
-}
-
-/// An eviction is created as a subresource of a pod.
-fn is_of_evictions(rule: &WebhookRule) -> bool {
-    is_of_creation(rule, Some("eviction"))
-}
-
-/// Returns true if the rule covers the creation of pods, or of the wanted subresource of pods.
-fn is_of_creation(rule: &WebhookRule, wanted: Option<&str>) -> bool {
-    let is_it = is_in(rule, "", "pods", |part| part == wanted);
-    rule.scope != "Cluster" && has(&rule.operations, &["CREATE"]) && is_it
 }
 
 /// Returns true if the webhook fails closed on everything that it selects. A webhook with match conditions does not count: their effect is

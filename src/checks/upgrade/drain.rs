@@ -1,6 +1,6 @@
 //! Checks whether each machine can be drained now.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::places::Places;
@@ -8,7 +8,7 @@ use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_drained, is_evicted, not_a
 use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
-use crate::checks::kubernetes::webhooks::{in_the_way_of_evictions, that_would_lock_themselves_out};
+use crate::checks::kubernetes::webhooks::{Obstacle, in_the_way_of_evictions, that_would_lock_themselves_out};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 use crate::text::duration::human;
@@ -198,27 +198,23 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, evictions: &EvictionSta
     }
 }
 
-/// Reports webhooks that the API server calls before an eviction. If a webhook does not respond, the eviction is
-/// refused.
+/// Reports webhooks that the API server asks about an eviction, or about the deletion or the replacement of a pod. If one does not respond,
+/// the request is refused.
 fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<Option<Problem>, Outcome> {
-    let namespaces: BTreeSet<&str> = evicted.iter().map(|pod| pod.namespace.as_str()).collect();
-    let mut dead = BTreeSet::new();
-    for namespace in namespaces {
-        dead.extend(in_the_way_of_evictions(cluster, namespace)?);
-    }
-    let words: Vec<String> = dead.into_iter().collect();
-    if !words.is_empty() {
-        let expected = "its pods can be evicted";
-        return Ok(Some(Problem::fail(Reason::WebhookUnavailable, expected, words.join("; "))));
+    let told = |reason, expected: &str, obstacles: &[Obstacle]| {
+        let words: Vec<&str> = obstacles.iter().map(|it| it.words.as_str()).collect();
+        let problem = Problem::fail(reason, expected, words.join("; "));
+        obstacles.iter().map(|it| it.look.clone()).fold(problem, Problem::hint)
+    };
+    let dead = in_the_way_of_evictions(cluster, evicted)?;
+    if !dead.is_empty() {
+        return Ok(Some(told(Reason::WebhookUnavailable, "its pods can be evicted and created again", &dead)));
     }
     let locked = that_would_lock_themselves_out(cluster, evicted)?;
     let problem = || {
-        let expected = "pods can be created while this machine is away";
-        let words: Vec<&str> = locked.iter().map(|it| it.words.as_str()).collect();
-        let problem = Problem::fail(Reason::WebhookEvicted, expected, words.join("; ")).hint(Hint::likely(
+        told(Reason::WebhookEvicted, "pods can be created while this machine is away", &locked).hint(Hint::likely(
             "without them no pod is created, theirs included: run more replicas, or exclude their namespace",
-        ));
-        locked.iter().map(|it| it.pods.clone()).fold(problem, Problem::hint)
+        ))
     };
     Ok((!locked.is_empty()).then(problem))
 }

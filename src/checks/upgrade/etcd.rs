@@ -196,6 +196,7 @@ fn judge(member: &Member<'_>, members: &[Member<'_>], to: Numbers) -> Vec<Proble
     let status = || Hint::run("{talosctl} -n {} etcd status", [member.node.address.as_str()]);
     let mut problems = Vec::new();
     problems.extend(too_old(member, members, to).map(|problem| problem.hint(status())));
+    problems.extend(taken_back(member, members).map(|problem| problem.hint(status())));
     problems.extend(unfit(member, to).map(|problem| problem.hint(look())));
     problems.extend(refused(member, to).map(|problem| problem.hint(look())));
     problems.extend(downgrade(member, members).map(|problem| problem.hint(status())));
@@ -239,6 +240,20 @@ fn too_old(member: &Member<'_>, members: &[Member<'_>], to: Numbers) -> Option<P
     } else {
         format!("upgrade Talos to {} first", stops.join(", then to "))
     })))
+}
+
+/// Reports data that an enabled downgrade has taken back to an earlier minor version than all members run. In the middle of an upgrade the
+/// data is as old as the oldest member.
+fn taken_back(member: &Member<'_>, members: &[Member<'_>]) -> Option<Problem> {
+    let oldest = members.iter().map(|it| it.running.1).min()?;
+    let (_, stored, _) = version::numbers(member.storage)?;
+    if stored >= oldest || member.after.1 <= member.running.1 {
+        return None;
+    }
+    let expected = format!("storage version 3.{oldest} on every member before any goes to 3.{}", member.after.1);
+    let observed = format!("storage version 3.{stored}");
+    let hint = "a downgrade of etcd is enabled: finish it, or cancel it (`etcdctl downgrade cancel`)";
+    Some(Problem::fail(Reason::EtcdTooOld, expected, observed).hint(Hint::likely(hint)))
 }
 
 /// Returns releases that upgrade the member to a version of etcd that is new enough. Empty if the image is set.

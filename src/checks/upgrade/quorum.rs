@@ -1,13 +1,10 @@
 //! Checks whether the cluster keeps working without each machine that will be taken down.
 
-use std::collections::BTreeMap;
-
 use super::{each_to_go, not_asked};
 use crate::assess::Assessment;
 use crate::assess::contact;
 use crate::assess::etcd::View;
 use crate::assess::servers::Server;
-use crate::assess::workloads::is_well;
 use crate::checks::Check;
 use crate::checks::etcd::overview;
 use crate::checks::gaps::{self, listed, unregistered};
@@ -15,9 +12,9 @@ use crate::checks::kubernetes::dns::{deployment, dns_serving, own, show_dns_pods
 use crate::checks::kubernetes::leases::leases;
 use crate::checks::kubernetes::servers::on_machine;
 use crate::checks::kubernetes::serving::unread_pods;
-use crate::checks::kubernetes::static_pods::ETCD;
+use crate::checks::kubernetes::static_pods::etcd_pods;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Verdict};
-use crate::snapshot::{Node, Pod, ServiceEndpoint};
+use crate::snapshot::{Node, ServiceEndpoint};
 
 pub(in crate::checks) const QUORUM: Check = Check {
     id: CheckId::UpgradeQuorum,
@@ -147,22 +144,6 @@ fn etcd_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     let problem = Problem::fail(Reason::QuorumAtRisk, expected, format!("{left} would be left"))
         .hint(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()]));
     Some(unless_by_design(by_design, problem))
-}
-
-/// Returns the machines with a static pod of etcd, and whether each member works. If most control planes have one, it is missing on the
-/// others, and counts as down there.
-fn etcd_pods<'a>(cluster: &'a Assessment<'_>) -> Result<BTreeMap<&'a str, bool>, Outcome> {
-    let pods = listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system")?;
-    let of_etcd = pods.iter().filter(|pod| pod.is_mirror_of(ETCD));
-    let of_etcd = of_etcd.filter_map(|pod| Some((pod, cluster.host_of(pod)?)));
-    let works = |pod: &Pod, host: &Node| is_well(&pod.state) && cluster.life_of(host).may_serve();
-    let mut members: BTreeMap<&str, bool> = of_etcd.map(|(pod, host)| (host.name.as_str(), works(pod, host))).collect();
-    let control_planes: Vec<&Node> = cluster.control_planes().filter(|node| !node.leaving).collect();
-    let having = control_planes.iter().filter(|node| members.contains_key(node.name.as_str())).count();
-    for node in control_planes.iter().filter(|_| 2 * having > control_planes.len()) {
-        members.entry(node.name.as_str()).or_insert(false);
-    }
-    Ok(members)
 }
 
 /// Counts etcd members by their static pods, if Talos is not queried.

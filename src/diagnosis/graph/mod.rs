@@ -86,8 +86,9 @@ struct Graph<'a> {
     missing: HashMap<MissingAnswer<'a>, usize>,
 }
 
-/// The answer that an undetermined problem of the cluster lacks. Two checks that lack the same answer report it in the same words.
-type MissingAnswer<'a> = (Reason, &'a str, &'a str);
+/// The answer that an undetermined problem lacks. Two checks that lack the same answer report it in the same words. Those of one machine
+/// are expected under different names, because some are needed for several questions.
+type MissingAnswer<'a> = (Option<Machine<'a>>, Reason, &'a str, &'a str);
 
 fn missing_answer<'a>(problem: &'a Problem, machine: Option<Machine<'a>>) -> Option<MissingAnswer<'a>> {
     let is_missing = match problem.reason {
@@ -97,7 +98,8 @@ fn missing_answer<'a>(problem: &'a Problem, machine: Option<Machine<'a>>) -> Opt
         Reason::NodeUnknown => true,
         _ => problem.severity == Severity::Error,
     };
-    (is_missing && machine.is_none()).then_some((problem.reason, problem.expected.as_str(), problem.observed.as_str()))
+    let expected = if machine.is_some() { "" } else { problem.expected.as_str() };
+    is_missing.then_some((machine, problem.reason, expected, problem.observed.as_str()))
 }
 
 impl<'a> Graph<'a> {
@@ -274,6 +276,10 @@ impl<'a> Graph<'a> {
             Id::K8sApiServers if target.kind == Kind::Cluster || reason == Reason::EndpointOnMachine => Part::Property,
             Id::K8sApiServers if is_about_access(reason) => Part::ServerAccess,
             Id::K8sApiServers if problem.about == Some(About::Itself) => Part::ApiServerItself,
+            // Only a server that runs presents a certificate.
+            Id::K8sApiServers if matches!(reason, Reason::ServerCertificateExpired | Reason::NameNotInCertificate) => {
+                Part::ApiServerItself
+            }
             Id::K8sApiServers => Part::ApiServer,
             Id::K8sApiCertificates => match reason {
                 Reason::ServerCertificateExpired | Reason::NoAnswer => Part::ApiCertificate,
@@ -314,6 +320,7 @@ impl<'a> Graph<'a> {
             Id::K8sWebhooks => Part::Webhook,
             Id::K8sApiservices => Part::AggregatedApi,
             Id::K8sStaticpodsRendered => Part::Manifests,
+            Id::K8sStaticpodsRunning if reason == Reason::NoTolerance => Part::StaticPod(StaticPod::Own),
             Id::K8sStaticpodsRunning if target.kind != Kind::Pod => Part::PodStatuses,
             // Only Talos runs etcd as a service of its own.
             Id::K8sStaticpodsRunning if self.snapshot.talos.is_none() => {
@@ -338,8 +345,19 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Returns the direct causes of this problem.
+    /// Returns the direct causes of this problem. Of several problems that lack the same answer, the first one explains the others. On a
+    /// machine they are recognized by their words alone, so there the first one must not have a cause, which could be one of the others.
     fn causes(&self, at: usize) -> Vec<usize> {
+        let causes = self.own_causes(at);
+        if !causes.is_empty() {
+            return causes;
+        }
+        let first =
+            self.reported_before(at).filter(|first| self.on[at].is_none() || self.own_causes(*first).is_empty());
+        first.into_iter().collect()
+    }
+
+    fn own_causes(&self, at: usize) -> Vec<usize> {
         let (part, machine) = self.vertices[at];
         let problem = self.found[at].problem;
         let refused = if problem.about == Some(About::RefusedByWebhook) { &[Part::Webhook][..] } else { &[] };
@@ -364,9 +382,6 @@ impl<'a> Graph<'a> {
         if causes.is_empty() {
             causes.extend(self.no_storage(at));
         }
-        if causes.is_empty() {
-            causes.extend(self.reported_before(at));
-        }
         causes
     }
 
@@ -382,7 +397,7 @@ impl<'a> Graph<'a> {
             return Vec::new();
         }
         let servers = self.found.iter().enumerate().filter(|(other, found)| {
-            self.vertices[*other].0 == Part::ApiServer && found.problem.reason == Reason::ServerCertificateExpired
+            self.vertices[*other].0 == Part::ApiServerItself && found.problem.reason == Reason::ServerCertificateExpired
         });
         servers.map(|(other, _)| other).collect()
     }

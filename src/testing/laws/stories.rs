@@ -19,6 +19,7 @@ use crate::snapshot::{GapKind, Snapshot};
 fn hold(snapshot: &Snapshot) -> Result<(), TestCaseError> {
     let mut verdicts = super::verdicts(snapshot);
     crate::diagnosis::explain(snapshot, &mut verdicts);
+    crate::diagnosis::propose(snapshot, &mut verdicts);
     let problems: Vec<_> = crate::checks::problems(&verdicts).collect();
     let causes = Causes::of(snapshot, &verdicts);
     // Problems whose chain of causes ends, collected step by step.

@@ -41,7 +41,8 @@ fn etcd_beside_the_static_pods_is_as_its_service_says() {
     let services = |kind| with(|snapshot| snapshot.talos_of("cp-2").services = no(kind));
     let blocked = "blocked etcd-cp-2 < talos.nodes.kubelet".to_owned();
     assert!(said(&services(GapKind::TimedOut), RUNNING).contains(&blocked));
-    assert!(said(&services(GapKind::NotAsked), RUNNING).contains(&"error no-answer etcd-cp-2".to_owned()));
+    let untold = said(&services(GapKind::NotAsked), RUNNING);
+    assert!(untold.iter().any(|it| it.starts_with("error no-answer etcd-cp-2")), "{untold:?}");
 }
 
 #[test]

@@ -279,8 +279,20 @@ fn a_webhook_for_evictions_without_a_backend_blocks() {
     assert_eq!(wrong(DRAIN, &dead(|_| {})), ["w-1: fail webhook-unavailable"]);
     passes(&dead(|hook| hook.fails_closed = false));
     passes(&dead(|hook| hook.is_conditional = true));
-    passes(&dead(|hook| hook.rules[0].resources = vec!["pods".to_owned()]));
-    passes(&dead(|hook| hook.rules[0].operations = vec!["DELETE".to_owned()]));
+    for (operation, expected) in [
+        ("CREATE", "pods of default cannot be created again"),
+        ("DELETE", "pods of default cannot be deleted after they have stopped"),
+    ] {
+        let mut snapshot = dead(|hook| hook.rules[0].resources = vec!["pods".to_owned()]);
+        for hook in snapshot.kube().validating_webhooks.iter_mut().flatten() {
+            hook.rules[0].operations = vec![operation.to_owned()];
+        }
+        assert!(observed(DRAIN, &snapshot)[0].ends_with(expected), "{:?}", observed(DRAIN, &snapshot));
+        for hook in snapshot.kube().validating_webhooks.iter_mut().flatten() {
+            hook.rules[0].operations = vec!["UPDATE".to_owned()];
+        }
+        passes(&snapshot);
+    }
     let elsewhere = |hook: &mut crate::snapshot::Webhook| {
         hook.namespaces = vec![Requirement {
             key: "kubernetes.io/metadata.name".to_owned(),

@@ -274,9 +274,9 @@ fn what_was_not_read_is_no_pass() {
     let before = || runs_etcd("v1.13.4", "3.6.12", "1.14.1");
     let mut unread = before();
     unread.talos_of("cp-2").etcd_spec = gap(GapKind::TimedOut);
-    assert_eq!(wrong(ETCD, &unread), ["cp-2: error timed-out"]);
+    assert_eq!(wrong(ETCD, &unread), ["cp-2: error timed-out, see etcd.space"]);
     unread.talos_of("cp-2").etcd_spec = gap(GapKind::Forbidden);
-    assert_eq!(wrong(ETCD, &unread), ["cp-2: error role-too-low, for ever"]);
+    assert_eq!(wrong(ETCD, &unread), ["cp-2: error role-too-low, for ever, see etcd.space"]);
     unread.talos_of("cp-2").etcd_spec = Ok(None);
     assert_eq!(wrong(ETCD, &unread), ["cp-2: error no-answer"]);
     for image in

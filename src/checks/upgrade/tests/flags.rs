@@ -171,7 +171,7 @@ fn kube_proxy_is_started_by_its_daemon_set() {
 fn what_was_not_read_is_no_pass() {
     let mut unread = before(None, Some("1.36.0"));
     unread.talos_of("cp-2").static_pods = gap(GapKind::TimedOut);
-    assert_eq!(wrong(FLAGS, &unread), ["cp-2: error timed-out"]);
+    assert_eq!(wrong(FLAGS, &unread), ["cp-2: error timed-out, see k8s.staticpods.rendered"]);
     let mut empty = before(None, Some("1.36.0"));
     empty.talos_of("cp-2").component_flags.clear();
     assert_eq!(wrong(FLAGS, &empty), ["cp-2: error no-answer"]);
