@@ -79,7 +79,7 @@ class Runner:
         """One that drives the binary itself, as the administrator and inside the rig's network; it tells by its exit code."""
         begin = time.monotonic()
         command = [REPOSITORY / scenario["script"], self.binary, *self.cluster.arguments(SCRIPTS_OWN, self.binary)]
-        code, out, err = output(self.cluster.enter(command), 120, env=self.cluster.env)
+        code, out, err = output(self.cluster.enter(command), scenario.get("within", 120), env=self.cluster.env)
         run = Run(command, code, time.monotonic() - begin, out, err, {}, self.cluster.env)
         self.healthy_runs = {}  # it may leave something behind, as a fault may
         last = (out + err).strip().splitlines()[-10:]

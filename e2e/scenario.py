@@ -25,7 +25,7 @@ RUN_LIMIT = 180  # seconds beyond those that are expected, after which a binary 
 ALWAYS = 20  # scenarios at most that every change is tested with: someone waits for them
 TOP = {
     "title", "script", "beside", "cluster", "also", "phase", "only", "ruins", "faults", "until", "run", "during", "expect", "rows",
-    "same_when_healthy",
+    "same_when_healthy", "within",
 }
 RUN = {"talos", "kube", "etcd", "args", "fault_talos", "fault_kube", "fault_args"}
 EXPECT = {

@@ -38,6 +38,7 @@ etcd-broken|cp3|etcd gets an unknown flag, and the node is rebooted, since Talos
 learner|cp1|a learner is added that never starts
 unstarted-member|cp1|a voter is added that never starts
 dns-scaled-to-zero|-|coredns is scaled to no replica
+dns-on|w1|all pods of coredns on this node: no fault
 dns-broken|-|coredns gets an unknown flag, old pods go first
 cni-missing|w1|CNI=none alone: the node's network configuration is taken away, NotReady within seconds
 node-deleted|w1|its Node object is deleted; a kubelet registers once, when it starts. off restarts it
@@ -247,6 +248,11 @@ registered_anew_off() { # NODE
   kubectl -n kube-system delete pod -l k8s-app=kube-dns --field-selector "spec.nodeName=$1" # their bridge is gone
 }
 
+dns_selector() { # NODE or null; returns when the old pods have gone
+  kubectl -n kube-system patch deployment coredns --type merge -p "{\"spec\": {\"template\": {\"spec\": {\"nodeSelector\": {\"kubernetes.io/hostname\": $1}}}}}"
+  kubectl -n kube-system rollout status deployment coredns --timeout 90s
+}
+
 name=${1:-}
 case $name in
   list)
@@ -313,6 +319,8 @@ case $name:$switch in
   learner:on) ghost_on "$node" --learner ;;
   unstarted-member:on) ghost_on "$node" ;;
   learner:off | unstarted-member:off) ghost_off "$node" ;;
+  dns-on:on) dns_selector "\"$node\"" ;;
+  dns-on:off) dns_selector null ;;
   dns-scaled-to-zero:on) kubectl -n kube-system scale deployment coredns --replicas 0 ;;
   dns-scaled-to-zero:off) kubectl -n kube-system scale deployment coredns --replicas 2 ;;
   dns-broken:on)
