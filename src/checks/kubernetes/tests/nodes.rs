@@ -525,6 +525,18 @@ fn two_machines_of_one_name_are_a_warning() {
     assert_eq!(status(&snapshot, "k8s.nodes.registered"), Status::Pass, "Kubernetes does not tell");
 }
 
+#[test]
+fn without_talos_two_nodes_with_one_address_are_a_warning() {
+    let id = "k8s.nodes.pressure";
+    let mut shared = healthy().without_talos();
+    assert_eq!(said(&shared, id), [""; 0]);
+    let address = shared.kube_node_mut("cp-2").internal.clone();
+    shared.kube_node_mut("cp-3").internal = address;
+    assert_eq!(said(&shared, id), ["warn node-address cp-2", "warn node-address cp-3"]);
+    shared.kube_node_mut("cp-3").become_virtual();
+    assert_eq!(said(&shared, id), [""; 0], "virtual nodes have no address of their own");
+}
+
 /// If two nodes report one address, flannel on one of them receives packets for the other's pods.
 #[test]
 fn flannel_of_each_node_has_an_address_of_its_own() {

@@ -2,8 +2,8 @@
 
 use crate::checks::kubernetes::tests::{judge, no, not_ready, pod, roots, said, status, with};
 use crate::model::{Hint, Status};
-use crate::snapshot::{GapKind, Snapshot};
-use crate::testing::fixture::CONTROL_PLANES;
+use crate::snapshot::{GapKind, Pod, Snapshot};
+use crate::testing::fixture::{CONTROL_PLANES, healthy};
 
 const RENDERED: &str = "k8s.staticpods.rendered";
 
@@ -104,4 +104,28 @@ fn a_component_that_crashes_without_etcd_or_a_node_is_no_root() {
     assert_eq!(status(&silent, id), Status::Fail);
     let look = Hint::run("{kubectl} -n kube-system describe pod {}", ["kube-scheduler-cp-3"]);
     assert!(judge(&silent, id).problems().next().unwrap().1.hints.contains(&look));
+}
+
+/// Without Talos, static pods of etcd show whether it can lose another member.
+#[test]
+fn static_pods_of_etcd_are_counted() {
+    let with_etcd = |down: &[&str]| {
+        let mut snapshot = healthy().without_talos();
+        for name in CONTROL_PLANES {
+            let kubernetes = snapshot.kube();
+            let is_model = |pod: &&Pod| pod.is_api_server() && pod.node.as_deref() == Some(name);
+            let mut pod = kubernetes.pods.as_ref().unwrap().iter().find(is_model).unwrap().clone();
+            pod.name = format!("etcd-{name}");
+            pod.labels = [("component".to_owned(), "etcd".to_owned())].into();
+            pod.state.containers.iter_mut().for_each(|it| "etcd".clone_into(&mut it.name));
+            if down.contains(&name) {
+                pod.state.ready = Some(false);
+            }
+            kubernetes.pods.as_mut().unwrap().push(pod);
+        }
+        snapshot
+    };
+    assert_eq!(said(&with_etcd(&[]), RUNNING), [""; 0]);
+    let said = said(&with_etcd(&["cp-2"]), RUNNING);
+    assert!(said.iter().any(|it| it.starts_with("fail no-tolerance cluster")), "{said:?}");
 }

@@ -93,7 +93,7 @@ fn pods_of_a_daemon_set_on_nodes_that_are_not_ready_are_the_nodes() {
 /// If pods show their owner, the missing ones are known.
 #[test]
 fn pods_show_where_a_daemon_set_lacks_one() {
-    let of = |namespace: &str, guest: &str, unwell: &str, restarts: u32| {
+    let since = |namespace: &str, guest: &str, unwell: &str, restarts: u32, unready_for: u64| {
         let snapshot = with(|snapshot| {
             snapshot.node_mut(guest).is_talos = false;
             let kubernetes = snapshot.kube();
@@ -108,6 +108,7 @@ fn pods_show_where_a_daemon_set_lacks_one() {
                 pod.controller = Some(("DaemonSet".to_owned(), "cilium".to_owned()));
                 if node == unwell {
                     pod.state.ready = Some(false);
+                    pod.unready_for = Some(Duration::from_secs(unready_for));
                     let container = &mut pod.state.containers[0];
                     (container.ready, container.running, container.restarts) = (false, false, restarts);
                     container.waiting_reason = Some("CrashLoopBackOff".to_owned());
@@ -122,11 +123,14 @@ fn pods_show_where_a_daemon_set_lacks_one() {
         said(&snapshot, SYSTEM)
     };
     for namespace in ["kube-system", "cilium"] {
-        let of = |guest, unwell, restarts| of(namespace, guest, unwell, restarts);
+        let of = |guest, unwell, restarts| since(namespace, guest, unwell, restarts, 60);
         assert_eq!(of("w-1", "w-1", 431), [""; 0], "the guest's own");
         assert_eq!(of("w-1", "cp-2", 431), [format!("fail workload-degraded {namespace}/cilium")]);
         // The pod may still become ready.
         assert_eq!(of("w-1", "cp-2", 3), [format!("warn workload-degraded {namespace}/cilium")]);
+        // Other pods of the set have changed its status since.
+        let missing = since(namespace, "w-1", "cp-2", 0, 300);
+        assert_eq!(missing, [format!("fail workload-degraded {namespace}/cilium")]);
     }
 }
 
