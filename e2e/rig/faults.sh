@@ -251,6 +251,13 @@ registered_anew_off() { # NODE
 dns_selector() { # NODE or null; returns when the old pods have gone
   kubectl -n kube-system patch deployment coredns --type merge -p "{\"spec\": {\"template\": {\"spec\": {\"nodeSelector\": {\"kubernetes.io/hostname\": $1}}}}}"
   kubectl -n kube-system rollout status deployment coredns --timeout 90s
+  local pods
+  for _ in $(seq 60); do
+    pods=$(kubectl -n kube-system get pods -l k8s-app=kube-dns -o name | wc -l) # those that are stopping are still there
+    [ "$pods" -gt 2 ] || return 0
+    sleep 1
+  done
+  die "old pods of coredns have not gone after 60 s"
 }
 
 name=${1:-}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::snapshot::{ContainerState, KubeNode, Lease, Leases, Pod, PodState, Readiness, Workload};
+use crate::snapshot::{ContainerState, KubeNode, Lease, Node, Pod, PodState, Readiness, Snapshot, Workload};
 
 /// Default time after which a lease that was not renewed no longer shows that its holder is alive. Kubernetes uses this duration for
 /// kubelets.
@@ -101,9 +101,13 @@ fn lasts(lease: &Lease) -> Duration {
     lease.lasts.map_or(LEASE_LASTS, |lasts| lasts.min(LEASE_LASTS_AT_MOST))
 }
 
-/// Returns true if others renewed their leases well after this node's last renewal: whatever stopped it did not stop all writes.
-pub(crate) fn lapsed_alone(leases: &Leases, name: &str) -> bool {
-    let Some(lease) = leases.by_name.get(name) else { return false };
+/// Returns true if others renewed their leases well after this machine's last renewal: whatever stopped it did not stop all writes.
+pub(crate) fn lapsed_alone(snapshot: &Snapshot, node: &Node) -> bool {
+    let leases = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
+    let registered = node.talos.nodename.as_ref().ok().and_then(Option::as_ref).unwrap_or(&node.name);
+    let Some((lease, leases)) = leases.and_then(|leases| Some((leases.by_name.get(registered)?, leases))) else {
+        return false;
+    };
     let last = leases.by_name.values().filter_map(|it| it.renewed).max();
     let behind = lease.renewed.zip(last).map(|(renewed, last)| last.duration_since(renewed));
     // Healthy leases are up to a quarter apart, and the clocks of machines differ.

@@ -112,6 +112,21 @@ fn port(authority: &str) -> &str {
     if last.bytes().all(|byte| byte.is_ascii_digit()) { last } else { "443" }
 }
 
+/// Returns why the lists of nodes and of everything else that was asked for did not arrive; `None` if any of them did.
+pub(super) fn no_list_arrives(kubernetes: &Kubernetes) -> Option<Vec<&Gap>> {
+    let lists = [
+        kubernetes.nodes.as_ref().err(),
+        kubernetes.pods.as_ref().err(),
+        kubernetes.node_leases.as_ref().err(),
+        kubernetes.daemon_sets.as_ref().err(),
+        kubernetes.deployments.as_ref().err(),
+    ];
+    let lists = lists.into_iter().collect::<Option<Vec<&Gap>>>()?;
+    let does_not_arrive = |gap: &Gap| matches!(gap.kind, GapKind::TimedOut | GapKind::Broken | GapKind::ServerError);
+    let is_missing = |gap: &&Gap| does_not_arrive(gap) || gap.kind == GapKind::NotAsked;
+    (does_not_arrive(lists[0]) && lists.iter().all(is_missing)).then_some(lists)
+}
+
 pub(super) const NO_LISTS: Cause = Cause {
     id: "api-lists-unanswered",
     title: "the Kubernetes API reports that it is ready, but its lists do not arrive",
@@ -128,33 +143,24 @@ It can also be overloaded: then requests wait in its queues, and `/readyz` is ex
     ],
     recognize: |symptoms| {
         let Some(kubernetes) = &symptoms.snapshot.kubernetes else { return Vec::new() };
-        let Err(nodes) = &kubernetes.nodes else { return Vec::new() };
-        let does_not_arrive =
-            |gap: &Gap| matches!(gap.kind, GapKind::TimedOut | GapKind::Broken | GapKind::ServerError);
-        let is_missing =
-            |gap: Option<&Gap>| gap.is_some_and(|gap| does_not_arrive(gap) || gap.kind == GapKind::NotAsked);
-        let others = [
-            kubernetes.pods.as_ref().err(),
-            kubernetes.node_leases.as_ref().err(),
-            kubernetes.daemon_sets.as_ref().err(),
-            kubernetes.deployments.as_ref().err(),
-        ];
-        if kubernetes.endpoint.is_err() || !does_not_arrive(nodes) || !others.into_iter().all(is_missing) {
+        let Some(lists) = no_list_arrives(kubernetes) else { return Vec::new() };
+        // Lists that follow from etcd, which was asked itself.
+        let of_etcd = symptoms.of_check(CheckId::EtcdQuorum, &[Reason::QuorumLost, Reason::QuorumUnproven]).next();
+        if kubernetes.endpoint.is_err() || of_etcd.is_some() {
             return Vec::new();
         }
         let is_list = |sign: &Sign<'_>| {
-            use Reason::{NoAnswer, QuorumUnproven, StorageUnproven, TimedOut};
-            sign.target.kind != Kind::Node
-                && sign.problem.severity == Severity::Error
-                && matches!(sign.problem.reason, NoAnswer | QuorumUnproven | StorageUnproven | TimedOut)
-                && symptoms.is_open(sign)
+            let is_of_api = sign.check.is_of_kubernetes() || sign.problem.reason == Reason::StorageUnproven;
+            let is_unseen = sign.target.kind != Kind::Node && sign.problem.severity == Severity::Error;
+            let is_missing = lists.iter().any(|gap| *gap.text == sign.problem.observed);
+            is_of_api && is_unseen && is_missing && symptoms.is_open(sign)
         };
         let signs: Vec<_> = symptoms.all().filter(is_list).collect();
         let Some(first) = signs.first() else { return Vec::new() };
         let headline =
-            format!("the Kubernetes API is ready, but none of its lists arrives: {}", excerpt::of(&nodes.text));
+            format!("the Kubernetes API is ready, but none of its lists arrives: {}", excerpt::of(&lists[0].text));
         let recognized = Recognized::new(NO_LISTS.id, headline)
-            .sees(first.target.clone(), nodes.text.to_string())
+            .sees(first.target.clone(), lists[0].text.to_string())
             .then(Hint::run("{kubectl} get --raw '/readyz?verbose'", []));
         vec![recognized.explains(signs)]
     },

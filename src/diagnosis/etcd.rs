@@ -148,8 +148,8 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
     let seen: Vec<String> =
         signs.iter().map(|sign| format!("{}: {}", whom(sign.target), sign.problem.observed)).collect();
     let headline = format!("etcd {what}: {}", seen.join("; "));
-    let node_leases = symptoms.snapshot.kubernetes.as_ref().and_then(|it| it.node_leases.as_ref().ok());
-    let lapsed_alone = |sign: &Sign<'_>| node_leases.is_some_and(|leases| lapsed_alone(leases, &sign.target.name));
+    let lapsed_alone =
+        |sign: &Sign<'_>| symptoms.machine(sign.target).is_some_and(|node| lapsed_alone(symptoms.snapshot, node));
     let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]).filter(|sign| !lapsed_alone(sign));
     let diagnosis = Recognized::new(cause.id, headline).rests_on_all(&signs).explains(leases);
     let machine = first.target.address.as_deref();

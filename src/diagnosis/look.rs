@@ -1,20 +1,48 @@
-//! Commands that show a missing answer, for problems that consist in it.
+//! Missing answers behind undetermined problems, and commands that show them.
+
+use std::collections::HashMap;
 
 use crate::checks::Check;
-use crate::model::{Hint, Kind, Outcome, Problem, Severity, Target, Verdict};
+use crate::model::{Hint, Outcome, Problem, Severity, Target, Verdict};
 use crate::snapshot::{GapKind, Missing, Snapshot, Source};
 
-/// Adds a command to each undetermined problem that has none, if it reports a missing answer of one of its check's facts.
+/// The missing answers of one check's facts, by machine and by the words in which their problems report them.
+pub(super) struct Answers<'a>(HashMap<(Option<&'a str>, &'a str), Vec<Missing<'a>>>);
+
+impl<'a> Answers<'a> {
+    pub(super) fn of(snapshot: &'a Snapshot, check: &Check) -> Self {
+        let mut answers: HashMap<_, Vec<_>> = HashMap::new();
+        for missing in check.facts.iter().flat_map(|fact| snapshot.missing(*fact)) {
+            let whose = match missing.by {
+                Source::Machine(node) => Some(node.name.as_str()),
+                Source::Etcd(address) => Some(address),
+                Source::Discovery | Source::Server(_) | Source::ApiServer(_) | Source::Kubernetes => None,
+            };
+            answers.entry((whose, &*missing.gap.text)).or_default().push(missing);
+        }
+        Self(answers)
+    }
+
+    /// Returns the answer that the problem lacks. `None` if it lacks none, or if several answers are missing in the same words.
+    pub(super) fn behind<'m>(&'m self, target: &'m Target, problem: &'m Problem) -> Option<&'m Missing<'a>> {
+        let of = |whose| self.0.get(&(whose, problem.observed.as_str())).into_iter().flatten();
+        let mut missing = of(Some(target.name.as_str())).chain(of(None));
+        let first = missing.next().filter(|_| problem.severity == Severity::Error)?;
+        missing.all(|it| it.what == first.what).then_some(first)
+    }
+}
+
+/// Adds a command to each undetermined problem that has none, if it reports a missing answer.
 pub(crate) fn propose(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
     for (check, verdict) in verdicts {
         if !verdict.problems().any(|(_, problem)| has_no_command(problem)) {
             continue;
         }
-        let missing: Vec<Missing<'_>> = check.facts.iter().flat_map(|fact| snapshot.missing(*fact)).collect();
+        let answers = Answers::of(snapshot, check);
         for finding in verdict.findings.iter_mut() {
             let Outcome::Problem(problem) = &mut finding.outcome else { continue };
-            let reported = missing.iter().find(|it| is_reported(it, &finding.target, problem));
-            if let Some(look) = reported.filter(|_| has_no_command(problem)).and_then(look) {
+            let missing = answers.behind(&finding.target, problem).filter(|_| has_no_command(problem));
+            if let Some(look) = missing.and_then(look) {
                 problem.hints.retain(|hint| matches!(hint, Hint::Likely(_)));
                 problem.hints.push(look);
             }
@@ -29,14 +57,6 @@ fn has_no_command(problem: &Problem) -> bool {
 /// Returns whether the hint is no command, or one that only shows whether the machine answers at all.
 fn shows_no_answer(hint: &Hint) -> bool {
     matches!(hint, Hint::Likely(_) | Hint::Try { command: "{talosctl} -n {} version", .. })
-}
-
-fn is_reported(missing: &Missing<'_>, target: &Target, problem: &Problem) -> bool {
-    let is_there = match missing.by {
-        Source::Machine(node) => target.kind == Kind::Cluster || target.name == node.name,
-        Source::Discovery | Source::Server(_) | Source::ApiServer(_) | Source::Kubernetes | Source::Etcd(_) => true,
-    };
-    is_there && *missing.gap.text == problem.observed
 }
 
 /// Returns a command that asks for the answer, or, where it would hang, one that shows the state of the service that should give it.

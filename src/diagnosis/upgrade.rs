@@ -132,7 +132,8 @@ fn unsupported(advice: &str, signs: &[Sign<'_>]) -> Recognized {
     if first.check == CheckId::UpgradeKubernetesPath {
         return rests_on_each(recognized.then(Hint::run("{kubectl} get nodes -o wide", [])), signs);
     }
-    let addresses = signs.iter().filter_map(|sign| sign.target.address.as_deref());
+    let of_talos = signs.iter().filter(|sign| sign.check != CheckId::UpgradeEtcd);
+    let addresses = of_talos.filter_map(|sign| sign.target.address.as_deref());
     let version = |it: Recognized, address: &str| it.then(Hint::run("{talosctl} -n {} version", [address]));
     rests_on_each(addresses.take(MACHINES).fold(recognized, version), signs)
 }

@@ -35,6 +35,7 @@ Pass --kubeconfig a file with at least the rights that `cluster-health rbac` pri
         Reason::KeyMismatch,
         Reason::ConfigUnreadable,
         Reason::ContextUnknown,
+        Reason::NoKubeconfig,
         Reason::PluginFailed,
         Reason::KubeconfigInsecure,
     ],
@@ -120,10 +121,10 @@ fn unreadable(cluster: &Assessment<'_>, kubernetes: &Kubernetes, gap: &Gap) -> P
         let passed_over: Vec<String> =
             kubernetes.passed_over.iter().map(|(source, why)| format!("{source}: {why}")).collect();
         let observed = if passed_over.is_empty() { "none found".to_owned() } else { passed_over.join("; ") };
-        if !cluster.asks_talos() {
-            return Problem::fail(Reason::NoKubeconfig, expected, observed)
-                .hint(Hint::likely("pass one with --kubeconfig"))
-                .permanent();
+        // Nothing else is asked, so the file that is missing has to be corrected like one that cannot be used.
+        if !cluster.asks_talos() && !kubernetes.may_still_find {
+            let problem = Problem::fail(Reason::NoKubeconfig, expected, observed).permanent();
+            return problem.hint(Hint::likely("pass one with --kubeconfig"));
         }
         let problem = Problem::error(Reason::NoKubeconfig, expected, observed)
             .hint(Hint::likely("pass one with --kubeconfig, or leave Kubernetes out with --no-kubernetes"));

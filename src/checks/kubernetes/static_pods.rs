@@ -405,14 +405,18 @@ fn odd_ones_out<'a>(cluster: &Assessment<'a>, pods: &'a [Pod]) -> Vec<(&'a str, 
 /// Static pod of an etcd member, without the node's name.
 const ETCD: &str = "etcd";
 
-/// Returns the machines with a static pod of etcd, and whether each member works. If most control planes have one, it is missing on the
-/// others, and counts as down there.
-pub(in crate::checks) fn etcd_pods<'a>(cluster: &'a Assessment<'_>) -> Result<BTreeMap<&'a str, bool>, Outcome> {
+/// Returns the machines with a static pod of etcd, and whether each member works.
+fn seen_etcd_pods<'a>(cluster: &'a Assessment<'_>) -> Result<BTreeMap<&'a str, bool>, Outcome> {
     let pods = listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system")?;
     let of_etcd = pods.iter().filter(|pod| pod.is_mirror_of(ETCD));
     let of_etcd = of_etcd.filter_map(|pod| Some((pod, cluster.host_of(pod)?)));
     let works = |pod: &Pod, host: &Node| is_well(&pod.state) && cluster.life_of(host).may_serve();
-    let mut members: BTreeMap<&str, bool> = of_etcd.map(|(pod, host)| (host.name.as_str(), works(pod, host))).collect();
+    Ok(of_etcd.map(|(pod, host)| (host.name.as_str(), works(pod, host))).collect())
+}
+
+/// Adds control planes without such a pod if most have one: it may be missing there, and counts as down.
+pub(in crate::checks) fn etcd_pods<'a>(cluster: &'a Assessment<'_>) -> Result<BTreeMap<&'a str, bool>, Outcome> {
+    let mut members = seen_etcd_pods(cluster)?;
     let control_planes: Vec<&Node> = cluster.control_planes().filter(|node| !node.leaving).collect();
     let having = control_planes.iter().filter(|node| members.contains_key(node.name.as_str())).count();
     for node in control_planes.iter().filter(|_| 2 * having > control_planes.len()) {
@@ -423,7 +427,7 @@ pub(in crate::checks) fn etcd_pods<'a>(cluster: &'a Assessment<'_>) -> Result<BT
 
 /// Reports that etcd cannot lose another member, by its static pods. Where etcd itself is queried, `etcd.tolerance` does.
 fn without_tolerance(cluster: &Assessment<'_>) -> Option<Problem> {
-    let members = etcd_pods(cluster).ok().filter(|_| !cluster.etcd.is_external)?;
+    let members = seen_etcd_pods(cluster).ok().filter(|_| !cluster.etcd.is_external)?;
     let (up, needed) = (members.values().filter(|works| **works).count(), members.len() / 2 + 1);
     if members.len() < 3 || up > needed || up == members.len() {
         return None;
@@ -432,7 +436,7 @@ fn without_tolerance(cluster: &Assessment<'_>) -> Option<Problem> {
         format!("{up} of {} static pods of etcd work, tolerates {}", members.len(), up.saturating_sub(needed));
     let down = members.iter().filter(|(_, works)| !**works).map(|(name, _)| *name);
     let problem = Problem::fail(Reason::NoTolerance, "etcd survives the loss of a member", observed).on(down);
-    Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])))
+    Some(problem.hint(Hint::run("{kubectl} get pods -A -o wide", [])))
 }
 
 fn mirror(cluster: &Assessment<'_>, mirror: &Pod) -> Outcome {

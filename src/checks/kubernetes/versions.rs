@@ -33,8 +33,8 @@ pub(in crate::checks) const VERSIONS: Check = Check {
     explain: "Reads the versions of kube-apiserver, kube-controller-manager and kube-scheduler from the images of their static \
 pods, that of each kubelet from its Node object, and that of each kube-proxy from its pod. With --no-talos, `GET /version` \
 provides the API server's version if no image does. Compares them with Kubernetes' version skew policy. API servers are at \
-most one minor version apart. The other two are no newer than any API server and at most one minor version older. Kubelets and kube-proxy are \
-no newer and at most three older (two before 1.25). Anything else fails.\n\n\
+most one minor version apart. The other two are no newer than the API server of their machine and at most one minor version older than any. \
+Kubelets and kube-proxy are no newer than any API server and at most three older (two before 1.25). Anything else fails.\n\n\
 Different versions within the policy are a warning: an upgrade is in progress, or was interrupted. With --expect-kubernetes V \
 every component has to run version V (`1.35.4`, or `1.35` for any patch).\n\n\
 An image without a version in its tag (pinned by digest) has no version to compare and is ignored, unless --expect-kubernetes \
@@ -98,7 +98,8 @@ impl Running {
                 "{kubectl} get pods -A --field-selector metadata.name={} -o 'custom-columns=NAME:.metadata.name,IMAGE:.spec.containers[*].image'",
                 [&self.target.name],
             ),
-            Part::Kubelet | Part::Endpoint => Hint::run("{kubectl} get nodes -o wide", []),
+            Part::Kubelet => Hint::run("{kubectl} get nodes -o wide", []),
+            Part::Endpoint => Hint::run("{kubectl} version", []),
         }
     }
 
@@ -110,10 +111,10 @@ impl Running {
         }
     }
 
-    /// Returns the API server on the same machine, if the process is a client of that one alone. Components of a control plane are. So are
-    /// kubelets on control planes, unless Talos distributes their requests over all API servers.
-    fn own_server<'r>(&self, running: &'r [Self], asks_talos: bool) -> Option<&'r Self> {
-        let is_local = !self.is_api_server() && !(self.is_of_nodes() && asks_talos);
+    /// Returns the API server on the same machine if the process is a client of that one alone, as kube-controller-manager and kube-scheduler
+    /// are. Requests of kubelets and of kube-proxy may reach any API server.
+    fn own_server<'r>(&self, running: &'r [Self]) -> Option<&'r Self> {
+        let is_local = matches!(self.part, Part::Component(_)) && !self.is_api_server();
         let machine = self.machine().filter(|_| is_local)?;
         running.iter().find(|it| it.is_api_server() && it.machine() == Some(machine))
     }
@@ -174,7 +175,7 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
 fn versions(cluster: &Assessment<'_>) -> Verdict {
     let demanded = cluster.asked.expect_kubernetes.as_ref().map(|asked| format!("version {asked}"));
     let Seen { running, mut verdict, alone, untold } = seen(cluster, demanded.as_deref());
-    let own_server = |it: &Running| it.own_server(&running, cluster.asks_talos());
+    let own_server = |it: &Running| it.own_server(&running);
     let left_behind = left_behind(&running, own_server);
     // The number of parts that are newer than this API server, if it was left behind.
     let newer =

@@ -272,6 +272,8 @@ const NAMES: usize = 3;
 /// A webhook that stands in the way of a drain.
 pub(in crate::checks) struct Obstacle {
     pub(in crate::checks) words: String,
+    /// Whether it applies to the pods for sure: labels of namespaces, other than their names, are not read.
+    pub(in crate::checks) is_certain: bool,
     /// Shows the webhook or its pods.
     pub(in crate::checks) look: Hint,
 }
@@ -309,7 +311,7 @@ impl Request {
         }
     }
 
-    /// Returns true if the webhook is asked about this pod. Labels of the namespace other than its name are treated as absent.
+    /// Returns true if the webhook is asked about this pod, or may be: of the namespace's labels only the name is known.
     fn is_asked(self, hook: &Webhook, pod: &BoundPod) -> bool {
         let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let is_selected = match self {
@@ -318,7 +320,8 @@ impl Request {
             Self::Delete => selects(&hook.objects, &labels),
             Self::CreateAgain => pod.controller.is_some() && selects(&hook.objects, &labels),
         };
-        is_selected && selects(&hook.namespaces, &[(NAMESPACE_NAME, &pod.namespace)])
+        let of_name: Vec<Requirement> = hook.namespaces.iter().filter(|it| it.key == NAMESPACE_NAME).cloned().collect();
+        is_selected && selects(&of_name, &[(NAMESPACE_NAME, &pod.namespace)])
     }
 }
 
@@ -338,8 +341,10 @@ pub(in crate::checks) fn in_the_way_of_evictions(
             match backend(cluster, PodLists::Bound, hook) {
                 Some(Ok(false)) => {
                     let (missing, cannot) = (missing(cluster, PodLists::Bound, hook), request.cannot());
-                    let words = format!("{missing}: pods of {} {cannot}", pod.namespace);
-                    dead.push(Obstacle { words, look: Hint::run(its.show, [&hook.configuration]) });
+                    let is_certain = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
+                    let unless = if is_certain { "" } else { ", unless the namespace's labels exempt it" };
+                    let words = format!("{missing}: pods of {} {cannot}{unless}", pod.namespace);
+                    dead.push(Obstacle { words, is_certain, look: Hint::run(its.show, [&hook.configuration]) });
                 }
                 Some(Err(gap)) => {
                     return Err(Outcome::problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));
@@ -373,7 +378,7 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
                     "{kubectl} -n {} get endpointslices -l kubernetes.io/service-name={}",
                     [namespace, service],
                 );
-                locked.push(Obstacle { words, look });
+                locked.push(Obstacle { words, is_certain: true, look });
             }
         }
     }

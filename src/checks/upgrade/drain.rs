@@ -27,7 +27,8 @@ or being deleted, always.\n\n\
 It also fails if a pod that is being deleted should have been gone a minute ago, because a drain waits for it. It fails if \
 a budget allows fewer disruptions than it has pods on the machine that can run nowhere else, because the last of them could \
 never be evicted; if the budget belongs to an operator, which may allow more, this is a warning. It fails if an \
-admission webhook for evictions fails closed and has no ready backend, or if a webhook for new pods, which also fails \
+admission webhook for evictions, for the deletion of pods or for new pods fails closed and has no ready backend (a warning if \
+labels of namespaces decide whether it applies, because they are not read), or if a webhook for new pods, which also fails \
 closed on its own pods, has all its backends on the machine, because they could not come back. And it fails if the \
 kubelet of the machine that `--drain` names has stopped reporting, because a drain would wait in vain for its pods.\n\n\
 It warns about pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads \
@@ -208,7 +209,9 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
     };
     let dead = in_the_way_of_evictions(cluster, evicted)?;
     if !dead.is_empty() {
-        return Ok(Some(told(Reason::WebhookUnavailable, "its pods can be evicted and created again", &dead)));
+        let problem = told(Reason::WebhookUnavailable, "its pods can be evicted and created again", &dead);
+        let severity = if dead.iter().any(|it| it.is_certain) { Severity::Fail } else { Severity::Warn };
+        return Ok(Some(Problem { severity, ..problem }));
     }
     let locked = that_would_lock_themselves_out(cluster, evicted)?;
     let problem = || {

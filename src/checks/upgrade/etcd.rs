@@ -242,8 +242,8 @@ fn too_old(member: &Member<'_>, members: &[Member<'_>], to: Numbers) -> Option<P
     })))
 }
 
-/// Reports data that an enabled downgrade has taken back to an earlier minor version than all members run. In the middle of an upgrade the
-/// data is as old as the oldest member.
+/// Reports data of an earlier minor version than all members run: an enabled downgrade has taken it back, or the last upgrade has only just
+/// ended. In the middle of an upgrade the data is as old as the oldest member.
 fn taken_back(member: &Member<'_>, members: &[Member<'_>]) -> Option<Problem> {
     let oldest = members.iter().map(|it| it.running.1).min()?;
     let (_, stored, _) = version::numbers(member.storage)?;
@@ -252,7 +252,7 @@ fn taken_back(member: &Member<'_>, members: &[Member<'_>]) -> Option<Problem> {
     }
     let expected = format!("storage version 3.{oldest} on every member before any goes to 3.{}", member.after.1);
     let observed = format!("storage version 3.{stored}");
-    let hint = "a downgrade of etcd is enabled: finish it, or cancel it (`etcdctl downgrade cancel`)";
+    let hint = "unless etcd has just been upgraded, a downgrade is enabled: finish it, or cancel it (`etcdctl downgrade cancel`)";
     Some(Problem::fail(Reason::EtcdTooOld, expected, observed).hint(Hint::likely(hint)))
 }
 

@@ -14,13 +14,15 @@ use std::collections::{HashMap, HashSet};
 use broken::means_broken;
 use part::{Condition, Part, StaticPod};
 
+use super::api::no_list_arrives;
+use super::look::Answers;
 use super::service::keeps_exiting;
 use crate::assess::components::Component;
-use crate::assess::workloads::lapsed_alone;
+use crate::assess::workloads::{lapsed_alone, workload_of};
 use crate::assess::{is_going_down, is_silent_altogether, service};
-use crate::checks::{Check, problems};
+use crate::checks::{Check, is_of_dns, problems};
 use crate::model::{About, CheckId, Kind, NO_NODE, Outcome, Problem, Reason, Role, Severity, Target, Verdict};
-use crate::snapshot::{Node, Service, Snapshot};
+use crate::snapshot::{Kubernetes, Node, Pod, Service, Snapshot};
 use crate::text::host;
 
 /// A problem of a round, with the check that found it and its target.
@@ -82,24 +84,33 @@ struct Graph<'a> {
     on: Vec<Option<Machine<'a>>>,
     at: HashMap<Vertex<'a>, Vec<usize>>,
     passed: HashSet<(CheckId, Option<Machine<'a>>)>,
+    /// The answer that each problem lacks.
+    lacks: Vec<Option<MissingAnswer<'a>>>,
     /// The first problem that reports each missing answer.
     missing: HashMap<MissingAnswer<'a>, usize>,
 }
 
-/// The answer that an undetermined problem lacks. Two checks that lack the same answer report it in the same words. Those of one machine
-/// are expected under different names, because some are needed for several questions.
+/// The answer that an undetermined problem lacks: where, in which words it is reported, and the name of the answer, or the expectation.
 type MissingAnswer<'a> = (Option<Machine<'a>>, Reason, &'a str, &'a str);
 
-fn missing_answer<'a>(problem: &'a Problem, machine: Option<Machine<'a>>) -> Option<MissingAnswer<'a>> {
-    let is_missing = match problem.reason {
+/// Returns the answer that the problem lacks. Two checks that lack the same answer of the cluster report it in the same words. On a machine
+/// they have different expectations, so there the answer is known by its name.
+fn missing_answer<'a>(
+    found: &Found<'a>,
+    machine: Option<Machine<'a>>,
+    answers: Option<&Answers<'a>>,
+) -> Option<MissingAnswer<'a>> {
+    let problem = found.problem;
+    let what = match (machine, problem.reason) {
         // A version that is missing from the tables is part of the user's question, which each check answers separately.
-        Reason::TargetUnknown => false,
+        (_, Reason::TargetUnknown) => return None,
+        (Some(_), _) => answers?.behind(found.target, problem)?.what,
         // A mistyped name is the same mistake in each check that needs its node.
-        Reason::NodeUnknown => true,
-        _ => problem.severity == Severity::Error,
+        (None, Reason::NodeUnknown) => &problem.expected,
+        (None, _) if problem.severity == Severity::Error => &problem.expected,
+        (None, _) => return None,
     };
-    let expected = if machine.is_some() { "" } else { problem.expected.as_str() };
-    is_missing.then_some((machine, problem.reason, expected, problem.observed.as_str()))
+    Some((machine, problem.reason, what, problem.observed.as_str()))
 }
 
 impl<'a> Graph<'a> {
@@ -114,12 +125,19 @@ impl<'a> Graph<'a> {
             at: HashMap::new(),
             passed: HashSet::new(),
             missing: HashMap::new(),
+            lacks: Vec::new(),
         };
         for (check, verdict) in verdicts {
             let failed: HashSet<&Target> = verdict.problems().map(|(target, _)| target).collect();
             let passed = verdict.findings.iter().filter(|finding| matches!(finding.outcome, Outcome::Pass(_)));
             for finding in passed.filter(|finding| !failed.contains(&*finding.target)) {
                 graph.passed.insert((check.id, graph.machine(&finding.target)));
+            }
+        }
+        let mut answers = HashMap::new();
+        for (check, verdict) in verdicts {
+            if verdict.problems().any(|(target, it)| it.severity == Severity::Error && target.kind != Kind::Cluster) {
+                answers.insert(check.id, Answers::of(snapshot, check));
             }
         }
         for (at, found) in graph.found.iter().enumerate() {
@@ -135,9 +153,11 @@ impl<'a> Graph<'a> {
             for place in found.problem.places().iter().filter(|_| part == Part::Agreement) {
                 graph.at.entry((Part::EtcdMember, Some(graph.place(place)))).or_default().push(at);
             }
-            if let Some(answer) = missing_answer(found.problem, machine) {
+            let answer = missing_answer(found, machine, answers.get(&found.check));
+            if let Some(answer) = answer {
                 graph.missing.entry(answer).or_insert(at);
             }
+            graph.lacks.push(answer);
         }
         graph
     }
@@ -346,7 +366,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Returns the direct causes of this problem. Of several problems that lack the same answer, the first one explains the others. On a
-    /// machine they are recognized by their words alone, so there the first one must not have a cause, which could be one of the others.
+    /// machine the first one must not have a cause, which could be one of the others.
     fn causes(&self, at: usize) -> Vec<usize> {
         let causes = self.own_causes(at);
         if !causes.is_empty() {
@@ -362,7 +382,8 @@ impl<'a> Graph<'a> {
         let problem = self.found[at].problem;
         let refused = if problem.about == Some(About::RefusedByWebhook) { &[Part::Webhook][..] } else { &[] };
         let waits_for = self.waits_for(part, machine);
-        let stopped_alone = part == Part::NodeReady && self.lapsed_alone(machine);
+        let stopped_alone =
+            part == Part::NodeReady && self.node(machine).is_some_and(|node| lapsed_alone(self.snapshot, node));
         let is_needed = |it: &Part| !(stopped_alone && matches!(it, Part::Writes | Part::Quorum));
         let needs =
             || refused.iter().chain(waits_for.as_deref().unwrap_or_else(|| part.needs())).copied().filter(is_needed);
@@ -385,11 +406,6 @@ impl<'a> Graph<'a> {
         causes
     }
 
-    fn lapsed_alone(&self, machine: Option<Machine<'a>>) -> bool {
-        let leases = self.snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
-        leases.zip(self.node(machine)).is_some_and(|(leases, node)| lapsed_alone(leases, &node.name))
-    }
-
     /// Returns the servers behind the endpoint with the same expired certificate. Whichever server the endpoint leads to, the certificate
     /// is that server's own.
     fn same_certificate(&self, at: usize, part: Part) -> Vec<usize> {
@@ -402,15 +418,24 @@ impl<'a> Graph<'a> {
         servers.map(|(other, _)| other).collect()
     }
 
-    /// Returns the problem of cluster DNS if this one is about the same workload.
+    /// Returns the problem of cluster DNS if this one is about a workload of it.
     fn same_dns(&self, at: usize) -> Option<usize> {
-        let found = &self.found[at];
-        let is_same = |it: &Found<'_>| it.check == CheckId::K8sDns && it.target == found.target;
-        self.found.iter().position(is_same).filter(|_| found.check == CheckId::K8sSystem)
+        let found = self.found.get(at).filter(|found| found.check == CheckId::K8sSystem)?;
+        let of_dns = self.found.iter().position(|it| {
+            let weighs = it.problem.severity >= found.problem.severity;
+            it.check == CheckId::K8sDns && it.target.kind == Kind::Workload && weighs
+        })?;
+        let mut pods = self.snapshot.kubernetes.iter().flat_map(Kubernetes::all_pods).filter(|pod| is_of_dns(pod));
+        let is_its = |pod: &Pod| {
+            let of = workload_of(pod).map(|(_, name)| format!("{}/{name}", pod.namespace));
+            of.is_some_and(|name| name == found.target.name)
+        };
+        pods.any(is_its).then_some(of_dns)
     }
 
-    /// Returns the problem of the API's storage if this answer of the API is missing in the same words.
+    /// Returns the problem of the API's storage if no list arrives, and this answer of the API is missing in the same words.
     fn no_storage(&self, at: usize) -> Option<usize> {
+        self.snapshot.kubernetes.as_ref().and_then(no_list_arrives)?;
         let problem = self.found[at].problem;
         let is_missing = problem.severity == Severity::Error && self.on[at].is_none();
         let mut of_storage = self.at.get(&(Part::Quorum, None)).into_iter().flatten().copied();
@@ -518,7 +543,7 @@ impl<'a> Graph<'a> {
 
     /// Returns the first problem that lacks the same answer, if another check reports it.
     fn reported_before(&self, at: usize) -> Option<usize> {
-        let first = *self.missing.get(&missing_answer(self.found[at].problem, self.on[at])?)?;
+        let first = *self.missing.get(&self.lacks[at]?)?;
         (self.found[first].check != self.found[at].check).then_some(first)
     }
 }

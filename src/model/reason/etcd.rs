@@ -88,7 +88,7 @@ pub(super) const QUORUM_UNPROVEN: Text = Text {
 };
 
 pub(super) const STORAGE_UNPROVEN: Text = Text {
-    explanation: "Neither Talos nor etcd is queried, so that only the API server shows whether its storage works: etcd, or a database that stands in for it. It reads lists from there. No list of nodes arrived, so nothing is known about the storage.",
+    explanation: "Neither Talos nor etcd is queried, so that only the API server shows whether its storage works: etcd, or a database that stands in for it. It reads lists from there. No list with a node in it arrived, so nothing shows that the storage works.",
     source: KUBERNETES_CLUSTER,
     remedy: &[
         Look("kubectl get --raw '/readyz?verbose'"),

@@ -93,6 +93,11 @@ fn no_kubeconfig_names_what_was_passed_over_and_blocks_the_rest() {
     // Talos reports these without Kubernetes.
     assert_eq!(status(&snapshot, "k8s.controlplane.scheduler"), Status::Pass);
     assert_eq!(roots(&snapshot), ["k8s.credentials no-kubeconfig kubeconfig"]);
+    // Without Talos nothing can be checked.
+    let mut alone = snapshot.without_talos();
+    assert_eq!(said(&alone, "k8s.credentials"), ["error no-kubeconfig kubeconfig"]);
+    alone.kube().may_still_find = false;
+    assert_eq!(said(&alone, "k8s.credentials"), ["fail no-kubeconfig kubeconfig !"]);
 }
 
 #[test]
