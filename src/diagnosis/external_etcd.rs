@@ -24,7 +24,9 @@ other certificates. But API servers cannot use it, and its state cannot be queri
     remedy: &[
         Look("etcdctl --endpoints=ENDPOINTS endpoint status"),
         Look("etcdctl --endpoints=ENDPOINTS member list"),
-        Do("On its machine, find out how etcd runs, as a systemd unit or as a container, and read its log:"),
+        Do(
+            "On its machine, find out how etcd runs, as a systemd unit, as a container or within another server, and read its log:",
+        ),
         Look("systemctl status etcd"),
         Look("journalctl -u etcd"),
         Look("crictl ps -a --name etcd"),
@@ -121,11 +123,12 @@ the member by its ID. Add the next one as a learner: it has no vote until it has
     },
 };
 
-/// Proposes a command on the member's machine. etcd's API does not show whether it runs as a Talos service, as a unit or as a container.
+/// Proposes a command on the member's machine. etcd's API does not show whether it runs as a Talos service, as a unit, as a container or
+/// within another server.
 fn on_its_machine(symptoms: &Symptoms<'_>, url: &str) -> Hint {
     match symptoms.machine(&Target::new(Kind::Endpoint, url)) {
         Some(node) if node.is_talos => Hint::run("{talosctl} -n {} service etcd", [node.address.as_str()]),
-        _ => Hint::run("ssh {} 'systemctl status etcd; crictl ps -a --name etcd'", [host(url)]),
+        _ => Hint::run("ssh {} 'ss -tlnp; systemctl status etcd; crictl ps -a --name etcd'", [host(url)]),
     }
 }
 

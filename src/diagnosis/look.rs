@@ -39,7 +39,7 @@ pub(crate) fn propose(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
             continue;
         }
         let answers = Answers::of(snapshot, check);
-        for finding in verdict.findings.iter_mut() {
+        for finding in &mut *verdict.findings {
             let Outcome::Problem(problem) = &mut finding.outcome else { continue };
             let missing = answers.behind(&finding.target, problem).filter(|_| has_no_command(problem));
             if let Some(look) = missing.and_then(look) {

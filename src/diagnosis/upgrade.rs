@@ -111,7 +111,7 @@ shows.",
 /// Returns the upgrade path that the problem proposes.
 fn advice(sign: &Sign<'_>) -> String {
     let advice = sign.problem.hints.iter().find_map(|hint| match hint {
-        Hint::Likely(advice) => Some(advice.to_string()),
+        Hint::Likely(advice) => Some(advice.clone()),
         _ => None,
     });
     advice.unwrap_or_else(|| format!("required: {}", sign.problem.expected))

@@ -188,12 +188,11 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     let mut agree = true;
     let mut uncompared = false;
     for it in running.iter().filter(|it| !it.is_not_judged) {
-        let skew = match newer(it) {
-            Some(newer) => Some(format!("not older than {newer} other parts")),
-            None => {
-                let own = own_server(it).filter(|own| newer(own).is_none());
-                newest.and_then(|newest| skew(it, own, oldest, newest))
-            }
+        let skew = if let Some(newer) = newer(it) {
+            Some(format!("not older than {newer} other parts"))
+        } else {
+            let own = own_server(it).filter(|own| newer(own).is_none());
+            newest.and_then(|newest| skew(it, own, oldest, newest))
         };
         let unexpected = cluster.asked.expect_kubernetes.as_deref().filter(|asked| !meets(&it.version, asked));
         if skew.is_none() && unexpected.is_none() {

@@ -334,10 +334,11 @@ pub(in crate::checks) fn in_the_way_of_evictions(
     let mut dead = Vec::new();
     for its in &KINDS {
         for hook in listed(cluster, its.list, its.expected)?.iter().filter(|hook| is_closed(hook)) {
-            let covered = Request::ALL.into_iter().filter(|request| hook.rules.iter().any(|it| request.is_covered(it)));
+            let mut covered =
+                Request::ALL.into_iter().filter(|request| hook.rules.iter().any(|it| request.is_covered(it)));
             let held =
                 |request: Request| evicted.iter().find(|pod| request.is_asked(hook, pod)).map(|pod| (request, pod));
-            let Some((request, pod)) = covered.filter_map(held).next() else { continue };
+            let Some((request, pod)) = covered.find_map(held) else { continue };
             match backend(cluster, PodLists::Bound, hook) {
                 Some(Ok(false)) => {
                     let (missing, cannot) = (missing(cluster, PodLists::Bound, hook), request.cannot());

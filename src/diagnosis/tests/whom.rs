@@ -186,7 +186,7 @@ fn an_endpoint_of_etcd_is_looked_at_where_it_runs() {
     let next = |snapshot: &Snapshot| diagnosed(snapshot)[0].next.clone();
     assert_eq!(next(&snapshot), [status.clone(), Hint::run("{talosctl} -n {} service etcd", ["10.0.0.3"])]);
     snapshot.node_mut("cp-3").is_talos = false;
-    let unit = Hint::run("ssh {} 'systemctl status etcd; crictl ps -a --name etcd'", ["10.0.0.3"]);
+    let unit = Hint::run("ssh {} 'ss -tlnp; systemctl status etcd; crictl ps -a --name etcd'", ["10.0.0.3"]);
     assert_eq!(next(&snapshot), [status, unit]);
 }
 
