@@ -248,16 +248,19 @@ registered_anew_off() { # NODE
   kubectl -n kube-system delete pod -l k8s-app=kube-dns --field-selector "spec.nodeName=$1" # their bridge is gone
 }
 
-dns_selector() { # NODE or null; returns when the old pods have gone
+dns_selector() { # NODE or null
   kubectl -n kube-system patch deployment coredns --type merge -p "{\"spec\": {\"template\": {\"spec\": {\"nodeSelector\": {\"kubernetes.io/hostname\": $1}}}}}"
   kubectl -n kube-system rollout status deployment coredns --timeout 90s
-  local pods
+}
+
+dns_is_on() { # NODE; waits until no pod elsewhere is left, not even one that is stopping
+  local elsewhere
   for _ in $(seq 60); do
-    pods=$(kubectl -n kube-system get pods -l k8s-app=kube-dns -o name | wc -l) # those that are stopping are still there
-    [ "$pods" -gt 2 ] || return 0
+    elsewhere=$(kubectl -n kube-system get pods -l k8s-app=kube-dns -o name --field-selector "spec.nodeName!=$1") || elsewhere=unknown
+    [ -n "$elsewhere" ] || return 0
     sleep 1
   done
-  die "old pods of coredns have not gone after 60 s"
+  die "coredns still runs elsewhere after 60 s: $elsewhere"
 }
 
 name=${1:-}
@@ -326,7 +329,7 @@ case $name:$switch in
   learner:on) ghost_on "$node" --learner ;;
   unstarted-member:on) ghost_on "$node" ;;
   learner:off | unstarted-member:off) ghost_off "$node" ;;
-  dns-on:on) dns_selector "\"$node\"" ;;
+  dns-on:on) dns_selector "\"$node\"" && dns_is_on "$node" ;;
   dns-on:off) dns_selector null ;;
   dns-scaled-to-zero:on) kubectl -n kube-system scale deployment coredns --replicas 0 ;;
   dns-scaled-to-zero:off) kubectl -n kube-system scale deployment coredns --replicas 2 ;;
