@@ -555,3 +555,14 @@ fn what_only_its_priority_class_names_fails_if_none_of_it_works() {
     assert_eq!(of("agents", 0, true), ["fail workload-unavailable agents/agent"]);
     assert_eq!(of("kube-system", 1, true), ["fail workload-degraded kube-system/agent"]);
 }
+
+#[test]
+fn a_workload_whose_own_check_is_skipped_is_judged_here() {
+    let mut snapshot = with(|snapshot| {
+        let mut deployments = snapshot.kube().deployments.as_mut().unwrap().iter_mut();
+        deployments.find(|it| it.name == "coredns").unwrap().available = 0;
+    });
+    assert_eq!(said(&snapshot, SYSTEM), [""; 0]);
+    snapshot.asked.skipped.insert(crate::model::CheckId::K8sDns);
+    assert_eq!(said(&snapshot, SYSTEM), ["fail workload-unavailable kube-system/coredns"]);
+}

@@ -310,3 +310,15 @@ fn what_was_not_read_is_no_pass() {
     assert!(!status(ETCD, &stranger).is_fine(), "{:?}", wrong(ETCD, &stranger));
     assert_eq!(status(ETCD, &super::before(None, Some("1.36.0"))), Status::Skip);
 }
+
+/// A downgrade was enabled, which takes the data of all members back first.
+#[test]
+fn data_older_than_every_member_goes_nowhere() {
+    let mut back = runs_etcd("v1.13.10", "3.6.14", "1.14.1");
+    assert_eq!(wrong(ETCD, &back), [""; 0]);
+    for name in CONTROL_PLANES {
+        back.etcd_status_mut(name).storage_version = "3.5.0".to_owned();
+    }
+    let wrong = wrong(ETCD, &back);
+    assert!(wrong.len() == 3 && wrong.iter().all(|it| it.contains("fail etcd-too-old")), "{wrong:?}");
+}
