@@ -489,6 +489,9 @@ pub(super) fn is_on_the_way(kind: GapKind) -> bool {
 pub(super) const RUNNER: &str =
     "nothing of this cluster answered, so it may be the network of this runner: check VPN, DNS, firewall and proxy";
 
+const NO_CA: &str =
+    "the kubeconfig has no `certificate-authority-data`, so only certificates of the system's CAs are accepted";
+
 /// Returns true if the kubeconfig names no CA.
 fn trusts_the_system(cluster: &Assessment<'_>) -> bool {
     let credentials = cluster.any_kubernetes().and_then(|kubernetes| kubernetes.credentials.as_ref().ok());
@@ -500,16 +503,9 @@ fn trusts_the_system(cluster: &Assessment<'_>) -> bool {
 pub(super) fn no_readyz(cluster: &Assessment<'_>, gap: &Gap) -> Problem {
     let fail = |reason| Problem::fail(reason, READY, &*gap.text);
     match gap.kind {
-        GapKind::UnknownCa if !cluster.something_answers() && trusts_the_system(cluster) => problem(
-            Protocol::Kubernetes,
-            gap,
-            READY,
-        )
-        .hint(Hint::likely(
-            "the kubeconfig has no `certificate-authority-data`, so only certificates of the system's CAs are accepted",
-        )),
         kind if is_on_the_way(kind) && !cluster.something_answers() => {
-            problem(Protocol::Kubernetes, gap, READY).hint(Hint::likely(RUNNER))
+            let likely = if kind == GapKind::UnknownCa && trusts_the_system(cluster) { NO_CA } else { RUNNER };
+            problem(Protocol::Kubernetes, gap, READY).hint(Hint::likely(likely))
         }
         GapKind::TimedOut => fail(Reason::ApiFrozen),
         GapKind::NodeUnreachable => fail(Reason::ApiUnreachable),

@@ -351,7 +351,7 @@ fn described(error: &Error) -> (String, Option<String>) {
         Error::InvalidBooleanStrict { .. } => ("expected `true` or `false`".to_owned(), None),
         Error::NullIntoString { .. } => ("expected a text, and there is no value".to_owned(), None),
         Error::MergeKeyNotAllowed { .. } => ("merge keys (`<<`) are not supported".to_owned(), None),
-        Error::UnknownAnchor { .. } => ("no anchor of this name stands before it".to_owned(), None),
+        Error::UnknownAnchor { .. } => ("there is no anchor of this name before it".to_owned(), None),
         Error::InvalidScalar { ty, .. } if ty.contains("integer") || ty.starts_with('u') => {
             ("expected a whole number that is not negative".to_owned(), None)
         }

@@ -175,7 +175,7 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
     if unwell.is_empty() {
         unwell.extend(pods.iter().filter(|pod| is_amiss(pod) && is_judged(cluster, pod)));
     }
-    // The status of these pods looks well.
+    // Pods that are fine by their status, on nodes that are down.
     let cut_off = pods.iter().copied().filter(|pod| is_well(&pod.state) && is_cut_off(cluster, pod));
     let cut_off: Vec<&Pod> = cut_off.filter(|_| kind != WorkloadKind::DaemonSet).collect();
     let uncounted = (!is_counted).then(|| format!("generation {generation} not observed yet"));

@@ -10,7 +10,7 @@ use crate::assess::{Assessment, NotJudged, Standing};
 use crate::checks::Check;
 use crate::checks::gaps::{kubelet_word, listed, no_pods, unregistered, unseen};
 use crate::checks::scope::{GUEST, control_planes, reason_not_judged, reason_not_upgraded};
-use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Node, Pod, PodState};
 use crate::text::version;
 
@@ -103,20 +103,12 @@ impl Running {
         }
     }
 
-    /// Returns the machine that the process runs on.
-    fn machine(&self) -> Option<&str> {
-        match self.target.kind {
-            Kind::Node => Some(&self.target.name),
-            _ => self.target.node.as_deref(),
-        }
-    }
-
     /// Returns the API server on the same machine if the process is a client of that one alone, as kube-controller-manager and kube-scheduler
     /// are. Requests of kubelets and of kube-proxy may reach any API server.
     fn own_server<'r>(&self, running: &'r [Self]) -> Option<&'r Self> {
         let is_local = matches!(self.part, Part::Component(_)) && !self.is_api_server();
-        let machine = self.machine().filter(|_| is_local)?;
-        running.iter().find(|it| it.is_api_server() && it.machine() == Some(machine))
+        let machine = self.target.node.as_ref().filter(|_| is_local)?;
+        running.iter().find(|it| it.is_api_server() && it.target.node.as_ref() == Some(machine))
     }
 
     pub(in crate::checks) fn is_api_server(&self) -> bool {

@@ -272,7 +272,7 @@ const NAMES: usize = 3;
 /// A webhook that stands in the way of a drain.
 pub(in crate::checks) struct Obstacle {
     pub(in crate::checks) words: String,
-    /// Whether it applies to the pods for sure: labels of namespaces, other than their names, are not read.
+    /// Whether it certainly applies to the pods: labels of namespaces, other than their names, are not read.
     pub(in crate::checks) is_certain: bool,
     /// Shows the webhook or its pods.
     pub(in crate::checks) look: Hint,
