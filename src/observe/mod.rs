@@ -155,10 +155,14 @@ impl<'a> Observer<'a> {
     }
 }
 
-/// Reads a fact if it is wanted.
-async fn fill<T>(fact: &mut Observed<T>, is_wanted: bool, ask: impl Future<Output = Observed<T>>) {
+/// Reads a fact if it is wanted. The call is only made then, and is boxed: thousands of machines have two dozen calls each, most of which
+/// wait for their turn or have already been answered.
+async fn fill<T, F>(fact: &mut Observed<T>, is_wanted: bool, ask: impl FnOnce() -> F)
+where
+    F: Future<Output = Observed<T>>,
+{
     if is_wanted {
-        *fact = ask.await;
+        *fact = Box::pin(ask()).await;
     }
 }
 

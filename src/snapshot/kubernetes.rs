@@ -1042,10 +1042,18 @@ impl Requirement {
 pub(crate) struct ApiService {
     /// `v1beta1.metrics.k8s.io`
     pub(crate) name: String,
-    /// Whether the API server serves the API itself.
-    pub(crate) is_local: bool,
+    /// Namespace and name of the Service behind it. `None` if the API server serves the API itself.
+    pub(crate) service: Option<(String, String)>,
     /// Condition `Available`.
     pub(crate) available: Option<Condition>,
+    /// Endpoints of the Service, read only if the API is not available. Empty if they could not be read: they only explain why.
+    pub(crate) backends: Vec<ServiceEndpoint>,
+}
+
+impl ApiService {
+    pub(crate) fn is_available(&self) -> bool {
+        self.available.as_ref().is_some_and(|condition| condition.status == "True")
+    }
 }
 
 #[cfg(test)]

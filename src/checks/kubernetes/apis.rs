@@ -38,10 +38,10 @@ fn apiservices(cluster: &Assessment<'_>) -> Verdict {
         Err(outcome) => return Verdict::whole(outcome),
     };
     let mut verdict = Verdict::default();
-    for service in services.iter().filter(|service| !service.is_local) {
+    for service in services.iter().filter(|service| service.service.is_some()) {
         let target = Target::new(Kind::ApiService, service.name.as_str());
         let observed = match &service.available {
-            Some(available) if available.status == "True" => {
+            Some(_) if service.is_available() => {
                 verdict.ok(target);
                 continue;
             }

@@ -93,7 +93,11 @@ impl Kept for ApiService {
         let available = told.max_by_key(|condition| badness(&condition.status, "True"));
         Self {
             name: object.metadata.name.unwrap_or_default(),
-            is_local: object.spec.is_none_or(|spec| spec.service.is_none()),
+            service: object
+                .spec
+                .and_then(|spec| spec.service)
+                .map(|it| (it.namespace.unwrap_or_default(), it.name.unwrap_or_default())),
+            backends: Vec::new(),
             available: available.map(|condition| Condition {
                 kind: condition.type_,
                 status: condition.status,
@@ -174,11 +178,11 @@ mod tests {
             ApiService::of(serde_json::from_value(object).unwrap())
         };
         let base = json!({"groupPriorityMinimum": 100, "versionPriority": 100});
-        assert!(of(base.clone()).is_local);
+        assert_eq!(of(base.clone()).service, None);
         let mut remote = base;
         remote["service"] = json!({"namespace": "kube-system", "name": "metrics-server"});
         let remote = of(remote);
-        assert!(!remote.is_local);
+        assert_eq!(remote.service, Some(("kube-system".to_owned(), "metrics-server".to_owned())));
         assert_eq!(remote.available.unwrap().reason, "MissingEndpoints");
     }
 }

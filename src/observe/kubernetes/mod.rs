@@ -51,9 +51,9 @@ use crate::observe::budget::Budget;
 use crate::observe::dial::cause;
 use crate::observe::fill;
 use crate::snapshot::{
-    AttachedVolume, BoundPod, CsiNode, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases, Observed,
-    Pod, PodEvent, PullingPod, Readyz, RequestedApis, ServiceEndpoint, StartingPod, UnplacedPod, WAITED, Webhook,
-    Workload,
+    ApiService, AttachedVolume, BoundPod, CsiNode, Gap, GapKind, KubeNode, Kubernetes, KubernetesCredentials, Leases,
+    Observed, Pod, PodEvent, PullingPod, Readyz, RequestedApis, ServiceEndpoint, StartingPod, UnplacedPod, WAITED,
+    Webhook, Workload,
 };
 use crate::text::is_label;
 use client::Transport;
@@ -274,20 +274,20 @@ impl KubeClient {
             Box::pin(self.workloads(facts, namespaces, asks_talos)),
             Box::pin(self.starting(facts)),
             Box::pin(addresses),
-            fill(&mut seen.endpoint, wants(Fact::EndpointReadyz), self.endpoint()),
-            fill(&mut seen.nodes, wants(Fact::KubeNodes), self.nodes()),
-            fill(&mut seen.pods, wants(Fact::Pods), self.aged::<_, core::Pod>(SYSTEM)),
-            fill(&mut seen.bound_pods, wants(Fact::BoundPods), self.bound_pods()),
-            fill(&mut seen.disruption_budgets, wants(Fact::DisruptionBudgets), self.everywhere()),
-            fill(&mut seen.node_room, wants(Fact::NodeRoom), self.everywhere()),
-            fill(&mut seen.volume_attachments, wants(Fact::VolumeAttachments), self.everywhere()),
-            fill(&mut seen.persistent_volumes, wants(Fact::PersistentVolumes), self.everywhere()),
-            fill(&mut seen.dns_endpoints, wants(Fact::DnsEndpoints), dns),
-            fill(&mut seen.api_endpoints, wants(Fact::ApiEndpoints), api),
-            fill(&mut seen.signing_requests, wants(Fact::SigningRequests), self.everywhere()),
-            fill(&mut seen.api_services, wants(Fact::ApiServices), self.everywhere()),
-            fill(&mut seen.version, wants(Fact::ServerVersion) && !asks_talos, Box::pin(self.version())),
-            fill(&mut seen.cluster_uid, wants(Fact::KubernetesCluster), Box::pin(self.cluster_uid())),
+            fill(&mut seen.endpoint, wants(Fact::EndpointReadyz), || self.endpoint()),
+            fill(&mut seen.nodes, wants(Fact::KubeNodes), || self.nodes()),
+            fill(&mut seen.pods, wants(Fact::Pods), || self.aged::<_, core::Pod>(SYSTEM)),
+            fill(&mut seen.bound_pods, wants(Fact::BoundPods), || self.bound_pods()),
+            fill(&mut seen.disruption_budgets, wants(Fact::DisruptionBudgets), || self.everywhere()),
+            fill(&mut seen.node_room, wants(Fact::NodeRoom), || self.everywhere()),
+            fill(&mut seen.volume_attachments, wants(Fact::VolumeAttachments), || self.everywhere()),
+            fill(&mut seen.persistent_volumes, wants(Fact::PersistentVolumes), || self.everywhere()),
+            fill(&mut seen.dns_endpoints, wants(Fact::DnsEndpoints), || dns),
+            fill(&mut seen.api_endpoints, wants(Fact::ApiEndpoints), || api),
+            fill(&mut seen.signing_requests, wants(Fact::SigningRequests), || self.everywhere()),
+            fill(&mut seen.api_services, wants(Fact::ApiServices), || self.api_services()),
+            fill(&mut seen.version, wants(Fact::ServerVersion) && !asks_talos, || self.version()),
+            fill(&mut seen.cluster_uid, wants(Fact::KubernetesCluster), || self.cluster_uid()),
         );
         ([seen.daemon_sets, seen.deployments, seen.stateful_sets], seen.plugin_namespaces, seen.plugin_pods) =
             workloads;
@@ -497,11 +497,7 @@ impl KubeClient {
         let services: BTreeSet<_> = hooks.filter_map(|hook| hook.service.clone()).collect();
         let endpoints = services.into_iter().map(async |service| {
             let (namespace, name) = &service;
-            // A Service cannot have such a name, so there are no endpoints.
-            if !is_label(namespace) || !is_label(name) {
-                return (service, Ok(Vec::new()));
-            }
-            let endpoints = wanted(facts, Fact::WebhookEndpoints, self.endpoints(namespace, name)).await;
+            let endpoints = wanted(facts, Fact::WebhookEndpoints, self.endpoints_of(namespace, name)).await;
             (service, endpoints)
         });
         let endpoints = join_all(endpoints).await.into_iter().collect();
@@ -519,6 +515,27 @@ impl KubeClient {
             let _ = self.conversions.set(read.clone());
         }
         read
+    }
+
+    /// Reads aggregated APIs, and then the endpoints behind those that are not available.
+    async fn api_services(&self) -> Observed<Vec<ApiService>> {
+        let mut services: Vec<ApiService> = self.everywhere().await?;
+        let unavailable = services.iter_mut().filter(|it| !it.is_available());
+        join_all(unavailable.map(async |it| {
+            if let Some((namespace, name)) = &it.service {
+                it.backends = self.endpoints_of(namespace, name).await.unwrap_or_default();
+            }
+        }))
+        .await;
+        Ok(services)
+    }
+
+    /// Returns the endpoints of a Service that another object names. No Service has a name that is not a label, so it has no endpoints.
+    async fn endpoints_of(&self, namespace: &str, service: &str) -> Observed<Vec<ServiceEndpoint>> {
+        if !is_label(namespace) || !is_label(service) {
+            return Ok(Vec::new());
+        }
+        self.endpoints(namespace, service).await
     }
 
     async fn endpoints(&self, namespace: &str, service: &str) -> Observed<Vec<ServiceEndpoint>> {
@@ -675,8 +692,8 @@ impl KubeClient {
             "involvedObject.kind=Pod,reason!=Scheduled,reason!=Pulled,reason!=Created,reason!=Started,reason!=Killing,\
              reason!=BackOff,reason!=Unhealthy",
         );
-        let drivers = fill(&mut seen.csi_nodes, waits && facts.contains(&Fact::CsiNodes), self.everywhere());
-        let attached = fill(&mut seen.attached, waits && facts.contains(&Fact::AttachedVolumes), self.everywhere());
+        let drivers = fill(&mut seen.csi_nodes, waits && facts.contains(&Fact::CsiNodes), || self.everywhere());
+        let attached = fill(&mut seen.attached, waits && facts.contains(&Fact::AttachedVolumes), || self.everywhere());
         let overtaken = self.overtaken(seen.pods);
         (seen.pods, seen.events, ..) =
             tokio::join!(overtaken, wanted(facts, Fact::PodEvents, events), drivers, attached);

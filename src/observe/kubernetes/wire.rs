@@ -606,7 +606,7 @@ pub(super) mod definition {
 }
 
 pub(super) mod aggregation {
-    use super::core::{NodeCondition, Present};
+    use super::core::NodeCondition;
     use super::meta::ObjectMeta;
     use super::{Deserialize, bounded_list, or_default};
 
@@ -614,7 +614,8 @@ pub(super) mod aggregation {
 
     structs! {
         APIService { metadata: ObjectMeta, spec: Option<APIServiceSpec>, status: Option<APIServiceStatus>, }
-        APIServiceSpec { service: Option<Present>, }
+        APIServiceSpec { service: Option<ServiceReference>, }
+        ServiceReference { namespace: Option<String>, name: Option<String>, }
         APIServiceStatus { ; bounded_list { conditions: Vec<NodeCondition>, } }
     }
 }

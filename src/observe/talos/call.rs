@@ -28,7 +28,7 @@ const OF_STRANGERS: usize = 4 << 10;
 const IN_FLIGHT: usize = 1024;
 const IN_FLIGHT_SLOW: usize = 64;
 /// Limit for machines that are queried at once. Each has a call in flight or is about to, so the limit on calls is the effective one.
-/// However, all calls for a machine take tens of kilobytes until they are answered, and there may be thousands of machines.
+/// However, all calls for a machine take more than ten kilobytes until they are answered, and there may be thousands of machines.
 const AT_ONCE: usize = IN_FLIGHT;
 
 /// The limit that a call counts toward.

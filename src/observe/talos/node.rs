@@ -167,28 +167,28 @@ impl TalosClient {
         let caller = &self.caller;
         let mut node = TalosNode::unasked(&Gap::not_asked());
         let (mut status_took, mut members_took) = (Duration::ZERO, Duration::ZERO);
-        // Boxed: two dozen calls are a large future, and a round has many nodes.
+        // Boxed, because a round has many nodes.
         Box::pin(async {
             tokio::join!(
-                fill(&mut node.machine_status, wants(Fact::MachineStatus), caller.machine_status(to)),
+                fill(&mut node.machine_status, wants(Fact::MachineStatus), || caller.machine_status(to)),
                 async {
                     let data = of_control_plane(Fact::EtcdData);
-                    fill(&mut node.services, wants(Fact::Services) || data, caller.services(to)).await;
+                    fill(&mut node.services, wants(Fact::Services) || data, || caller.services(to)).await;
                     // A folder without data matters only while etcd is not running.
                     let stopped = data && node.services.as_ref().is_ok_and(|found| is_stopped(found, "etcd"));
-                    fill(&mut node.etcd_data_absent, stopped, caller.etcd_data_absent(to)).await;
+                    fill(&mut node.etcd_data_absent, stopped, || caller.etcd_data_absent(to)).await;
                 },
-                fill(&mut node.time_status, wants(Fact::TimeStatus), caller.time_status(to)),
-                fill(&mut node.adjtime, wants(Fact::TimeStatus), caller.adjtime(to)),
-                fill(&mut node.network_status, wants(Fact::NetworkStatus), caller.network_status(to)),
-                fill(&mut node.link_addresses, wants(Fact::Addresses), caller.link_addresses(to)),
-                fill(&mut node.kube_prism, wants(Fact::KubePrism), caller.kube_prism(to)),
+                fill(&mut node.time_status, wants(Fact::TimeStatus), || caller.time_status(to)),
+                fill(&mut node.adjtime, wants(Fact::TimeStatus), || caller.adjtime(to)),
+                fill(&mut node.network_status, wants(Fact::NetworkStatus), || caller.network_status(to)),
+                fill(&mut node.link_addresses, wants(Fact::Addresses), || caller.link_addresses(to)),
+                fill(&mut node.kube_prism, wants(Fact::KubePrism), || caller.kube_prism(to)),
                 // Asking every machine would return as many peers as there are pairs of machines.
-                fill(&mut node.kube_span_peers, of_control_plane(Fact::KubeSpan), caller.kube_span_peers(to)),
-                fill(&mut node.memory, wants(Fact::Memory), caller.memory(to)),
-                fill(&mut node.volumes, wants(Fact::Volumes), caller.volumes(to)),
-                fill(&mut node.mounts, wants(Fact::Volumes), caller.mounts(to)),
-                fill(&mut node.diagnostics, wants(Fact::Diagnostics), caller.diagnostics(to)),
+                fill(&mut node.kube_span_peers, of_control_plane(Fact::KubeSpan), || caller.kube_span_peers(to)),
+                fill(&mut node.memory, wants(Fact::Memory), || caller.memory(to)),
+                fill(&mut node.volumes, wants(Fact::Volumes), || caller.volumes(to)),
+                fill(&mut node.mounts, wants(Fact::Volumes), || caller.mounts(to)),
+                fill(&mut node.diagnostics, wants(Fact::Diagnostics), || caller.diagnostics(to)),
                 async {
                     if wants(Fact::StaticPods) {
                         let found = caller.static_pods(to).await;
@@ -198,26 +198,24 @@ impl TalosClient {
                         });
                     }
                 },
-                fill(&mut node.static_pod_statuses, wants(Fact::StaticPodStatuses), caller.static_pod_statuses(to)),
-                fill(&mut node.config_statuses, unless_worker(Fact::ConfigStatuses), caller.config_statuses(to)),
-                fill(
-                    &mut node.bootstrap_manifests,
-                    unless_worker(Fact::BootstrapManifests),
+                fill(&mut node.static_pod_statuses, wants(Fact::StaticPodStatuses), || caller.static_pod_statuses(to)),
+                fill(&mut node.config_statuses, unless_worker(Fact::ConfigStatuses), || caller.config_statuses(to)),
+                fill(&mut node.bootstrap_manifests, unless_worker(Fact::BootstrapManifests), || {
                     caller.bootstrap_manifests(to)
-                ),
+                }),
                 async {
                     let manifests = of_control_plane(Fact::ManifestStatuses);
-                    fill(&mut node.manifests_applied, manifests, caller.manifests_applied(to)).await;
+                    fill(&mut node.manifests_applied, manifests, || caller.manifests_applied(to)).await;
                 },
                 // Talos reports a list of applied manifests only after a pass without errors, so a single bad one may show here alone.
-                fill(&mut node.extra_manifests, of_control_plane(Fact::ManifestStatuses), caller.extra_manifests(to)),
+                fill(&mut node.extra_manifests, of_control_plane(Fact::ManifestStatuses), || caller
+                    .extra_manifests(to)),
                 async {
                     let membership = of_control_plane(Fact::EtcdMembership);
-                    let status = timed(&mut status_took, caller.etcd_status(to));
-                    fill(&mut node.etcd_status, membership, status).await;
+                    fill(&mut node.etcd_status, membership, || timed(&mut status_took, caller.etcd_status(to))).await;
                     // A member that answers reports its id; otherwise Talos knows it.
                     let told = node.etcd_status.as_ref().ok().map(|status| Ok(Some(status.member_id)));
-                    let id = async {
+                    let id = || async {
                         match told {
                             Some(told) => told,
                             None => caller.etcd_member_id(to).await,
@@ -225,17 +223,15 @@ impl TalosClient {
                     };
                     fill(&mut node.etcd_member_id, membership, id).await;
                 },
-                fill(
-                    &mut node.etcd_members,
-                    of_control_plane(Fact::EtcdMembership),
+                fill(&mut node.etcd_members, of_control_plane(Fact::EtcdMembership), || {
                     timed(&mut members_took, caller.etcd_members(to))
-                ),
-                fill(&mut node.etcd_alarms, of_control_plane(Fact::EtcdAlarms), caller.etcd_alarms(to)),
-                fill(&mut node.etcd_spec, of_control_plane(Fact::EtcdSpecs), caller.etcd_spec(to)),
-                fill(&mut node.kubelet_flags, wants(Fact::KubeletFlags), caller.kubelet_flags(to)),
-                fill(&mut node.extensions, wants(Fact::Extensions), caller.extensions(to)),
-                fill(&mut node.installed, wants(Fact::Installation), caller.installed(to)),
-                fill(&mut node.cluster_id, wants(Fact::TalosCluster), caller.cluster_id(to)),
+                }),
+                fill(&mut node.etcd_alarms, of_control_plane(Fact::EtcdAlarms), || caller.etcd_alarms(to)),
+                fill(&mut node.etcd_spec, of_control_plane(Fact::EtcdSpecs), || caller.etcd_spec(to)),
+                fill(&mut node.kubelet_flags, wants(Fact::KubeletFlags), || caller.kubelet_flags(to)),
+                fill(&mut node.extensions, wants(Fact::Extensions), || caller.extensions(to)),
+                fill(&mut node.installed, wants(Fact::Installation), || caller.installed(to)),
+                fill(&mut node.cluster_id, wants(Fact::TalosCluster), || caller.cluster_id(to)),
             )
         })
         .await;
@@ -250,8 +246,8 @@ impl TalosClient {
         };
         let (scheduler, manager) = (is_missing("kube-scheduler"), is_missing("kube-controller-manager"));
         tokio::join!(
-            fill(&mut node.scheduler_enabled, scheduler, caller.scheduler_enabled(to)),
-            fill(&mut node.controller_manager_enabled, manager, caller.controller_manager_enabled(to)),
+            fill(&mut node.scheduler_enabled, scheduler, || caller.scheduler_enabled(to)),
+            fill(&mut node.controller_manager_enabled, manager, || caller.controller_manager_enabled(to)),
         );
         node
     }

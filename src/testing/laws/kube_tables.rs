@@ -948,11 +948,12 @@ fn webhook_rule() -> Table<WebhookRule> {
 fn api_service() -> Table<ApiService> {
     table!(ApiService {
         name: [harmless(SHOWN, |it| it.name.clear())],
-        is_local: [harmless("the API server answers for it", |it| it.is_local = true)],
+        service: [harmless("the API server answers for it", |it| it.service = None)],
         available: [
             warns(|it| it.available = None),
             warns(|it| it.available.as_mut().unwrap().status = "False".to_owned()),
             warns(|it| it.available.as_mut().unwrap().status.clear()),
         ],
+        backends: [harmless("read only where the API is not available", |it| it.backends.clear())],
     })
 }
