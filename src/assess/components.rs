@@ -194,7 +194,7 @@ impl<'a> Assessment<'a> {
     pub(crate) fn is_missed(&self, component: Component) -> bool {
         match self.place(component) {
             Place::Here => true,
-            Place::Nowhere => !self.asked.skipped.contains(&component.check()),
+            Place::Nowhere => !self.asked.skips(component.check()),
             Place::Elsewhere(_) | Place::Process => false,
         }
     }

@@ -118,12 +118,12 @@ impl Identity {
     /// Returns true if Kubernetes' lists describe this cluster, if there is nothing to compare them with, or if the user has skipped the
     /// check.
     pub(super) fn is_trusted(&self, snapshot: &Snapshot) -> bool {
-        matches!(self, Self::Same | Self::NotCompared) || snapshot.asked.skipped.contains(&CheckId::K8sApiIdentity)
+        matches!(self, Self::Same | Self::NotCompared) || snapshot.asked.skips(CheckId::K8sApiIdentity)
     }
 
     /// Returns true if Kubernetes was found to belong to another cluster and the user has not skipped the check.
     fn is_other(&self, snapshot: &Snapshot) -> bool {
-        matches!(self, Self::Different { .. }) && !snapshot.asked.skipped.contains(&CheckId::K8sApiIdentity)
+        matches!(self, Self::Different { .. }) && !snapshot.asked.skips(CheckId::K8sApiIdentity)
     }
 }
 

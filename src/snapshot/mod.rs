@@ -213,6 +213,11 @@ impl Asked {
     pub(crate) fn names(&self, node: &Node) -> bool {
         self.nodes.iter().any(|named| node.is_called(named))
     }
+
+    /// Returns whether the user disabled this check.
+    pub(crate) fn skips(&self, check: CheckId) -> bool {
+        self.skipped.contains(&check)
+    }
 }
 
 /// The planned change to the cluster; stage 8 reports whether it can begin.

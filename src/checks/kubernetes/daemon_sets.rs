@@ -154,7 +154,7 @@ pub(super) fn flannel_is_wanted(cluster: &Assessment<'_>) -> bool {
 /// Returns the DaemonSets that these checks judge. A check that `--skip` leaves out judges none.
 pub(super) fn judged<'a>(cluster: &'a Assessment<'_>) -> impl Iterator<Item = &'a Workload> {
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
-    let judged = [PROXY, FLANNEL].into_iter().filter(|its| !cluster.asked.skipped.contains(&its.check));
+    let judged = [PROXY, FLANNEL].into_iter().filter(|its| !cluster.asked.skips(its.check));
     let wanted = judged.filter(|its| wanted(cluster, its.enabled) != Wanted::No);
     wanted.filter_map(move |its| installed(sets?, its.name, its.app))
 }

@@ -96,36 +96,49 @@ fn shared_range(cluster: &Assessment<'_>, overlap: &str) -> Problem {
     Problem { severity, ..problem }
 }
 
+/// The Nodes that have each address. An address with several Nodes leads to only one of them.
+struct Holders<'a>(HashMap<&'a str, BTreeSet<&'a str>>);
+
+impl<'a> Holders<'a> {
+    fn of<A: IntoIterator<Item = &'a String>>(
+        nodes: impl Iterator<Item = &'a KubeNode>,
+        addresses: impl Fn(&'a KubeNode) -> A,
+    ) -> Self {
+        let mut holders: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+        for node in nodes {
+            for address in addresses(node) {
+                holders.entry(address).or_default().insert(&node.name);
+            }
+        }
+        Self(holders)
+    }
+
+    /// Returns another Node with this address of the Node. `None` if the Node itself does not count.
+    fn other(&self, object: &KubeNode, address: &str) -> Option<&'a str> {
+        let holders = self.0.get(address).filter(|holders| holders.contains(object.name.as_str()))?;
+        holders.iter().copied().find(|other| *other != object.name)
+    }
+}
+
 /// Returns Nodes that are alive, by the address to which flannel sends traffic for their pods. Nodes that no longer report are excluded
 /// because another Node may have taken over the address, and guests because their claims cannot be trusted.
-fn overlay_addresses<'a>(cluster: &Assessment<'a>) -> HashMap<&'a str, BTreeSet<&'a str>> {
-    let mut nodes: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+fn overlay_addresses<'a>(cluster: &Assessment<'a>) -> Holders<'a> {
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
     let is_ours = |object: &KubeNode| cluster.machine_of(&object.name).is_none_or(|machine| !cluster.is_guest(machine));
-    for object in objects.filter(|object| cluster.kubelet_reports(&object.name) && is_ours(object)) {
-        for address in &object.overlay {
-            nodes.entry(address).or_default().insert(&object.name);
-        }
-    }
-    nodes
+    let alive = objects.filter(|object| cluster.kubelet_reports(&object.name) && is_ours(object));
+    Holders::of(alive, |object| &object.overlay)
 }
 
 /// Returns Nodes that are alive, by InternalIP. With Talos `k8s.nodes.registered` compares the addresses with those of the machines.
-fn internal_addresses<'a>(cluster: &Assessment<'a>) -> HashMap<&'a str, BTreeSet<&'a str>> {
-    let mut nodes: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+fn internal_addresses<'a>(cluster: &Assessment<'a>) -> Holders<'a> {
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten().filter(|_| !cluster.asks_talos());
-    for object in objects.filter(|it| it.system() != System::Virtual && cluster.kubelet_reports(&it.name)) {
-        for address in &object.internal {
-            nodes.entry(address).or_default().insert(&object.name);
-        }
-    }
-    nodes
+    let alive = objects.filter(|it| it.system() != System::Virtual && cluster.kubelet_reports(&it.name));
+    Holders::of(alive, |object| &object.internal)
 }
 
-fn shared_address(object: &KubeNode, nodes: &HashMap<&str, BTreeSet<&str>>) -> Option<Problem> {
+fn shared_address(object: &KubeNode, holders: &Holders<'_>) -> Option<Problem> {
     let observed = object.internal.iter().find_map(|address| {
-        let holders = nodes.get(address.as_str()).filter(|holders| holders.contains(object.name.as_str()))?;
-        let other = holders.iter().find(|other| **other != object.name)?;
+        let other = holders.other(object, address)?;
         Some(format!("InternalIP {address} is also that of {other}"))
     })?;
     let problem = Problem::warn(Reason::NodeAddress, "an InternalIP of its own", observed)
@@ -134,18 +147,13 @@ fn shared_address(object: &KubeNode, nodes: &HashMap<&str, BTreeSet<&str>>) -> O
     Some(problem)
 }
 
-fn odd_overlay(
-    cluster: &Assessment<'_>,
-    node: &Node,
-    object: &KubeNode,
-    nodes: &HashMap<&str, BTreeSet<&str>>,
-) -> Option<Problem> {
+fn odd_overlay(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, holders: &Holders<'_>) -> Option<Problem> {
     if !cluster.kubelet_reports(&object.name) {
         return None;
     }
     let look = "{kubectl} get nodes -o custom-columns=NAME:.metadata.name,FLANNEL:.metadata.annotations.flannel\\.alpha\\.coreos\\.com/public-ip";
     let shared = object.overlay.iter().find_map(|address| {
-        let other = nodes.get(address.as_str())?.iter().find(|other| **other != object.name)?;
+        let other = holders.other(object, address)?;
         Some(format!("flannel's public-ip {address} is also that of {other}"))
     });
     if let Some(observed) = shared {

@@ -75,7 +75,7 @@ fn identity(cluster: &Assessment<'_>) -> String {
             }
         },
     };
-    let skipped = cluster.asked.skipped.contains(&CheckId::K8sApiIdentity);
+    let skipped = cluster.asked.skips(CheckId::K8sApiIdentity);
     let trusted = if skipped { "; treated as the same cluster, because k8s.api.identity is skipped" } else { "" };
     let proxy = if cluster.behind_proxy { "; a proxy answers in place of every API server" } else { "" };
     format!("identity: {identity}{trusted}{proxy}")
