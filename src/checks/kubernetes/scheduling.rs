@@ -109,20 +109,35 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let lost_guests = !machines.is_empty() && machines.iter().all(|(_, object)| !works(object));
     let own = if own.is_empty() && !had_workers && !lost_guests { kept } else { own };
     let is_place = |object: &KubeNode| works(object) && obstacle(object).is_none();
-    // A drain begins with a cordon; stage 8 judges its consequences.
+    // A drain begins with a cordon; stage 8 judges its consequences. But other nodes that are closed will not take over.
     let goes = |node: &Node| cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
-    let is_own_place =
-        |node: &Node, object: &KubeNode| is_place(object) || (goes(node) && object.unschedulable && works(object));
+    let stay_closed: Vec<_> = own.iter().filter(|(node, it)| !goes(node) && obstacle(it).is_some()).collect();
+    let is_own_place = |node: &Node, object: &KubeNode| {
+        is_place(object) || (goes(node) && object.unschedulable && works(object) && stay_closed.is_empty())
+    };
     // Images are built for one operating system, almost always Linux. Virtual nodes do not run containers.
     let is_linux = |object: &KubeNode| !object.is_windows() && object.system() != System::Virtual;
     let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object) && is_linux(object);
-    if own.iter().any(|(node, it)| is_own_place(node, it)) || guests.iter().any(|(_, it)| is_open_guest(it)) {
+    let why = |(_, object): &(&Node, &KubeNode)| {
+        let why = obstacle(object).unwrap_or_else(|| "is not ready".to_owned());
+        format!("{} {why}", object.name)
+    };
+    let expected = "a node that takes new pods";
+    if guests.iter().any(|(_, it)| is_open_guest(it)) {
         return None;
+    }
+    let mut open = own.iter().filter(|(node, it)| is_own_place(node, it)).peekable();
+    if let Some((first, object)) = open.peek() {
+        let is_last = !stay_closed.is_empty() && open.all(|(node, _)| goes(node));
+        let closed = some(stay_closed.iter().map(|it| why(it)), NAMES);
+        let observed = format!("none but {}, which is to be drained: {closed}", first.name);
+        let problem = Problem::warn(Reason::NothingSchedulable, expected, observed)
+            .hint(Hint::run("{kubectl} describe node {}", [&object.name]));
+        return is_last.then_some(problem);
     }
     // An autoscaler may remove the last worker if none is needed.
     if own.is_empty() && had_workers && !lost_guests {
-        let problem =
-            Problem::warn(Reason::NothingSchedulable, "a node that takes new pods", "every worker is being removed");
+        let problem = Problem::warn(Reason::NothingSchedulable, expected, "every worker is being removed");
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     }
     // Workers that are merely not ready are judged by k8s.nodes.ready, which does not report that no others are left, and which an
@@ -137,16 +152,12 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let closed = own.iter().find(|(_, object)| obstacle(object).is_some());
     let is_closed = closed.is_some();
     let (_, closed) = closed.or_else(|| own.first().filter(|_| are_away || may_be_excused))?;
-    let why = |(_, object): &(&Node, &KubeNode)| {
-        let why = obstacle(object).unwrap_or_else(|| "is not ready".to_owned());
-        format!("{} {why}", object.name)
-    };
     let observed = some(own.iter().map(why), NAMES);
     // The allowance covers all workers.
     let is_allowed = may_be_excused && !is_closed && !are_away;
     let is_warning = is_allowed || own.iter().any(|(_, object)| is_reserved(object));
     let severity = if is_warning { Severity::Warn } else { Severity::Fail };
-    let problem = Problem::fail(Reason::NothingSchedulable, "a node that takes new pods", observed)
+    let problem = Problem::fail(Reason::NothingSchedulable, expected, observed)
         .hint(Hint::run("{kubectl} describe node {}", [&closed.name]));
     // A taint or a cordon is an independent cause, regardless of other problems with other nodes.
     let lost = own.iter().filter(|_| !is_closed).map(|(node, _)| node.name.as_str());
