@@ -59,6 +59,8 @@ pub(crate) struct View<'a> {
     pub(crate) target: Target,
     /// `None` for an endpoint of `--etcd-endpoints`.
     pub(crate) node: Option<&'a Node>,
+    /// Whether some member has the address of the endpoint. True for control planes, which are matched by ID.
+    pub(crate) is_listed: bool,
     /// The member's own ID, if known.
     pub(crate) id: Option<u64>,
     pub(crate) status: Result<&'a EtcdStatus, NoStatus<'a>>,
@@ -229,6 +231,7 @@ fn of_endpoint<'a>(endpoints: &'a [EtcdEndpoint], endpoint: &'a EtcdEndpoint) ->
     View {
         target: Target::new(Kind::Endpoint, endpoint.address.as_str()),
         node: None,
+        is_listed: member.is_some(),
         id: status.ok().map(|status| status.member_id).or(member.filter(|_| own.is_some())),
         status: status.map_err(if own.is_some() { NoStatus::OwnFault } else { NoStatus::Gap }),
         is_down: own == Some(GapKind::ConnectionRefused),
@@ -275,6 +278,7 @@ fn of_node<'a>(snapshot: &'a Snapshot, node: &'a Node) -> View<'a> {
     View {
         target: node.target(),
         node: Some(node),
+        is_listed: true,
         id: id.or_else(|| talos.etcd_member_id.as_ref().ok().copied().flatten().filter(|_| is_own)),
         is_down: matches!(status, Err(NoStatus::Machine | NoStatus::Service)) && is_down(snapshot, node),
         status,

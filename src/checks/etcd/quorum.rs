@@ -10,7 +10,10 @@ use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, unseen};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
 use crate::snapshot::{EtcdMember, GapKind};
-use crate::text::hex;
+use crate::text::{hex, some};
+
+/// Maximum number of members or endpoints that are named.
+const NAMES: usize = 3;
 
 pub(in crate::checks) const QUORUM: Check = Check {
     id: CheckId::EtcdQuorum,
@@ -158,10 +161,12 @@ fn unproven(cluster: &Assessment<'_>, views: &[View<'_>]) -> Outcome {
     let problems: Vec<&Problem> = obstacles.iter().filter(|problem| is_unseen || !problem.unseen).collect();
     let expected = "a voter that sees a leader, and a member list read with a quorum";
     let texts: BTreeSet<&str> = problems.iter().map(|problem| problem.observed.as_str()).collect();
-    let observed = if texts.is_empty() {
-        "no voter among the members that answered".to_owned()
-    } else {
-        texts.into_iter().collect::<Vec<_>>().join("; ")
+    // Endpoints are what the user wrote; control planes are named by other checks.
+    let endpoints: Vec<_> = views.iter().filter(|view| view.node.is_none()).map(|view| &view.target).collect();
+    let observed = match texts.into_iter().collect::<Vec<_>>().join("; ") {
+        none if none.is_empty() => "no voter among the members that answered".to_owned(),
+        texts if endpoints.is_empty() => texts,
+        texts => format!("{}: {texts}", some(endpoints.iter(), NAMES)),
     };
     let is_refusal = |problem: &&&Problem| {
         use Reason::{
@@ -207,6 +212,21 @@ fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
     }
 }
 
+/// Adds that no member has the address of this endpoint of `--etcd-endpoints`, if that is so.
+fn with_doubt(view: &View<'_>, members: Option<&[EtcdMember]>, outcome: Outcome) -> Outcome {
+    let names: Vec<String> = members.into_iter().flatten().map(name).collect();
+    match outcome {
+        Outcome::Problem(problem) if view.node.is_none() && !view.is_listed && !names.is_empty() => {
+            let likely = format!(
+                "no member has this client URL (members: {}): it was removed from etcd, or the URL is another name for one of them",
+                some(names.iter(), NAMES)
+            );
+            Outcome::problem(problem.hint(Hint::likely(likely)).hint(Hint::run("{etcdctl} member list", [])))
+        }
+        outcome => outcome,
+    }
+}
+
 fn leader(cluster: &Assessment<'_>) -> Verdict {
     let Overview { views, members, is_split, quorum } = match overview(cluster) {
         Ok(overview) => overview,
@@ -224,7 +244,7 @@ fn leader(cluster: &Assessment<'_>) -> Verdict {
                 verdict.push(view.target.clone(), says_nothing("the member's term", "a status without one"));
             }
             Ok(status) => answers.push((view, status)),
-            Err(outcome) => verdict.push(view.target.clone(), outcome),
+            Err(outcome) => verdict.push(view.target.clone(), with_doubt(view, *members, outcome)),
         }
     }
     if answers.is_empty() {
@@ -330,6 +350,12 @@ fn margin(quorum: &Quorum, down: &[String], required: usize) -> String {
     format!("{up} of {voters} voters up{missing}, tolerates {}{required}", quorum.tolerates(up))
 }
 
+fn incomplete_endpoints(expected: impl Into<String>, observed: String) -> Problem {
+    Problem::error(Reason::NoAnswer, expected, observed)
+        .hint(Hint::likely("pass the client URLs of all members with `--etcd-endpoints`"))
+        .hint(Hint::run("{etcdctl} member list", []))
+}
+
 fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     let Overview { views, members, quorum, .. } = match overview(cluster) {
         Ok(overview) => overview,
@@ -381,9 +407,12 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
             let silent = views.iter().filter(|view| view.status.is_err() && !view.is_down);
             Problem::error(Reason::NoAnswer, expected, observed).on(silent.map(|view| view.target.name.as_str()))
         } else {
-            let observed = format!("{margin}; not among `--etcd-endpoints`: {}", not_given.join(", "));
-            let hint = Hint::likely("pass the client URLs of all members with `--etcd-endpoints`");
-            Problem::error(Reason::NoAnswer, expected, observed).hint(hint)
+            let (unseen, names) = (not_given.len(), not_given.join(", "));
+            let down = if down.is_empty() { String::new() } else { format!("; down: {}", down.join(", ")) };
+            let observed = format!(
+                "{unseen} of {voters} voters could not be queried, because `--etcd-endpoints` does not include them: {names}{down}"
+            );
+            incomplete_endpoints(expected, observed)
         };
         let refusals = views.iter().filter_map(|view| match status(cluster, view) {
             Err(Outcome::Problem(problem)) if !problem.waiting_helps && !problem.unseen => Some(problem.reason),
@@ -396,8 +425,7 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
         })
     } else if let not_given @ [_, ..] = voters_not_given(views, *members).as_slice() {
         let observed = format!("not among `--etcd-endpoints`: {}", not_given.join(", "));
-        let hint = Hint::likely("pass the client URLs of all members with `--etcd-endpoints`");
-        Outcome::problem(Problem::error(Reason::NoAnswer, "each voter is queried", observed).hint(hint))
+        Outcome::problem(incomplete_endpoints("each voter is queried", observed))
     } else if voters == 1 {
         Outcome::Pass(Some("etcd has a single voter: tolerates 0".to_owned()))
     } else if voters == 2 {

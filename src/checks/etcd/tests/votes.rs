@@ -216,8 +216,9 @@ fn an_even_number_of_voters_is_a_warning() {
 }
 
 #[test]
-fn an_alarm_explains_a_full_database_of_its_own_member_only() {
-    for (id, alarm, by) in [(1, "NOSPACE", ", see etcd.alarms"), (0, "NOSPACE", ""), (1, "CORRUPT", "")] {
+fn an_alarm_of_one_member_explains_a_full_database_of_any() {
+    let see = ", see etcd.alarms";
+    for (id, alarm, by) in [(1, "NOSPACE", see), (0, "NOSPACE", see), (1, "CORRUPT", "")] {
         let snapshot = with(|snapshot| {
             let status = snapshot.etcd_status_mut("cp-2");
             (status.db_size, status.db_size_in_use) = (2 << 30, 2 << 30);
