@@ -128,7 +128,7 @@ fn write_tsv(report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
 
 fn write_text(report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io::Result<()> {
     if let Some(rollout) = &report.rollout {
-        for line in table(rollout, style) {
+        for line in table(rollout, report.exit, style) {
             writeln!(out, "{}", if style.ascii { ascii(&line) } else { line }.trim_end())?;
         }
     }
@@ -140,7 +140,7 @@ fn write_text(report: &Report, style: &TextStyle, out: &mut dyn io::Write) -> io
     out.flush()
 }
 
-fn table(rollout: &Rollout, style: &TextStyle) -> Vec<String> {
+fn table(rollout: &Rollout, exit: Exit, style: &TextStyle) -> Vec<String> {
     let role = |machine: &Machine| match (machine.role, machine.is_leader) {
         (Role::ControlPlane, true) => "control plane, etcd leader",
         (Role::ControlPlane, false) => "control plane",
@@ -179,7 +179,8 @@ fn table(rollout: &Rollout, style: &TextStyle) -> Vec<String> {
         .collect();
     lines.push(String::new());
     let done = rollout.machines.iter().filter(|it| it.state == State::Done).count();
-    let next = rollout.machines.iter().find(|it| it.state != State::Done);
+    // An incomplete plan must not be acted on.
+    let next = rollout.machines.iter().find(|it| it.state != State::Done && exit == Exit::Healthy);
     let next = next.map(|it| format!("; next: {} ({})", it.name, it.address)).unwrap_or_default();
     let all = count(rollout.machines.len(), "machine");
     lines.push(format!("Talos v{}: {done} of {all} done{next}", rollout.talos));

@@ -1,7 +1,7 @@
 //! The problems, cause by cause and the worst first: what is wrong, where, the evidence, the next steps, and the consequences.
 //!
 //! Within one severity, causes that a diagnosis recognized come before those that only a check reports, and a cause before its
-//! consequences. Many machines in the same trouble are one cause. Anything that is left out is counted; `-v` and the JSON report have it.
+//! consequences; a restart that is over comes last. Many machines in the same trouble are one cause. Anything that is left out is counted; `-v` and the JSON report have it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -28,6 +28,8 @@ const FEW: usize = 2;
 const STEPS_OF_MANY: usize = 2;
 /// Length of the headline in the last lines, in characters; some readers read nothing else.
 const LAST: usize = 300;
+/// Width of the titles of the last lines, in characters.
+const TITLES: usize = 13;
 /// Number of machines that are named if several share a trouble.
 pub(crate) const NAMES: usize = 2;
 
@@ -46,6 +48,11 @@ impl Origin<'_> {
             Self::Found(block) => block.severity,
         }
     }
+
+    /// Returns whether only a trace is left: a container that restarted works again, so what is still wrong comes first.
+    fn is_over(&self) -> bool {
+        matches!(self, Self::Found(block) if block.severity == Severity::Warn && block.reason == Reason::Restarting)
+    }
 }
 
 /// Returns the origins of a report's causes in order, the one to begin with first.
@@ -53,7 +60,7 @@ pub(crate) fn origins<'a>(index: &Index<'a>) -> Vec<Origin<'a>> {
     let recognized = alike(index.report).into_iter().map(Origin::Recognized);
     let found = problems::blocks(index).into_iter().rev().map(Origin::Found);
     let mut origins: Vec<_> = recognized.chain(found).collect();
-    origins.sort_by_key(|origin| std::cmp::Reverse(origin.severity()));
+    origins.sort_by_key(|origin| (std::cmp::Reverse(origin.severity()), origin.is_over()));
     origins
 }
 
@@ -165,7 +172,7 @@ impl Cause {
             explained_as: those[0].id,
             page: Page::Cause(those[0].id),
             impact: diagnosis::find(those[0].id).map(|cause| cause.impact),
-            also: outages(those),
+            also: outages(consequences(those)),
         }
     }
 
@@ -198,6 +205,8 @@ impl Cause {
         let check = format!("{id} {}{}; expected: {expected}", block.word(), block.duration(report));
         evidence.insert(0, ("check", check));
         let consequences = block.consequences(report);
+        let follow = consequences.iter().flat_map(|it| &it.also).flat_map(|(_, problems)| problems);
+        let also = outages(follow.map(|(_, problem)| problem.reason).filter(|reason| *reason != block.reason));
         Self {
             severity: block.severity,
             id: id.name(),
@@ -211,7 +220,7 @@ impl Cause {
             explained_as: block.reason.code(),
             page: Page::Reason(block.reason),
             impact: None,
-            also: Vec::new(),
+            also,
         }
     }
 
@@ -283,17 +292,20 @@ impl Cause {
     }
 }
 
-/// Returns the outages for all pods that follow from a cause which names something else.
-fn outages(those: &[&Diagnosis]) -> Vec<&'static str> {
-    use Reason::{DnsNoEndpoints, NothingSchedulable, WebhookUnavailable};
-    let explained = || those.iter().flat_map(|it| &it.explains);
-    let follows = |reason: &Reason| {
-        let seen = |it: &Explained| those.iter().flat_map(|it| &it.seen).any(|seen| seen.target == it.target);
-        explained().any(|it| it.reason == *reason && !seen(it))
-    };
-    [DnsNoEndpoints, WebhookUnavailable, NothingSchedulable]
+/// Returns the reasons of the problems that follow from these diagnoses and are not their evidence.
+fn consequences(those: &[&Diagnosis]) -> impl Iterator<Item = Reason> {
+    let is_seen = |it: &Explained| those.iter().flat_map(|it| &it.seen).any(|seen| seen.target == it.target);
+    those.iter().flat_map(|it| &it.explains).filter(move |it| !is_seen(it)).map(|it| it.reason)
+}
+
+/// Returns the consequences that a reader must not miss although the cause names something else: outages for all pods, and a lost quorum
+/// that an upgrade would cause.
+fn outages(consequences: impl Iterator<Item = Reason>) -> Vec<&'static str> {
+    use Reason::{DnsNoEndpoints, NothingSchedulable, QuorumAtRisk, WebhookUnavailable};
+    let follow: Vec<Reason> = consequences.collect();
+    [DnsNoEndpoints, WebhookUnavailable, NothingSchedulable, QuorumAtRisk]
         .iter()
-        .filter(|it| follows(it))
+        .filter(|it| follow.contains(it))
         .map(|it| it.title())
         .collect()
 }
@@ -361,18 +373,32 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
     }
 }
 
-/// Writes the first cause and the first step, for readers of nothing but the last lines.
+/// Writes the first cause and the first step, for readers of nothing but the last lines. A single warning of a healthy cluster is among them
+/// anyway.
 pub(crate) fn conclude(causes: &[Cause], exit: Exit, style: &TextStyle, lines: &mut Vec<String>) {
+    let Some(cause) = causes.first() else { return };
     // A warning may be the cause that blocks the rest, because of `--warn-only`.
-    let counts = |cause: &&Cause| cause.severity != Severity::Warn || exit == Exit::Undetermined;
-    let Some(cause) = causes.first().filter(counts) else { return };
-    lines.push(format!("{}  {}", paint(style.color, Paint::Bad, "first cause"), ends(&cause.headline, LAST)));
+    let (color, title) = match cause.severity {
+        Severity::Warn if exit != Exit::Undetermined && causes.len() == 1 => return,
+        Severity::Warn if exit != Exit::Undetermined => (Paint::Caution, "warning"),
+        _ => (Paint::Bad, "first cause"),
+    };
+    let mut line = |color: Paint, title: &str, text: &str| {
+        let space = " ".repeat(TITLES.saturating_sub(title.chars().count()));
+        lines.push(format!("{}{space}{text}", paint(style.color, color, title)));
+    };
+    line(color, title, &ends(&cause.headline, LAST));
     let impact: Vec<_> = cause.impact.into_iter().chain(cause.also.iter().copied()).collect();
-    let label = paint(style.color, Paint::Heading, "impact");
-    lines.extend((!impact.is_empty()).then(|| format!("{label}       {}", impact.join("; "))));
-    lines.extend(cause.log.iter().map(|line| format!("{}     {line}", paint(style.color, Paint::Heading, "last log"))));
+    if !impact.is_empty() {
+        line(Paint::Heading, "impact", &impact.join("; "));
+    }
+    // A log line tells more than a guess.
+    if let Some(log) = &cause.log {
+        line(Paint::Heading, "last log", log);
+    } else if let Some(likely) = hints::first_guess(&cause.hints) {
+        line(Paint::Heading, "likely", likely);
+    }
     let look = hints::first_step(&cause.hints);
     let explain = || paint(style.color, Paint::Hint, &format!("cluster-health explain {}", cause.explained_as));
-    let step = look.map_or_else(explain, |hint| step(hint, style));
-    lines.push(format!("{}   {step}", paint(style.color, Paint::Heading, "first step")));
+    line(Paint::Heading, "first step", &look.map_or_else(explain, |hint| step(hint, style)));
 }

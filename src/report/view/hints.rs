@@ -150,6 +150,11 @@ pub(crate) fn selected(kind: HintKind, hints: &[Rendered]) -> (Vec<&Rendered>, u
     (shown, more)
 }
 
+/// Returns the first possible cause.
+pub(crate) fn first_guess(hints: &[Rendered]) -> Option<&str> {
+    hints.iter().find(|hint| hint.kind == HintKind::Likely)?.text.as_deref()
+}
+
 /// Returns the command to begin with.
 pub(crate) fn first_step(hints: &[Rendered]) -> Option<&Rendered> {
     let of_kind = |kind| hints.iter().find(|hint| hint.kind == kind && hint.command.is_some());
