@@ -1,7 +1,7 @@
 //! Machines that a policy declares to be off.
 
 use super::access::{MachineAccess, TalosAccess};
-use super::population::{is_seen_lost, lives};
+use super::population::{is_seen_lost, shows_life};
 use super::workloads::{Renewal, renewal, says_ready};
 use crate::snapshot::{Declared, ExcuseState, Gap, GapKind, KubeNode, Node, Snapshot};
 
@@ -70,7 +70,7 @@ fn presence(snapshot: &Snapshot, talos: &TalosAccess<'_>, node: &Node, object: O
     let answers = |side: &&Option<Presence>| matches!(side, Some(Presence::Answers(_)));
     if let Some(Some(answers)) = sides.iter().find(answers) {
         *answers
-    } else if lives(snapshot, node) {
+    } else if shows_life(snapshot, node) {
         Presence::Answers(Side::Kubernetes)
     } else if sides.contains(&Some(Presence::Unknown)) || sides == [None, None] {
         Presence::Unknown

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Assessment;
 use super::access::{MachineAccess, TalosAccess, service};
-use super::population::{is_going_down, is_seen_lost, lives};
+use super::population::{is_going_down, is_seen_lost, shows_life};
 use super::workloads::{Renewal, renewal, says_ready};
 use crate::snapshot::{GapKind, KubeNode, Leases, Node, Service, System};
 
@@ -77,7 +77,9 @@ fn is_down(cluster: &Assessment<'_>, object: &KubeNode) -> bool {
         MachineAccess::Open(_) => is_going_down(node) || service(node, "kubelet").is_some_and(stopped),
         MachineAccess::Closed(gap) if gap.kind == GapKind::Maintenance => true,
         MachineAccess::Closed(_) => {
-            matches!(cluster.talos_access, TalosAccess::Open) && is_seen_lost(node) && !lives(cluster.snapshot, node)
+            matches!(cluster.talos_access, TalosAccess::Open)
+                && is_seen_lost(node)
+                && !shows_life(cluster.snapshot, node)
         }
         // Another check judges which machine this Node belongs to.
         MachineAccess::Other(_) => false,

@@ -27,7 +27,7 @@ pub(crate) use life::Life;
 pub(crate) use need::{Excuse, Place, Shortfall, takes_when_ready};
 pub(crate) use population::{
     Machine, etcd_is_bad, has_kubernetes, is_container, is_going_down, is_named_elsewhere, is_older, is_seen_lost,
-    is_silent_altogether, talos_version,
+    is_silent_altogether, shows_life, talos_version,
 };
 
 pub(crate) use declared::{Presence, Side};

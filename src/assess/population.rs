@@ -164,7 +164,7 @@ impl<'a> Removed<'a> {
             && is_discovery_only(node)
             && is_seen_lost(node)
             // A control plane runs etcd and Kubernetes for all others, so it is not considered gone while any evidence contradicts that.
-            && (node.role == Role::Worker || (self.members_are_complete && !lives(self.snapshot, node)))
+            && (node.role == Role::Worker || (self.members_are_complete && !shows_life(self.snapshot, node)))
             && (!self.has_answered(node) || self.snapshot.memory.leaving.contains(&node.name))
             && !node.addresses.iter().chain([&node.name]).any(|known| self.known.contains(known.as_str()))
     }
@@ -178,7 +178,7 @@ impl<'a> Removed<'a> {
 }
 
 /// Returns true if a machine that does not answer on the Talos API has otherwise shown that it is running.
-pub(super) fn lives(snapshot: &Snapshot, node: &Node) -> bool {
+pub(crate) fn shows_life(snapshot: &Snapshot, node: &Node) -> bool {
     let server = snapshot.kubernetes.iter().find_map(|kubernetes| kubernetes.servers.get(&node.name));
     let refuses = |gap: &Gap| gap.kind == GapKind::Maintenance || gap.is_refused_certificate();
     // The kubelet has renewed its lease since an earlier round in which Talos did not answer either.
@@ -324,13 +324,13 @@ impl<'a> super::Assessment<'a> {
     /// Returns true if the kubelet's status may be outdated because Talos was queried and did not report the kubelet as healthy, unless the
     /// user has skipped that check.
     pub(crate) fn kubelet_is_doubtful(&self, node: &Node) -> bool {
-        kubelet_is_bad(node) && !self.asked.skipped.contains(&CheckId::TalosNodesKubelet)
+        kubelet_is_bad(node) && !self.asked.skips(CheckId::TalosNodesKubelet)
     }
 
     /// Returns true if Kubernetes' status of this machine's pods may be outdated, because the kubelet is not known to report: on a machine
     /// that has just died, pods appear ready for a while. Ignored if the user has skipped the check for this.
     pub(crate) fn kubelet_is_silent(&self, node: &Node) -> bool {
-        !self.kubelet_reports(self.name_in_kubernetes(node)) && !self.asked.skipped.contains(&CheckId::K8sNodesReady)
+        !self.kubelet_reports(self.name_in_kubernetes(node)) && !self.asked.skips(CheckId::K8sNodesReady)
     }
 }
 

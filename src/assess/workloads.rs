@@ -203,7 +203,8 @@ pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Troub
         words.push(state.message.clone());
     }
     let is_stuck = crashing.is_some_and(|container| container.restarts > RESTARTS_UNTIL_STUCK);
-    Some(Trouble { crash_looping: crashing.is_some(), is_stuck, words: words.join(", ") })
+    let cannot_start = shown.is_some_and(ContainerState::cannot_start);
+    Some(Trouble { crash_looping: crashing.is_some(), is_stuck, cannot_start, words: words.join(", ") })
 }
 
 /// Describes recent, repeated restarts of a pod that is running and ready. Most pods have no readiness probe, and so are ready between two
@@ -229,5 +230,7 @@ pub(crate) struct Trouble {
     pub(crate) crash_looping: bool,
     /// Whether the pod has been crash-looping for [`STUCK`].
     pub(crate) is_stuck: bool,
+    /// Whether the kubelet cannot start its container, so that nothing in the container is the reason.
+    pub(crate) cannot_start: bool,
     pub(crate) words: String,
 }

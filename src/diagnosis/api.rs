@@ -1,8 +1,12 @@
 //! The API servers, the endpoint in front of them, and the other components.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms};
 use crate::assess::components::Component;
+use crate::assess::servers::is_ready;
 use crate::assess::workloads::describe_unready;
 use crate::checks::is_of_dns;
 use crate::model::reason::sources::{
@@ -19,7 +23,7 @@ pub(super) const BALANCER: Cause = Cause {
     id: "load-balancer-down",
     title: "the API servers are healthy, but the endpoint in front of them is not",
     impact: "clients of this endpoint have no Kubernetes API: kubectl, and kubelets without KubePrism; running pods keep running",
-    explain: "Every API server is ready at its own address. The common endpoint that kubelets and users connect to does not \
+    explain: "API servers are ready at their own addresses. The common endpoint that kubelets and users connect to does not \
 answer. A load balancer is down or has no backends, no node holds the virtual IP, or a DNS name resolves to another address.\n\n\
 Kubernetes itself needs no repair, and nothing should be restarted. New nodes cannot join and clients see an outage until the \
 endpoint is back.",
@@ -32,20 +36,48 @@ endpoint is back.",
         ),
     ],
     recognize: |symptoms| {
-        let signs = symptoms.of_check(CheckId::K8sApiEndpoint, &[Reason::EndpointDownServersReady]);
+        let signs = symptoms.of_check(CheckId::K8sApiEndpoint, Reason::ALL);
         let control_plane = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
         signs
-            .map(|sign| {
-                let headline = format!("the endpoint {} is down: {}", sign.target, sign.problem.observed);
+            .filter_map(|sign| {
+                let some_are_ready = || match sign.problem.reason {
+                    Reason::EndpointDownServersReady => Some(String::new()),
+                    _ => closed_beside_servers(symptoms.snapshot),
+                };
+                let ready = some_are_ready()?;
+                let headline = format!("the endpoint {} is down: {ready}{}", sign.target, sign.problem.observed);
                 let diagnosis = Recognized::new(BALANCER.id, headline).rests_on(&sign);
-                match control_plane {
+                Some(match control_plane {
                     Some(node) => diagnosis.then(Hint::run("{talosctl} -n {} get addresses", [node.address.as_str()])),
                     None => diagnosis,
-                }
+                })
             })
             .collect()
     },
 };
+
+/// Returns `2 of 3 API servers are ready: ` if the endpoint refuses connections and its address is not a machine's. A balancer without a
+/// working server closes connections that it has accepted, and a virtual IP leads to the machine that holds it.
+fn closed_beside_servers(snapshot: &Snapshot) -> Option<String> {
+    use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute};
+    let kubernetes = snapshot.kubernetes.as_ref()?;
+    let is_closed = |gap: &Gap| matches!(gap.kind, ConnectionRefused | NoRoute | ConnectTimedOut);
+    let of_machines: BTreeSet<&str> = snapshot.control_planes().flat_map(all_addresses).collect();
+    // An endpoint without a name has one address.
+    let server = kubernetes.credentials.as_ref().ok().map(|it| host(&it.server).to_owned());
+    let addresses = kubernetes.endpoint_addresses.iter().map(|(address, _)| address.ip().to_string());
+    let addresses: Vec<String> = addresses.chain(server.filter(|it| it.parse::<IpAddr>().is_ok())).collect();
+    let is_beside = !addresses.is_empty() && !addresses.iter().any(|it| of_machines.contains(it.as_str()));
+    let ready = kubernetes.servers.values().filter(|server| server.as_ref().is_ok_and(is_ready)).count();
+    (ready > 0 && is_beside && kubernetes.endpoint.as_ref().is_err_and(is_closed))
+        .then(|| format!("{ready} of {} API servers are ready: ", kubernetes.servers.len()))
+}
+
+/// Returns all addresses of a machine, with the virtual IPs that it holds now.
+fn all_addresses(node: &Node) -> impl Iterator<Item = &str> {
+    let links = node.talos.link_addresses.iter().flatten().map(|link| link.address.as_str());
+    node.addresses.iter().map(String::as_str).chain(links)
+}
 
 pub(super) const PATH: Cause = Cause {
     id: "api-path-blocked",
@@ -223,15 +255,27 @@ plane first.",
         ),
     ],
     recognize: |symptoms| {
-        use Reason::{ApiFrozen, ApiNotReady, CrashLooping};
-        let crash = symptoms.of_check(CheckId::K8sControlplaneApiserver, &[CrashLooping]);
-        let servers = symptoms.of_check(CheckId::K8sApiServers, &[ApiFrozen, ApiNotReady]);
-        let mut signs: Vec<_> = crash.chain(servers).filter(|it| it.is_root() && symptoms.is_open(it)).collect();
-        let of_machines = symptoms.by_subject(signs.iter().copied());
+        use Reason::{ApiFrozen, ApiNotReady, ComponentNotReady, CrashLooping};
+        let checks = [CheckId::K8sControlplaneApiserver, CheckId::K8sApiServers];
+        let failing = checks.into_iter().flat_map(|check| symptoms.of_check(check, Reason::ALL));
+        let failing = failing.filter(|it| it.problem.severity == Severity::Fail && it.target.kind == Kind::Node);
+        let is_own = |it: &Sign<'_>| {
+            let tells = match it.check {
+                CheckId::K8sApiServers => matches!(it.problem.reason, ApiFrozen | ApiNotReady),
+                _ => matches!(it.problem.reason, CrashLooping | ComponentNotReady),
+            };
+            tells && it.is_root() && symptoms.is_open(it)
+        };
+        // A server may also fail because its machine or its etcd does.
+        let mut of_machines = symptoms.by_subject(failing);
+        let mut signs: Vec<_> = of_machines.iter().flatten().copied().filter(is_own).collect();
         let is_reached = symptoms.of_check(CheckId::K8sApiEndpoint, Reason::ALL).next().is_none();
         // If no control plane is known, there is no evidence that all of them fail.
         if is_reached || signs.is_empty() || of_machines.len() != symptoms.snapshot.control_planes().count() {
             return Vec::new();
+        }
+        for signs in &mut of_machines {
+            signs.sort_by_key(|sign| !is_own(sign));
         }
         let parts = of_machines.iter().map(|signs| (signs[0].target, how(&signs[0])));
         let mut alike: Vec<(Vec<&Target>, String)> = Vec::new();
@@ -246,11 +290,14 @@ plane first.",
         // These components exit if they have no server to renew their lease with.
         signs.extend(symptoms.of_check(CheckId::K8sApiEndpoint, Reason::ALL));
         let clients = [CheckId::K8sControlplaneControllerManager, CheckId::K8sControlplaneScheduler];
-        let clients =
-            clients.into_iter().flat_map(|it| symptoms.of_check(it, &[CrashLooping, Reason::ComponentNotReady]));
+        let clients = clients.into_iter().flat_map(|it| symptoms.of_check(it, &[CrashLooping, ComponentNotReady]));
         let headline = format!("no API server works: {}", alike.join("; "));
-        let evidence: Vec<_> = of_machines.iter().map(|signs| signs[0]).collect();
-        vec![Recognized::new(NONE_WORKS.id, headline).rests_on_all(&evidence).explains(signs).explains(clients)]
+        let (own, others): (Vec<_>, Vec<_>) = of_machines.iter().map(|signs| signs[0]).partition(is_own);
+        let recognized = Recognized::new(NONE_WORKS.id, headline).rests_on_all(&own);
+        let recognized = others.iter().fold(recognized, |it, sign| {
+            it.sees(sign.target.clone(), format!("{}: {}", sign.check, sign.problem.observed))
+        });
+        vec![recognized.explains(signs).explains(clients)]
     },
 };
 
@@ -318,18 +365,22 @@ fn none_left(symptoms: &Symptoms<'_>, (cause, check): (&'static str, CheckId), c
     let fails = symptoms.of_check(check, &[Reason::CrashLooping, Reason::ComponentNotReady]);
     let signs: Vec<_> = fails.filter(|it| it.is_root() && symptoms.is_open(it)).collect();
     let of_machines = symptoms.by_subject(signs.iter().copied());
-    if signs.is_empty() || of_machines.len() != symptoms.snapshot.control_planes().count() {
+    let led: Vec<_> = symptoms.of(&[Reason::NotLeading]).filter(|it| it.target.name.ends_with(component)).collect();
+    let all = symptoms.snapshot.control_planes().count();
+    // On other control planes its state is unknown, but none of them leads.
+    let is_nowhere = !led.is_empty() && !symptoms.passed_somewhere(check);
+    if signs.is_empty() || (of_machines.len() != all && !is_nowhere) {
         return None;
     }
     let crash = of_machines.iter().all(|signs| signs[0].problem.reason == Reason::CrashLooping);
     let how = if crash { "is crash-looping" } else { "does not work" };
     let whom = match of_machines.len() {
-        1 => "on the only control plane".to_owned(),
-        number => format!("on all {number} control planes"),
+        1 if all == 1 => "on the only control plane".to_owned(),
+        number if number == all => format!("on all {number} control planes"),
+        number => format!("on {number} of {all} control planes, and on no other one it leads"),
     };
     let words = excerpt::of(after_name(&of_machines[0][0].problem.observed, Some(component)));
     let headline = format!("{component} {how} {whom}: {words}");
-    let led = symptoms.of(&[Reason::NotLeading]).filter(|it| it.target.name.ends_with(component));
     let evidence: Vec<_> = of_machines.iter().map(|signs| signs[0]).collect();
     let recognized = Recognized::new(cause, headline).rests_on_all(&evidence).explains(signs).explains(led);
     // The reason for the failure is in the component's log, which an API server has to provide.

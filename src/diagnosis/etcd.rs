@@ -4,7 +4,8 @@ use jiff::SignedDuration;
 
 use super::symptoms::{Sign, names};
 use super::{Cause, Recognized, Symptoms, service};
-use crate::assess::etcd::{MemberTrouble, are_foreign, member_trouble};
+use crate::assess::etcd::{MemberTrouble, are_foreign, listed_at, member_trouble};
+use crate::assess::shows_life;
 use crate::assess::workloads::lapsed_alone;
 use crate::model::reason::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
 use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
@@ -244,9 +245,16 @@ Repair the network in both directions. If that does not help, remove the member,
             .iter()
             .map(|signs| {
                 let target = signs[0].target;
-                let headline = format!("etcd member {target} is stuck joining: {}", signs[0].problem.observed);
+                let listed = listed_at(symptoms.endpoints_of_etcd(), &target.name).map(|member| member.name.as_str());
+                let name = match listed {
+                    Some(name) if !name.is_empty() => format!("{name} ({target})"),
+                    _ => target.to_string(),
+                };
+                let headline = format!("etcd member {name} is stuck joining: {}", signs[0].problem.observed);
                 let etcd = symptoms.about(target).filter(|sign| sign.check == CheckId::EtcdService);
-                Recognized::new(LEARNER.id, headline).rests_on_all(signs).explains(etcd)
+                // The number of voters is right once it has joined.
+                let margin = symptoms.of_check(CheckId::EtcdTolerance, &[Reason::TwoMembers, Reason::EvenMembers]);
+                Recognized::new(LEARNER.id, headline).rests_on_all(signs).explains(etcd).explains(margin)
             })
             .collect()
     },
@@ -430,16 +438,19 @@ Do not reset or bootstrap anything: as long as the disks are intact, nothing is 
         Do("Fix what the log reports, on one control plane first."),
     ],
     recognize: |symptoms| {
-        let service = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdUnhealthy]);
-        let signs: Vec<_> = service.filter(|sign| sign.is_root() && symptoms.is_open(sign)).collect();
+        let all: Vec<_> = symptoms.of_check(CheckId::EtcdService, &[Reason::EtcdUnhealthy]).collect();
+        // A member may have a reason of its own, such as a full disk. That does not make the outage of all of them disappear.
+        let is_own = |sign: &Sign<'_>| sign.is_root() && symptoms.is_open(sign);
+        let (signs, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(is_own);
         let members = symptoms.snapshot.control_planes().count();
         let answering = symptoms.snapshot.control_planes().filter(|node| node.talos.contact.is_ok()).count();
-        // A majority is down; the others may be unreachable.
-        let is_lost = signs.len() == answering && 2 * signs.len() > members;
-        if !is_lost || views(symptoms).next().is_some() {
+        let is_off = |node: &&Node| node.talos.contact.is_err() && !shows_life(symptoms.snapshot, node);
+        let down = all.len() + symptoms.snapshot.control_planes().filter(is_off).count();
+        // Machines that are not off may be unreachable, and their members may work.
+        let is_lost = all.len() == answering && members - down.min(members) < members / 2 + 1;
+        let Some(first) = signs.first().filter(|_| is_lost && views(symptoms).next().is_none()) else {
             return Vec::new();
-        }
-        let first = &signs[0];
+        };
         let reason = service::of_problem(&first.problem.observed, symptoms.service(first.target, "etcd"));
         let headline = match members {
             1 => format!("etcd does not work on the only control plane: {reason}"),
@@ -454,6 +465,9 @@ Do not reset or bootstrap anything: as long as the disks are intact, nothing is 
         let logs = stopped.map(|node| Hint::run("{talosctl} -n {} logs etcd", [node.address.as_str()]));
         let recognized =
             logs.take(1).fold(Recognized::new(STOPPED.id, headline).rests_on_all(&signs), Recognized::then);
+        let recognized = others.iter().fold(recognized, |it, sign| {
+            it.sees(sign.target.clone(), format!("{}: {}", sign.check, sign.problem.observed))
+        });
         vec![recognized.explains(of_no_database(symptoms))]
     },
 };

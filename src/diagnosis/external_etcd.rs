@@ -40,8 +40,10 @@ other certificates. But API servers cannot use it, and its state cannot be queri
             CheckId::EtcdLeader,
             &[ConnectionRefused, NameNotInCertificate, ServerCertificateExpired, TimedOut, UnknownCa],
         );
+        // The pod that the member runs in shows why it does not answer.
+        let is_in_a_pod = |sign: &Sign<'_>| sign.problem.explained_by == Some(CheckId::K8sStaticpodsRunning);
         signs
-            .filter(|sign| sign.problem.severity == Severity::Fail && symptoms.is_open(sign))
+            .filter(|sign| sign.problem.severity == Severity::Fail && symptoms.is_open(sign) && !is_in_a_pod(sign))
             .filter_map(|sign| Some(mute(symptoms, &sign, listed_at(symptoms.endpoints_of_etcd(), &sign.target.name)?)))
             .collect()
     },

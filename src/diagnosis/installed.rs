@@ -173,10 +173,9 @@ impl<'a> Failing<'a> {
             let pod: &'a Pod = on_machine.iter().find(|pod| WorkloadKind::DaemonSet.owns(set, pod))?;
             let mut containers = pod.state.containers.iter().filter(|container| !container.ready);
             containers.find_map(|container| {
-                let waits = |reason: &str| container.waiting_reason.as_deref() == Some(reason);
-                let cannot_pull = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"].into_iter().any(waits);
-                let ends = container.restarts > 1 || waits("CrashLoopBackOff");
-                let how = if cannot_pull { Some(Failure::Pull) } else { ends.then_some(Failure::Restarts) };
+                let backs_off = container.waiting_reason.as_deref() == Some("CrashLoopBackOff");
+                let ends = container.restarts > 1 || backs_off;
+                let how = if container.lacks_image() { Some(Failure::Pull) } else { ends.then_some(Failure::Restarts) };
                 how.map(|how| Self { set, pod, container, how })
             })
         })
@@ -192,7 +191,10 @@ impl<'a> Failing<'a> {
         let does = match self.how {
             Failure::Pull if container.image.is_empty() => "cannot pull its image".to_owned(),
             Failure::Pull => format!("cannot pull {}", container.image),
-            Failure::Restarts => "keeps restarting".to_owned(),
+            Failure::Restarts => match container.exit_code {
+                Some(code) => format!("keeps exiting with exit code {code}"),
+                None => "keeps restarting".to_owned(),
+            },
         };
         let targets: Vec<_> = signs.iter().map(|sign| sign.target).collect();
         let (count, names) = (signs.len(), first_names(&targets, NAMES));

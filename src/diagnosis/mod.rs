@@ -266,23 +266,35 @@ fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosi
     }
 }
 
+/// Causes that leave Kubernetes without its database.
+const OF_THE_DATABASE: [&str; 2] = [etcd::QUORUM.id, etcd::STOPPED.id];
+
 /// Causes that take something from the whole cluster, whichever machine they were seen on.
-const OF_THE_CLUSTER: [&str; 7] = [
+const OF_THE_CLUSTER: [&str; 11] = [
     bootstrap::TWICE.id,
-    etcd::STOPPED.id,
     etcd::OUT_OF_SPACE.id,
     etcd::CORRUPT.id,
+    api::NONE_WORKS.id,
+    api::BALANCER.id,
     api::NO_CONTROLLER_MANAGER.id,
     api::NO_SCHEDULER.id,
     installed::NO_MANIFESTS.id,
+    installed::NO_NETWORK.id,
+    api::DNS_OFF.id,
+    api::DNS_CRASHES.id,
 ];
 
-/// Sorts failures before warnings. A lost etcd quorum comes first, because nothing works until the missing machines are back. Next come
-/// causes that make the Kubernetes API unavailable to everyone or concern the whole cluster, before problems of single machines.
+/// Sorts failures before warnings. A lost etcd quorum comes first, because nothing works until the missing members are back. Next come
+/// causes that concern the whole cluster, then those of a machine that make the Kubernetes API unavailable to everyone, then all others.
 pub(crate) fn sort(made: &mut [Diagnosis]) {
-    let is_of_all = |diagnosis: &Diagnosis| {
-        let takes_api = diagnosis.explains.iter().any(|it| it.check == CheckId::K8sApiEndpoint);
-        takes_api || OF_THE_CLUSTER.contains(&diagnosis.id)
+    let extent = |diagnosis: &Diagnosis| {
+        let takes_api = || diagnosis.explains.iter().any(|it| it.check == CheckId::K8sApiEndpoint);
+        match diagnosis.id {
+            id if OF_THE_DATABASE.contains(&id) => 0,
+            id if OF_THE_CLUSTER.contains(&id) => 1,
+            _ if takes_api() => 2,
+            _ => 3,
+        }
     };
-    made.sort_by_key(|it| (it.severity == Severity::Warn, it.id != etcd::QUORUM.id, !is_of_all(it)));
+    made.sort_by_key(|it| (it.severity == Severity::Warn, extent(it)));
 }

@@ -9,7 +9,7 @@ use crate::model::reason::sources::{
     KUBERNETES_NODES, TALOS_CONNECTIVITY, TALOS_HOSTNAME, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
 };
 use crate::model::{About, CheckId, Hint, Kind, Reason, Step, Target};
-use crate::snapshot::{EtcdMember, Gap, Leases, Node, Snapshot, Sources};
+use crate::snapshot::{Asked, EtcdMember, Gap, Leases, Node, Snapshot, Sources};
 use crate::text::{excerpt, host};
 
 use Step::{Change, Do, Look};
@@ -176,10 +176,14 @@ usual.",
 };
 
 /// Describes the only source of a machine that neither Talos, Kubernetes nor etcd lists. It may have been removed.
-fn stated_alone(node: &Node) -> Option<&'static str> {
+fn stated_alone(asked: &Asked, node: &Node) -> Option<&'static str> {
     match node.sources {
         Sources { discovery: false, kubernetes: false, etcd: false, flags: false, talosconfig: true } => {
-            Some("; only the talosconfig lists it: if it was removed, take it out of `nodes` there")
+            Some(if asked.names(node) {
+                "; only `--nodes` names it: check the address, or whether the machine was removed"
+            } else {
+                "; only the talosconfig lists it: if it was removed, take it out of `nodes` there"
+            })
         }
         Sources { discovery: false, kubernetes: false, etcd: false, flags: true, .. } => {
             Some("; only an option names it: if it was removed, leave it out there")
@@ -227,7 +231,8 @@ etcd member first.",
             };
             let role = role(symptoms, sign.target);
             let observed = excerpt::of(&sign.problem.observed);
-            let stated = symptoms.node(sign.target).and_then(stated_alone).unwrap_or_default();
+            let node = symptoms.node(sign.target);
+            let stated = node.and_then(|node| stated_alone(&symptoms.snapshot.asked, node)).unwrap_or_default();
             // An address in the error contains the port already.
             let of = if observed.contains(":50000") { "" } else { " on its Talos API (port 50000)" };
             Some(format!("{role}{} does not answer{of}: {observed}{also}{stated}", sign.target))

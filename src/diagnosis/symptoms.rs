@@ -118,6 +118,11 @@ impl<'a> Symptoms<'a> {
         self.all_passed().contains(&(check, target))
     }
 
+    /// Returns whether any target passed this check.
+    pub(super) fn passed_somewhere(&self, check: CheckId) -> bool {
+        self.all_passed().iter().any(|(it, _)| *it == check)
+    }
+
     /// Returns whether a check passed whose target is the whole cluster.
     pub(super) fn passed_on_the_whole(&self, check: CheckId) -> bool {
         self.all_passed().iter().any(|(it, target)| *it == check && target.kind == Kind::Cluster)

@@ -267,6 +267,7 @@ NTP uses UDP port 123. Since Talos 1.14 the default servers are queried with aut
                 let waiting: Vec<&str> = symptoms.node(sign.target).map(waiting_for_time).unwrap_or_default();
                 let others = symptoms.about(sign.target).filter(|it| match &it.problem.about {
                     Some(About::Service(id)) => waiting.contains(&id.as_str()),
+                    _ if it.problem.reason == Reason::ClockSkew => true,
                     _ => it.problem.reason == Reason::ServiceBlocksBoot && !waiting.is_empty(),
                 });
                 Recognized::new(CLOCK.id, headline).rests_on(&sign).explains(others)
@@ -325,7 +326,8 @@ fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
             let (target, observed) = (sign.target, &sign.problem.observed);
             let headline =
                 format!("{target} does not renew its Talos certificate, so no endpoint reaches it: {observed}");
-            let diagnosis = Recognized::new(RENEWAL_BROKEN.id, headline).rests_on(&sign);
+            let logs = Hint::run("{talosctl} -n {} logs controller-runtime", [accepted.address.as_str()]);
+            let diagnosis = Recognized::new(RENEWAL_BROKEN.id, headline).then(logs).rests_on(&sign);
             diagnosis.sees(accepted.target(), "its certificate is accepted")
         })
         .collect()
@@ -351,7 +353,7 @@ fn at_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     };
     symptoms
         .of_check(CheckId::TalosEndpoints, &[Reason::ServerCertificateExpired])
-        .filter(|sign| ended(&sign.target.name))
+        .filter(|sign| sign.is_root() && ended(&sign.target.name))
         .map(|sign| {
             let headline = format!(
                 "{} does not renew its Talos certificate: {}, while that of {} is valid",

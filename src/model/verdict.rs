@@ -272,6 +272,8 @@ pub(crate) enum About {
     Itself,
     /// Pods that an admission webhook keeps from being created.
     RefusedByWebhook,
+    /// A container that the kubelet cannot start.
+    NotStarted,
 }
 
 impl Problem {

@@ -58,7 +58,7 @@ use super::scope::reason_not_judged;
 use crate::assess::components::Component;
 use crate::assess::workloads::{RENEWAL, STUCK, Trouble, between_restarts};
 use crate::assess::{Assessment, KubernetesAccess};
-use crate::model::{Hint, Outcome, Problem, Reason, Severity, Target, Verdict};
+use crate::model::{About, Hint, Outcome, Problem, Reason, Severity, Target, Verdict};
 use crate::snapshot::{KubeNode, Leases, Node, Pod, Readiness};
 
 /// Returns the Node objects of this cluster. A working cluster never has an empty list.
@@ -100,7 +100,8 @@ fn is_amiss(cluster: &Assessment<'_>, node: &Node, component: Component) -> bool
 /// Reports a pod that is not ready as a failure.
 fn failed(trouble: &Trouble, otherwise: Reason) -> Problem {
     let reason = if trouble.crash_looping { Reason::CrashLooping } else { otherwise };
-    Problem::fail(reason, "running and ready", trouble.words.as_str())
+    let problem = Problem::fail(reason, "running and ready", trouble.words.as_str());
+    if trouble.cannot_start { problem.about(About::NotStarted) } else { problem }
 }
 
 /// Reports a static pod that is running and ready, but has recently been restarted.

@@ -7,7 +7,7 @@ use super::workloads::{
     is_amiss, is_judged, is_stuck, needs_pod, places, system_pods, troubles, unfinished, warn_of_restarts, with_refusal,
 };
 use super::{daemon_sets, dns};
-use crate::assess::workloads::{WorkloadKind, is_well, workload_of};
+use crate::assess::workloads::{WorkloadKind, describe_unready, is_well, workload_of};
 use crate::assess::{Assessment, Excuse, Life, Shortfall, UNNOTICED, takes_when_ready};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
@@ -191,7 +191,9 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
     let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let observed = with_troubles(cluster, words, &unwell);
     let problem = |severity, reason| {
-        Problem { severity, ..Problem::fail(reason, format!("{desired} pods available"), observed.as_str()) }
+        let problem = Problem::fail(reason, format!("{desired} pods available"), observed.as_str());
+        let problem = log_of_crash(cluster, &unwell).into_iter().fold(problem, Problem::hint);
+        Problem { severity, ..problem }
             .hint(describe.clone())
             .hint(Hint::run("{kubectl} -n {} get pods -o wide", [&workload.namespace]))
             .on(places(&unwell).into_iter().chain(places(&cut_off)))
@@ -446,7 +448,7 @@ fn networked<'a>(cluster: &Assessment<'a>) -> impl Iterator<Item = &'a KubeNode>
 
 /// Returns true if k8s.kube-proxy, k8s.cni or k8s.dns judges this workload.
 fn is_judged_elsewhere(cluster: &Assessment<'_>, workload: &Workload) -> bool {
-    let of_dns = dns::deployment(cluster).filter(|_| !cluster.asked.skipped.contains(&CheckId::K8sDns));
+    let of_dns = dns::deployment(cluster).filter(|_| !cluster.asked.skips(CheckId::K8sDns));
     daemon_sets::judged(cluster).chain(of_dns).any(|it| std::ptr::eq(it, workload))
 }
 
@@ -530,4 +532,14 @@ fn by_its_pods(cluster: &Assessment<'_>, pods: &[&Pod]) -> Outcome {
         Problem { severity, ..Problem::fail(Reason::WorkloadDegraded, "all pods ready", observed) }
             .hint(Hint::run("{kubectl} -n kube-system describe pod {}", [&unwell[0].name])),
     )
+}
+
+/// Returns the command that shows why a container exits.
+fn log_of_crash(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<Hint> {
+    let crashes = |pod: &&&Pod| {
+        let trouble = describe_unready(&pod.state, cluster.server_time());
+        trouble.is_some_and(|trouble| trouble.crash_looping)
+    };
+    let pod = pods.iter().find(crashes)?;
+    Some(Hint::run("{kubectl} -n {} logs {} --previous", [&pod.namespace, &pod.name]))
 }

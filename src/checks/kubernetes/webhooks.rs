@@ -176,20 +176,21 @@ const LISTS: PodLists = PodLists::System;
 fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
     let expected = "a ready endpoint of its Service";
     let (vital, others): (Vec<_>, Vec<_>) = hooks.iter().copied().partition(|hook| is_vital(hook));
-    let without = |hooks: &[&Webhook]| {
-        let dead = hooks.iter().filter(|hook| matches!(backend(cluster, LISTS, hook), Some(Ok(false))));
-        dead.map(|hook| missing(cluster, LISTS, hook)).collect::<Vec<_>>().join("; ")
+    let without = |severity: Severity, hooks: &[&Webhook]| {
+        let is_dead = |hook: &&Webhook| matches!(backend(cluster, LISTS, hook), Some(Ok(false)));
+        let dead: Vec<_> = hooks.iter().copied().filter(is_dead).collect();
+        let words = dead.iter().map(|hook| missing(cluster, LISTS, hook)).collect::<Vec<_>>().join("; ");
+        let problem = Problem { severity, ..Problem::fail(Reason::WebhookUnavailable, expected, words) };
+        (!dead.is_empty()).then(|| Outcome::problem(backends(problem, hooks)))
     };
-    let dead = without(&vital);
-    if !dead.is_empty() {
-        return Outcome::problem(backends(Problem::fail(Reason::WebhookUnavailable, expected, dead), &vital));
+    if let Some(outcome) = without(Severity::Fail, &vital) {
+        return outcome;
     }
     if let Some(gap) = vital.iter().find_map(|hook| backend(cluster, LISTS, hook)?.err()) {
         return Outcome::problem(gaps::kubernetes(cluster, &gap, expected));
     }
-    let dead = without(&others);
-    if !dead.is_empty() {
-        return Outcome::problem(backends(Problem::warn(Reason::WebhookUnavailable, expected, dead), &others));
+    if let Some(outcome) = without(Severity::Warn, &others) {
+        return outcome;
     }
     let is_seen = |hook: &&Webhook| matches!(backend(cluster, LISTS, hook), Some(Ok(_)));
     if hooks.iter().any(is_seen) {

@@ -14,7 +14,8 @@ pub(in crate::checks) const DISK: Check = Check {
     stage: Stage::Readiness,
     summary: "every machine's disk is large enough and not full, and no volume has failed",
     explain: "Checks three things. Has a volume failed? Talos reports those that it could not find, create, unlock or grow, \
-including user volumes; one that still waits, or has encryption keys that could not be updated, is a warning. Is the disk large enough? Talos requires 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, \
+including user volumes; one that still waits, unless it is EPHEMERAL, or has encryption keys that could not be updated, is a \
+warning. Is the disk large enough? Talos requires 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, \
 mounted at `/var`. Is at least a tenth of `/var` free? Less is a warning: the kubelet soon evicts pods, and etcd also keeps \
 its data there. If no byte is free, that is a failure: etcd, the container runtime and the kubelet cannot write. The same applies to \
 `/var/lib/etcd`, `/var/lib/containerd` and `/var/lib/kubelet` where they are partitions of their own. A full `/var/log` is a \
@@ -144,8 +145,11 @@ fn in_phase(volume: &Volume) -> Option<Problem> {
         ),
         // Without its own partition, META waits forever, as in container mode.
         "waiting" if volume.id != "META" => {
-            let observed = format!("{}: not there yet, phase `waiting`", volume.id);
-            Problem::warn(Reason::VolumeFailed, "no volume that waits", observed)
+            let why = if volume.error.is_empty() { String::new() } else { format!(": {}", volume.error) };
+            let observed = format!("{}: not there yet, phase `waiting`{why}", volume.id);
+            // Nothing that runs Kubernetes starts without it.
+            let severity = if volume.id == "EPHEMERAL" { Severity::Fail } else { Severity::Warn };
+            Problem { severity, ..Problem::fail(Reason::VolumeFailed, "no volume that waits", observed) }
         }
         _ if VOLUME_PHASES.contains(&phase) => return None,
         _ => {

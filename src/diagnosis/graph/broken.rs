@@ -63,6 +63,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::MemberJoining
         | R::Learner
         | R::AlarmNospace
+        | R::AlarmCorrupt
         | R::NoTolerance
         | R::MarginUnmet
         | R::ApiUnreachable
@@ -130,7 +131,6 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::QuorumUnproven
         | R::LeaderChanges
         | R::MembersDiffer
-        | R::AlarmCorrupt
         | R::AlarmUnknown
         | R::SpaceNearlyFull
         | R::Fragmented

@@ -4,7 +4,9 @@
 //! another one that does not work, on the same machine or in the cluster, directly or through parts that were not seen to work. Otherwise
 //! it is a cause. Judges report what they observe; only this module decides which cause it follows from.
 
+mod backends;
 mod broken;
+mod observed;
 pub(crate) mod part;
 #[cfg(test)]
 mod tests;
@@ -12,17 +14,16 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 
 use broken::means_broken;
-use part::{Condition, Part, StaticPod};
+use part::Part;
 
 use super::api::no_list_arrives;
 use super::look::Answers;
-use super::service::keeps_exiting;
 use crate::assess::components::Component;
 use crate::assess::workloads::{lapsed_alone, workload_of};
-use crate::assess::{is_going_down, is_silent_altogether, service};
+use crate::assess::{service, shows_life};
 use crate::checks::{Check, is_of_dns, problems};
 use crate::model::{About, CheckId, Kind, NO_NODE, Outcome, Problem, Reason, Role, Severity, Target, Verdict};
-use crate::snapshot::{Kubernetes, Node, Pod, Service, Snapshot};
+use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Pod, Service, Snapshot};
 use crate::text::host;
 
 /// A problem of a round, with the check that found it and its target.
@@ -84,6 +85,10 @@ struct Graph<'a> {
     on: Vec<Option<Machine<'a>>>,
     at: HashMap<Vertex<'a>, Vec<usize>>,
     passed: HashSet<(CheckId, Option<Machine<'a>>)>,
+    /// Machines whose kubelet itself reports that the Node is not ready.
+    tells_unready: HashSet<usize>,
+    /// Pods that are not ready, by the namespace and the name of their workload.
+    unready_pods: HashMap<(&'a str, &'a str), Vec<&'a Pod>>,
     /// The answer that each problem lacks.
     lacks: Vec<Option<MissingAnswer<'a>>>,
     /// The first problem that reports each missing answer.
@@ -124,6 +129,8 @@ impl<'a> Graph<'a> {
             on: Vec::new(),
             at: HashMap::new(),
             passed: HashSet::new(),
+            tells_unready: HashSet::new(),
+            unready_pods: unready_pods(snapshot),
             missing: HashMap::new(),
             lacks: Vec::new(),
         };
@@ -134,6 +141,9 @@ impl<'a> Graph<'a> {
                 graph.passed.insert((check.id, graph.machine(&finding.target)));
             }
         }
+        let objects = snapshot.kubernetes.iter().flat_map(|kubernetes| kubernetes.nodes.iter().flatten());
+        let unready = objects.filter(|it| it.condition("Ready").is_some_and(|ready| ready.status == "False"));
+        graph.tells_unready.extend(unready.filter_map(|it| graph.machines.get(it.name.as_str())));
         let mut answers = HashMap::new();
         for (check, verdict) in verdicts {
             if verdict.problems().any(|(target, it)| it.severity == Severity::Error && target.kind != Kind::Cluster) {
@@ -146,12 +156,19 @@ impl<'a> Graph<'a> {
             let vertex = |part: Part| (part, machine.filter(|_| part.is_on_a_machine()));
             graph.vertices.push(vertex(part));
             graph.on.push(machine);
-            for part in [part].iter().chain(part.is_part_of()) {
-                graph.at.entry(vertex(*part)).or_default().push(at);
+            // The part of each machine on which a problem of the whole cluster shows.
+            let on_each = match part {
+                // A member that follows no leader does not serve its clients.
+                Part::Agreement => Some(Part::EtcdMember),
+                Part::NetworkAgent if machine.is_none() => Some(Part::NetworkAgent),
+                _ => None,
+            };
+            for place in found.problem.places().iter().filter(|_| on_each.is_some()) {
+                graph.at.entry((on_each.unwrap_or(part), Some(graph.place(place)))).or_default().push(at);
             }
-            // A member that follows no leader does not serve its clients.
-            for place in found.problem.places().iter().filter(|_| part == Part::Agreement) {
-                graph.at.entry((Part::EtcdMember, Some(graph.place(place)))).or_default().push(at);
+            let is_everywhere = on_each != Some(part) || found.problem.places().is_empty();
+            for part in [part].iter().chain(part.is_part_of()).filter(|_| is_everywhere) {
+                graph.at.entry(vertex(*part)).or_default().push(at);
             }
             let answer = missing_answer(found, machine, answers.get(&found.check));
             if let Some(answer) = answer {
@@ -199,172 +216,6 @@ impl<'a> Graph<'a> {
         service(self.node(machine)?, id)
     }
 
-    /// Returns the part at which a problem was observed.
-    #[expect(clippy::too_many_lines, reason = "an arm for each check")]
-    fn part(&self, found: &Found<'a>, machine: Option<Machine<'a>>) -> Part {
-        use CheckId as Id;
-        let Found { target, problem, .. } = found;
-        let reason = problem.reason;
-        let waits = |id| self.service(machine, id).is_some_and(waits_to_start);
-        let runs = |id| self.service(machine, id).is_some_and(|service| service.state == "Running");
-        match found.check {
-            Id::TalosCredentials => Part::TalosCredentials,
-            // A machine without a configuration runs no part of the cluster.
-            Id::TalosEndpoints | Id::TalosNodesReachable if reason == Reason::MaintenanceMode => Part::Power,
-            Id::TalosEndpoints => Part::TalosEndpoint,
-            Id::TalosNodesReachable => Part::TalosApi,
-            Id::TalosNodesExpected => match reason {
-                Reason::StaleNodeObject | Reason::StaleDiscoveryMember => Part::Record,
-                Reason::SingleSource => Part::Sources,
-                Reason::MachineTypeInit => Part::Property,
-                _ => Part::Stated,
-            },
-            Id::TalosTime => Part::Clock,
-            Id::TalosNodesBooted => match reason {
-                Reason::StageNotRunning if !self.node(machine).is_some_and(is_going_down) => Part::Boot,
-                Reason::ServiceBlocksBoot => Part::Boot,
-                _ => Part::Power,
-            },
-            Id::TalosNodesReady => match &problem.about {
-                Some(About::Condition(name)) => Part::Condition(condition(name)),
-                _ => Part::Condition(Condition::Other),
-            },
-            Id::TalosNodesServices => match &problem.about {
-                Some(About::Service(id)) if matches!(id.as_str(), "containerd" | "cri") => Part::Runtime,
-                _ => Part::Service,
-            },
-            Id::TalosNodesKubelet => match reason {
-                Reason::KubeprismUnhealthy => Part::KubePrism,
-                _ if waits("kubelet") => Part::KubeletStart,
-                _ => Part::Kubelet,
-            },
-            Id::TalosNodesKubeletCertificate => Part::ServingCertificate,
-            Id::TalosNodesNetwork => match reason {
-                Reason::KubespanPeerDown => Part::Peers,
-                _ => Part::Network,
-            },
-            Id::TalosNodesDisk => match (reason, &problem.about) {
-                (Reason::VolumeFailed, about) if *about != Some(About::UserVolume) => Part::Volumes,
-                (Reason::DiskFull, _) => Part::Volumes,
-                _ => Part::Property,
-            },
-            Id::EtcdService => match self.node(machine) {
-                _ if waits("etcd") => Part::EtcdStart,
-                Some(node) if runs("etcd") && node.talos.etcd_status.is_ok() => Part::EtcdMember,
-                _ => Part::EtcdProcess,
-            },
-            Id::EtcdQuorum => match reason {
-                Reason::SplitCluster => Part::EtcdIdentity,
-                _ => Part::Quorum,
-            },
-            Id::EtcdLeader => match reason {
-                Reason::LeadersDiffer | Reason::LeaderChanges => Part::Agreement,
-                _ => Part::EtcdMember,
-            },
-            Id::EtcdMembersConsistent => match reason {
-                Reason::SplitCluster => Part::EtcdIdentity,
-                _ => Part::Agreement,
-            },
-            // Undetermined, because the member was not seen.
-            Id::EtcdMembersNodes | Id::EtcdLearners | Id::EtcdAlarms if problem.severity == Severity::Error => {
-                Part::Lag
-            }
-            Id::EtcdMembersNodes => match reason {
-                Reason::ForeignEtcd => Part::EtcdIdentity,
-                Reason::StaleMember => Part::Record,
-                Reason::MemberJoining => Part::Joining,
-                Reason::PeerAddress => Part::Property,
-                _ => Part::Membership,
-            },
-            Id::EtcdLearners => Part::Joining,
-            Id::EtcdAlarms => match reason {
-                Reason::AlarmNospace => Part::Alarm,
-                Reason::EtcdUnhealthy => Part::EtcdMember,
-                _ => Part::Property,
-            },
-            Id::EtcdSpace => Part::Space,
-            Id::EtcdLag => Part::Lag,
-            Id::EtcdTolerance => Part::Tolerance,
-            Id::K8sCredentials => Part::KubernetesCredentials,
-            Id::K8sApiEndpoint if is_about_access(reason) => Part::KubernetesAccess,
-            // If the address belongs to a machine, its API server is affected; otherwise only the name's DNS record is.
-            Id::K8sApiEndpoint if reason == Reason::EndpointAddressDead => match machine {
-                Some(Machine::Known(_)) => Part::ApiServer,
-                _ => Part::Property,
-            },
-            Id::K8sApiEndpoint => Part::ApiEndpoint,
-            Id::K8sApiServers if target.kind == Kind::Cluster || reason == Reason::EndpointOnMachine => Part::Property,
-            Id::K8sApiServers if is_about_access(reason) => Part::ServerAccess,
-            Id::K8sApiServers if problem.about == Some(About::Itself) => Part::ApiServerItself,
-            // Only a server that runs presents a certificate.
-            Id::K8sApiServers if matches!(reason, Reason::ServerCertificateExpired | Reason::NameNotInCertificate) => {
-                Part::ApiServerItself
-            }
-            Id::K8sApiServers => Part::ApiServer,
-            Id::K8sApiCertificates => match reason {
-                Reason::ServerCertificateExpired | Reason::NoAnswer => Part::ApiCertificate,
-                _ => Part::Property,
-            },
-            Id::K8sControlplaneApiserver => component(Component::ApiServer, reason),
-            Id::K8sControlplaneControllerManager => component(Component::ControllerManager, reason),
-            Id::K8sControlplaneScheduler => component(Component::Scheduler, reason),
-            Id::K8sControlplaneLeases if target.name.ends_with(Component::Scheduler.name()) => {
-                Part::Leader(Component::Scheduler)
-            }
-            Id::K8sControlplaneLeases => Part::Leader(Component::ControllerManager),
-            Id::K8sNodesRegistered => match reason {
-                Reason::StaleNodeObject => Part::Record,
-                _ => Part::Registration,
-            },
-            Id::K8sNodesReady => match reason {
-                Reason::CniMissing => Part::NodeNetwork,
-                _ if self.node(machine).is_some_and(|node| is_silent_altogether(self.snapshot, node)) => Part::Power,
-                _ => Part::NodeReady,
-            },
-            Id::K8sNodesSchedulable => match reason {
-                Reason::NothingSchedulable => Part::Place,
-                _ => Part::Property,
-            },
-            Id::K8sNodesCsrs => Part::Request,
-            Id::K8sManifests => Part::BootstrapManifests,
-            Id::K8sKubeProxy => Part::KubeProxy,
-            Id::K8sCni => Part::NetworkAgent,
-            // The Deployment asks for no replicas.
-            Id::K8sDns if reason == Reason::DnsScaledToZero => Part::Property,
-            Id::K8sDns | Id::K8sSystem => Part::Workload,
-            Id::K8sPodsStarting => match reason {
-                Reason::PodsNotScheduled => Part::Scheduling,
-                Reason::NodeCannotAttach | Reason::NodeCannotPull => Part::Property,
-                _ => Part::Sandbox,
-            },
-            Id::K8sWebhooks => Part::Webhook,
-            Id::K8sApiservices => Part::AggregatedApi,
-            Id::K8sStaticpodsRendered => Part::Manifests,
-            Id::K8sStaticpodsRunning if reason == Reason::NoTolerance => Part::StaticPod(StaticPod::Own),
-            Id::K8sStaticpodsRunning if target.kind != Kind::Pod => Part::PodStatuses,
-            // Only Talos runs etcd as a service of its own.
-            Id::K8sStaticpodsRunning if self.snapshot.talos.is_none() => {
-                match static_pod(&target.name, self.node(machine)) {
-                    StaticPod::Etcd => Part::StaticPod(StaticPod::Own),
-                    of => Part::StaticPod(of),
-                }
-            }
-            Id::K8sStaticpodsRunning => Part::StaticPod(static_pod(&target.name, self.node(machine))),
-            Id::UpgradeDrain => match reason {
-                Reason::SlowTermination => Part::Drain,
-                _ => Part::Property,
-            },
-            Id::UpgradeRoom => Part::Place,
-            Id::UpgradeQuorum => match reason {
-                Reason::LastApiServer => Part::OtherServer,
-                Reason::LastDnsEndpoint => Part::Workload,
-                _ => Part::UpgradeQuorum,
-            },
-            // A property of the target; no other part depends on it.
-            _ => Part::Property,
-        }
-    }
-
     /// Returns the direct causes of this problem. Of several problems that lack the same answer, the first one explains the others. On a
     /// machine the first one must not have a cause, which could be one of the others.
     fn causes(&self, at: usize) -> Vec<usize> {
@@ -380,22 +231,34 @@ impl<'a> Graph<'a> {
     fn own_causes(&self, at: usize) -> Vec<usize> {
         let (part, machine) = self.vertices[at];
         let problem = self.found[at].problem;
-        let refused = if problem.about == Some(About::RefusedByWebhook) { &[Part::Webhook][..] } else { &[] };
+        let also: &[Part] = match part {
+            _ if problem.about == Some(About::RefusedByWebhook) => &[Part::Webhook],
+            // Without Talos, they may use the endpoint.
+            Part::Component(Component::ControllerManager | Component::Scheduler)
+                if self.snapshot.talos.is_none() && !self.some_server_works() =>
+            {
+                &[Part::ApiEndpoint]
+            }
+            _ => &[],
+        };
         let waits_for = self.waits_for(part, machine);
-        let stopped_alone =
-            part == Part::NodeReady && self.node(machine).is_some_and(|node| lapsed_alone(self.snapshot, node));
-        let is_needed = |it: &Part| !(stopped_alone && matches!(it, Part::Writes | Part::Quorum));
-        let needs =
-            || refused.iter().chain(waits_for.as_deref().unwrap_or_else(|| part.needs())).copied().filter(is_needed);
+        let needs = || also.iter().chain(waits_for.as_deref().unwrap_or_else(|| part.needs())).copied();
+        let unneeded = self.unneeded(at, machine);
         let mut causes = match machine {
-            Some(_) => self.upstream(at, needs(), machine),
-            None => self.upstream(at, needs().filter(|part| !part.is_on_a_machine()), None),
+            Some(_) => self.upstream(at, needs(), machine, &unneeded),
+            None => self.upstream(at, needs().filter(|part| !part.is_on_a_machine()), None, &unneeded),
         };
         if machine.is_none() {
-            causes.extend(self.at_all_places(at, part, problem.places()));
+            causes.extend(self.at_all_places(at, part, problem.places().iter().map(String::as_str)));
         }
         if causes.is_empty() {
-            causes.extend(self.same_certificate(at, part));
+            causes.extend(self.behind_its_service(at, part));
+        }
+        if causes.is_empty() {
+            causes.extend(self.storage_driver(at));
+        }
+        if causes.is_empty() {
+            causes.extend(self.same_server(at));
         }
         if causes.is_empty() {
             causes.extend(self.same_dns(at));
@@ -403,19 +266,97 @@ impl<'a> Graph<'a> {
         if causes.is_empty() {
             causes.extend(self.no_storage(at));
         }
+        if causes.is_empty() {
+            causes.extend(self.same_database(at));
+        }
+        if causes.is_empty() {
+            causes.extend(self.same_webhook(at));
+        }
         causes
     }
 
-    /// Returns the servers behind the endpoint with the same expired certificate. Whichever server the endpoint leads to, the certificate
-    /// is that server's own.
-    fn same_certificate(&self, at: usize, part: Part) -> Vec<usize> {
-        if (part, self.found[at].problem.reason) != (Part::ApiEndpoint, Reason::ServerCertificateExpired) {
-            return Vec::new();
+    /// Returns parts that do not explain this problem although its part needs them.
+    fn unneeded(&self, at: usize, machine: Option<Machine<'a>>) -> Vec<Part> {
+        use Reason::{ApiNotReady, NameNotInCertificate, ServerCertificateExpired};
+        let mut unneeded = self.unneeded_by_the_living(at, machine);
+        let Found { check, problem, .. } = self.found[at];
+        let answers = matches!(problem.reason, ApiNotReady | NameNotInCertificate | ServerCertificateExpired);
+        // A server that answers runs.
+        if answers && matches!(check, CheckId::K8sApiServers | CheckId::K8sApiCertificates) {
+            unneeded.extend([Part::Power, Part::TalosApi, Part::Kubelet, Part::KubeletStart]);
         }
-        let servers = self.found.iter().enumerate().filter(|(other, found)| {
-            self.vertices[*other].0 == Part::ApiServerItself && found.problem.reason == Reason::ServerCertificateExpired
-        });
-        servers.map(|(other, _)| other).collect()
+        // The kubelet alone says why it cannot start a container.
+        if problem.about == Some(About::NotStarted) {
+            unneeded.extend([Part::Manifests, Part::ApiServer, Part::ApiEndpoint, Part::EtcdMember, Part::Quorum]);
+        }
+        let is_of_node = matches!(self.vertices[at].0, Part::NodeReady | Part::NodeNetwork);
+        let tells = || matches!(machine, Some(Machine::Known(at)) if self.tells_unready.contains(&at));
+        let lapsed_alone = || self.node(machine).is_some_and(|node| lapsed_alone(self.snapshot, node));
+        // A database that refuses writes makes every Node's status outdated, and none that speaks for itself.
+        if is_of_node && (tells() || lapsed_alone()) {
+            unneeded.extend([Part::Writes, Part::Quorum]);
+        }
+        unneeded
+    }
+
+    /// Returns parts that do not explain what Kubernetes reports about a machine that shows signs of life: only its Talos API is out.
+    fn unneeded_by_the_living(&self, at: usize, machine: Option<Machine<'a>>) -> Vec<Part> {
+        let Found { check, problem, .. } = self.found[at];
+        let lives = || {
+            // A machine without a configuration answers, and runs nothing.
+            let is_out = |gap: &Gap| gap.kind != GapKind::Maintenance;
+            let node = self.node(machine).filter(|node| node.talos.contact.as_ref().is_err_and(is_out));
+            node.is_some_and(|node| shows_life(self.snapshot, node))
+        };
+        // A machine that has not joined usually lacks its Talos certificate for the same reason.
+        let is_joined = self.vertices[at].0 != Part::Registration;
+        if check.is_of_kubernetes() && is_joined && problem.severity != Severity::Error && lives() {
+            vec![Part::Power, Part::TalosApi]
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Returns the API servers that are in the same state as the endpoint, which leads to one of them. If the state may also be that of
+    /// something in front of the servers, another server has to work.
+    fn same_server(&self, at: usize) -> Vec<usize> {
+        use Reason::{ApiFrozen, ApiNotReady, NameNotInCertificate, ServerCertificateExpired, UnknownCa};
+        let Found { check, problem, .. } = self.found[at];
+        let leads_there = match problem.reason {
+            _ if check != CheckId::K8sApiEndpoint => false,
+            ServerCertificateExpired => true,
+            ApiFrozen | ApiNotReady | NameNotInCertificate | UnknownCa => self.some_server_works(),
+            _ => false,
+        };
+        let mut servers = if leads_there { self.all(CheckId::K8sApiServers, problem.reason) } else { Vec::new() };
+        // Each readiness check that fails is a problem of its own.
+        servers.retain(|it| problem.reason != ApiNotReady || self.found[*it].problem.observed == problem.observed);
+        servers
+    }
+
+    /// Returns the alarms of a full database if this problem is about the size of one: all members have the same data.
+    fn same_database(&self, at: usize) -> Vec<usize> {
+        match self.vertices[at].0 {
+            Part::Space => self.all(CheckId::EtcdAlarms, Reason::AlarmNospace),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the problems of webhooks if this problem is about webhooks that stop a drain for lack of a backend.
+    fn same_webhook(&self, at: usize) -> Vec<usize> {
+        let Found { check, problem, .. } = self.found[at];
+        match (check, problem.reason) {
+            (CheckId::UpgradeDrain, Reason::WebhookUnavailable) => {
+                self.all(CheckId::K8sWebhooks, Reason::WebhookUnavailable)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns all problems that a check found for this reason.
+    fn all(&self, check: CheckId, reason: Reason) -> Vec<usize> {
+        let its = self.found.iter().enumerate().filter(|(_, it)| it.check == check && it.problem.reason == reason);
+        its.map(|(at, _)| at).collect()
     }
 
     /// Returns the problem of cluster DNS if this one is about a workload of it.
@@ -467,7 +408,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Returns the causes of a cluster problem if there is one on every machine on which the problem shows.
-    fn at_all_places(&self, at: usize, part: Part, places: &'a [String]) -> Vec<usize> {
+    fn at_all_places(&self, at: usize, part: Part, places: impl IntoIterator<Item = &'a str>) -> Vec<usize> {
         let needs = part.needs().iter().copied();
         let mut all = Vec::new();
         for place in places {
@@ -475,7 +416,9 @@ impl<'a> Graph<'a> {
                 self.without_a_place(at)
             } else {
                 let needs = needs.clone().filter(|part| part.is_on_a_machine());
-                self.upstream(at, needs, Some(self.place(place)))
+                let machine = Some(self.place(place));
+                let unneeded = [self.unneeded_by_pods(at, place), &self.unneeded_by_the_living(at, machine)].concat();
+                self.upstream(at, needs, machine, &unneeded)
             };
             if causes.is_empty() {
                 return Vec::new();
@@ -490,18 +433,28 @@ impl<'a> Graph<'a> {
 
     /// Returns the reasons why a pod has no node: it is not scheduled, or no node can run it.
     fn without_a_place(&self, at: usize) -> Vec<usize> {
-        let causes = self.upstream(at, std::iter::once(Part::Unplaced), None);
+        let causes = self.upstream(at, std::iter::once(Part::Unplaced), None, &[]);
         let nodes = (0..self.snapshot.nodes.len()).filter(|_| causes.is_empty()).map(Machine::Known);
         let needs = [Part::NodeReady, Part::NodeNetwork];
-        let of_each: Vec<Vec<usize>> = nodes.map(|node| self.upstream(at, needs.into_iter(), Some(node))).collect();
+        let of_each: Vec<Vec<usize>> =
+            nodes.map(|node| self.upstream(at, needs.into_iter(), Some(node), &[])).collect();
         if of_each.iter().any(Vec::is_empty) { causes } else { of_each.into_iter().flatten().chain(causes).collect() }
     }
 
     /// Returns the problems of the nearest upstream parts that were seen not to work.
-    fn upstream(&self, at: usize, needs: impl Iterator<Item = Part>, machine: Option<Machine<'a>>) -> Vec<usize> {
+    fn upstream(
+        &self,
+        at: usize,
+        needs: impl Iterator<Item = Part>,
+        machine: Option<Machine<'a>>,
+        unneeded: &[Part],
+    ) -> Vec<usize> {
         let scope = |part: Part| machine.filter(|_| part.is_on_a_machine());
         let is_worker = self.node(machine).is_some_and(|node| node.role == Role::Worker);
-        let exists = |part: Part| !(is_worker && part.is_of_control_planes());
+        // Only Talos renders static pods, and waits for etcd to do so.
+        let is_no_part = |part: Part| part == Part::Manifests && self.snapshot.talos.is_none();
+        let is_elsewhere = |part: Part| is_worker && part.is_of_control_planes();
+        let exists = |part: Part| !(unneeded.contains(&part) || is_elsewhere(part) || is_no_part(part));
         let mut level: Vec<Part> = needs.filter(|part| exists(*part)).collect();
         let mut known: HashSet<Part> = level.iter().copied().collect();
         let mut causes = Vec::new();
@@ -510,7 +463,7 @@ impl<'a> Graph<'a> {
             for part in level {
                 let whole = machine.filter(|_| part.is_on_a_machine()).map(|_| self.at(at, (part, None)));
                 causes.extend(self.at(at, (part, scope(part))).chain(whole.into_iter().flatten()));
-                if !self.is_seen_to_work(part, scope(part)) {
+                if !part.outlasts_its_needs() && !self.is_seen_to_work(part, scope(part)) {
                     // The search does not return from the cluster to a single machine.
                     let next = part.needs().iter().filter(|next| part.is_on_a_machine() || !next.is_on_a_machine());
                     further.extend(next.copied().filter(|next| exists(*next) && known.insert(*next)));
@@ -530,8 +483,11 @@ impl<'a> Graph<'a> {
             // An unknown state explains only other unknown states.
             let is_unknown = its.severity == Severity::Error && problem.severity != Severity::Error;
             let is_unknown = is_unknown && !vertex.0.is_broken_when_unknown();
-            let is_broken =
-                means_broken(its.reason) || (its.severity, its.reason) == (Severity::Fail, Reason::NoAnswer);
+            // A network plugin does not work on a machine without its pod, however many others there are.
+            let is_missing_here = vertex.0 == Part::NetworkAgent && its.reason == Reason::WorkloadDegraded;
+            let is_broken = means_broken(its.reason)
+                || is_missing_here
+                || (its.severity, its.reason) == (Severity::Fail, Reason::NoAnswer);
             *cause != symptom && !is_unknown && (is_broken || is_the_same)
         };
         self.at.get(&vertex).into_iter().flatten().copied().filter(explains)
@@ -548,6 +504,18 @@ impl<'a> Graph<'a> {
     }
 }
 
+/// Indexes pods that are not ready by their workload.
+fn unready_pods(snapshot: &Snapshot) -> HashMap<(&str, &str), Vec<&Pod>> {
+    let mut pods: HashMap<_, Vec<&Pod>> = HashMap::new();
+    let all = snapshot.kubernetes.iter().flat_map(Kubernetes::all_pods);
+    for pod in all.filter(|pod| pod.state.ready != Some(true)) {
+        if let Some((_, name)) = workload_of(pod) {
+            pods.entry((pod.namespace.as_str(), name)).or_default().push(pod);
+        }
+    }
+    pods
+}
+
 /// Indexes nodes by all names and addresses that problems can use for them.
 fn machines(snapshot: &Snapshot) -> HashMap<&str, usize> {
     let mut machines = HashMap::new();
@@ -562,44 +530,4 @@ fn machines(snapshot: &Snapshot) -> HashMap<&str, usize> {
         }
     }
     machines
-}
-
-/// Returns whether the service has not started yet and has not exited on its own.
-fn waits_to_start(service: &Service) -> bool {
-    service.is_starting() && !keeps_exiting(service)
-}
-
-/// Returns whether the problem concerns access: a refusal depends on the request, and an unknown CA on what the kubeconfig trusts, no
-/// matter which server answers.
-fn is_about_access(reason: Reason) -> bool {
-    use Reason::{Forbidden, ForbiddenOrStarting, Throttled, Unauthorized, UnknownCa};
-    matches!(reason, Unauthorized | Forbidden | ForbiddenOrStarting | Throttled | UnknownCa)
-}
-
-fn component(component: Component, reason: Reason) -> Part {
-    match reason {
-        Reason::ComponentNotReady => Part::Ready(component),
-        Reason::StatusStale => Part::StaticPod(StaticPod::Component(component)),
-        _ => Part::Component(component),
-    }
-}
-
-fn static_pod(name: &str, node: Option<&Node>) -> StaticPod {
-    let is_etcd = |node: &Node| name.strip_prefix("etcd-") == Some(node.name.as_str());
-    match node.and_then(|node| Component::of_static_pod(name, node)) {
-        Some(component) => StaticPod::Component(component),
-        None if node.is_some_and(is_etcd) => StaticPod::Etcd,
-        None => StaticPod::Own,
-    }
-}
-
-fn condition(name: &str) -> Condition {
-    match name {
-        "services" => Condition::Services,
-        "time" => Condition::Time,
-        "network" => Condition::Network,
-        "staticPods" => Condition::StaticPods,
-        "nodeReady" => Condition::NodeReady,
-        _ => Condition::Other,
-    }
 }

@@ -47,6 +47,8 @@ pub(crate) enum Part {
     EtcdStart,
     /// An etcd process that has started.
     EtcdProcess,
+    /// The static pod that a member runs in, where Talos does not run etcd as a service.
+    EtcdPod,
     /// A member on its way into the cluster.
     Joining,
     /// The existence of one single cluster, which is this one.
@@ -176,6 +178,7 @@ impl Part {
             | Quorum
             | Writes
             | Self::Alarm
+            | Self::Space
             | Self::Condition(Condition::Other)
             | Self::Property => &[],
             KubernetesAccess => &[KubernetesCredentials],
@@ -205,15 +208,16 @@ impl Part {
             ],
             Self::Condition(Condition::NodeReady) => &[Registration, NodeReady, NodeNetwork, ApiEndpoint],
             Membership => &[EtcdIdentity, EtcdStart],
-            EtcdMember => &[EtcdProcess, EtcdStart, Joining, Membership, Quorum, Power, TalosApi],
+            EtcdMember => &[EtcdProcess, EtcdStart, Self::EtcdPod, Joining, Membership, Quorum, Power, TalosApi],
             Self::Agreement => &[EtcdIdentity, Quorum],
-            Self::Space => &[Self::Alarm],
             Self::Lag => &[EtcdMember],
             Tolerance => &[EtcdMember, Record],
             Manifests => &[EtcdStart, EtcdProcess, EtcdMember, Power, TalosApi],
-            Self::Component(Api) => &[Manifests, KubeletStart, Kubelet, Quorum, Power, TalosApi],
+            // An API server ends if the etcd on its machine does not answer.
+            Self::Component(Api) => &[Manifests, EtcdMember, KubeletStart, Kubelet, Quorum, Power, TalosApi],
+            // They use the API server of their own machine.
             Self::Component(Manager | Scheduler) => {
-                &[Manifests, KubeletStart, Kubelet, Quorum, Power, TalosApi, ApiEndpoint]
+                &[Manifests, KubeletStart, Kubelet, Quorum, Power, TalosApi, ApiServer]
             }
             Ready(Api) => &[ApiServer, Self::Component(Api), NodeReady],
             Ready(Manager) => &[Self::Component(Manager), ApiServer, NodeReady],
@@ -244,6 +248,7 @@ impl Part {
                 &[Self::Component(Scheduler), Ready(Scheduler), PodStatuses, NodeReady]
             }
             Self::StaticPod(StaticPod::Etcd) => &[EtcdStart, EtcdProcess, EtcdMember],
+            Self::EtcdPod => &[Quorum, NodeReady],
             Self::StaticPod(StaticPod::Own) => &[PodStatuses, Quorum, NodeReady],
             PodStatuses => &[KubeletStart, Kubelet, ServingCertificate, Request],
             Self::Sources => &[ApiEndpoint, Quorum, KubernetesCredentials],
@@ -254,10 +259,19 @@ impl Part {
             NodeNetwork => &[NetworkAgent],
             NetworkAgent | Self::KubeProxy => &[BootstrapManifests, NodeReady, Kubelet, KubeletStart, TalosApi, Power],
             BootstrapManifests => &[ApiEndpoint, ApiServer, Quorum, Writes],
-            Sandbox => &[NodeNetwork, NetworkAgent, Runtime],
-            Pod => {
-                &[NodeReady, Registration, Sandbox, NodeNetwork, NetworkAgent, Kubelet, KubeletStart, TalosApi, Power]
-            }
+            Sandbox => &[NodeNetwork, NetworkAgent, Runtime, Volumes],
+            Pod => &[
+                NodeReady,
+                Registration,
+                Sandbox,
+                NodeNetwork,
+                NetworkAgent,
+                Self::KubeProxy,
+                Kubelet,
+                KubeletStart,
+                TalosApi,
+                Power,
+            ],
             Place => &[NodeReady, NodeNetwork],
             Scheduling => &[Leader(Scheduler), Self::Component(Scheduler)],
             Unplaced => &[Scheduling, Leader(Scheduler), Place],
@@ -319,6 +333,7 @@ impl Part {
             | Self::Stated
             | Self::EtcdStart
             | Self::EtcdProcess
+            | Self::EtcdPod
             | Self::Joining
             | Self::Membership
             | Self::EtcdMember
@@ -348,6 +363,12 @@ impl Part {
         }
     }
 
+    /// Returns whether the part stays once it exists: an applied manifest, a registered Node. Unless it has a problem of its own, it is no
+    /// link between what it needed and what depends on it.
+    pub(crate) fn outlasts_its_needs(self) -> bool {
+        matches!(self, Self::BootstrapManifests | Self::Registration)
+    }
+
     /// Returns whether everything that depends on the part is expected to fail if its state cannot be determined. For other parts, an
     /// unknown state explains nothing: a machine that was not queried may well be up.
     pub(crate) fn is_broken_when_unknown(self) -> bool {
@@ -368,6 +389,7 @@ impl Part {
             self,
             Self::EtcdStart
                 | Self::EtcdProcess
+                | Self::EtcdPod
                 | Self::EtcdMember
                 | Self::Joining
                 | Self::Membership

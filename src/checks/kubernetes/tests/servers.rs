@@ -237,7 +237,8 @@ fn the_endpoint_is_explained_by_what_stands_behind_it() {
     }
     let frozen = || no(GapKind::TimedOut);
     assert_eq!(with(frozen(), &[frozen(), frozen(), frozen()]), "api-frozen: test < k8s.api.servers");
-    assert_eq!(with(frozen(), &[frozen(), frozen(), slow()]), "api-frozen: test");
+    let leads_there = with(frozen(), &[frozen(), frozen(), slow()]);
+    assert_eq!(leads_there, "api-frozen: test < k8s.api.servers", "the lease of the third one is current");
     assert_eq!(with(frozen(), &[]), "api-frozen: test", "no server was seen");
 }
 
@@ -316,4 +317,23 @@ fn a_server_without_a_port_is_told_where_the_api_usually_is() {
     assert!(hints_of("https://k8s.example/clusters/a", GapKind::ConnectTimedOut));
     assert!(!hints_of("https://k8s.example:443", GapKind::ConnectionRefused));
     assert!(!hints_of("https://k8s.example", GapKind::UnknownCa), "something answers there");
+}
+
+/// kubeadm, kind and others run etcd as a static pod beside each API server.
+#[test]
+fn the_pod_of_a_member_explains_its_api_server() {
+    let mut snapshot = healthy().without_talos();
+    let kube = snapshot.kube();
+    let pods = kube.pods.as_mut().unwrap();
+    let members = pods.iter().filter(|pod| pod.is_api_server()).cloned().map(|pod| {
+        let name = pod.name.replace("kube-apiserver", "etcd");
+        crate::snapshot::Pod { name, ..pod }
+    });
+    let members: Vec<_> = members.collect();
+    pods.extend(members);
+    pods.iter_mut().find(|pod| pod.name == "etcd-cp-3").unwrap().state.ready = Some(false);
+    kube.servers.insert("cp-3".to_owned(), Ok(answered(500, &["etcd"])));
+    assert_eq!(said(&snapshot, ID), ["fail api-not-ready cp-3 < k8s.staticpods.running"]);
+    let pods = said(&snapshot, "k8s.staticpods.running");
+    assert_eq!(pods, ["fail no-tolerance cluster", "fail static-pod-failed etcd-cp-3"], "one check, one story");
 }

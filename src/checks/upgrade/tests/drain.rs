@@ -276,7 +276,7 @@ fn a_webhook_for_evictions_without_a_backend_blocks() {
         kubernetes.webhook_endpoints.insert(("policy".to_owned(), "dead".to_owned()), Ok(Vec::new()));
         snapshot
     };
-    assert_eq!(wrong(DRAIN, &dead(|_| {})), ["w-1: fail webhook-unavailable"]);
+    assert_eq!(wrong(DRAIN, &dead(|_| {})), ["w-1: fail webhook-unavailable, see k8s.webhooks"]);
     passes(&dead(|hook| hook.fails_closed = false));
     passes(&dead(|hook| hook.is_conditional = true));
     for (operation, expected) in [

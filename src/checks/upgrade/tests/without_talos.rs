@@ -209,7 +209,7 @@ fn etcd_members_are_counted_by_their_static_pods() {
     assert_eq!(of("cp-1", missing), at_risk, "a member that should be there");
     let crashes: fn(&mut Vec<crate::snapshot::Pod>) =
         |pods| pods.iter_mut().find(|pod| pod.name == "etcd-cp-3").unwrap().state.ready = Some(false);
-    assert_eq!(of("cp-1", crashes), at_risk);
+    assert_eq!(of("cp-1", crashes), ["cp-1: fail quorum-at-risk, see k8s.staticpods.running"]);
     assert_eq!(of("cp-3", crashes), [""; 0], "the one that does not work goes");
     assert_eq!(of("w-1", crashes), [""; 0]);
     // Two members, one of which does not work: the other must stay.
