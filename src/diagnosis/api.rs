@@ -56,27 +56,29 @@ endpoint is back.",
     },
 };
 
-/// Returns `2 of 3 API servers are ready: ` if the endpoint refuses connections and its address is not a machine's. A balancer without a
-/// working server closes connections that it has accepted, and a virtual IP leads to the machine that holds it.
+/// Returns `of 3 API servers, 2 ready: ` if the endpoint refuses connections and its address is known to be no machine's. A balancer
+/// without a working server closes connections that it has accepted, and a virtual IP leads to the machine that holds it.
 fn closed_beside_servers(snapshot: &Snapshot) -> Option<String> {
     use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute};
     let kubernetes = snapshot.kubernetes.as_ref()?;
     let is_closed = |gap: &Gap| matches!(gap.kind, ConnectionRefused | NoRoute | ConnectTimedOut);
-    let of_machines: BTreeSet<&str> = snapshot.control_planes().flat_map(all_addresses).collect();
     // An endpoint without a name has one address.
-    let server = kubernetes.credentials.as_ref().ok().map(|it| host(&it.server).to_owned());
-    let addresses = kubernetes.endpoint_addresses.iter().map(|(address, _)| address.ip().to_string());
-    let addresses: Vec<String> = addresses.chain(server.filter(|it| it.parse::<IpAddr>().is_ok())).collect();
-    let is_beside = !addresses.is_empty() && !addresses.iter().any(|it| of_machines.contains(it.as_str()));
+    let server = host(&kubernetes.credentials.as_ref().ok()?.server).parse().ok();
+    let addresses: Vec<IpAddr> = kubernetes.endpoint_addresses.iter().map(|(it, _)| it.ip()).chain(server).collect();
+    // Only Talos reports who holds a virtual IP.
+    let all_are_told = snapshot.control_planes().all(|node| node.talos.link_addresses.is_ok());
+    let of_machines: BTreeSet<IpAddr> = snapshot.control_planes().flat_map(all_addresses).collect();
+    let is_beside = all_are_told && !addresses.is_empty() && !addresses.iter().any(|it| of_machines.contains(it));
     let ready = kubernetes.servers.values().filter(|server| server.as_ref().is_ok_and(is_ready)).count();
     (ready > 0 && is_beside && kubernetes.endpoint.as_ref().is_err_and(is_closed))
-        .then(|| format!("{ready} of {} API servers are ready: ", kubernetes.servers.len()))
+        .then(|| format!("of {} API servers, {ready} ready: ", kubernetes.servers.len()))
 }
 
 /// Returns all addresses of a machine, with the virtual IPs that it holds now.
-fn all_addresses(node: &Node) -> impl Iterator<Item = &str> {
-    let links = node.talos.link_addresses.iter().flatten().map(|link| link.address.as_str());
-    node.addresses.iter().map(String::as_str).chain(links)
+fn all_addresses(node: &Node) -> impl Iterator<Item = IpAddr> {
+    let links = node.talos.link_addresses.iter().flatten().map(|link| &link.address);
+    let all = node.addresses.iter().chain(&node.own_addresses).chain(links);
+    all.filter_map(|address| address.parse().ok())
 }
 
 pub(super) const PATH: Cause = Cause {

@@ -270,7 +270,7 @@ fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosi
 const OF_THE_DATABASE: [&str; 2] = [etcd::QUORUM.id, etcd::STOPPED.id];
 
 /// Causes that take something from the whole cluster, whichever machine they were seen on.
-const OF_THE_CLUSTER: [&str; 11] = [
+const OF_THE_CLUSTER: [&str; 10] = [
     bootstrap::TWICE.id,
     etcd::OUT_OF_SPACE.id,
     etcd::CORRUPT.id,
@@ -279,7 +279,6 @@ const OF_THE_CLUSTER: [&str; 11] = [
     api::NO_CONTROLLER_MANAGER.id,
     api::NO_SCHEDULER.id,
     installed::NO_MANIFESTS.id,
-    installed::NO_NETWORK.id,
     api::DNS_OFF.id,
     api::DNS_CRASHES.id,
 ];

@@ -1,6 +1,6 @@
 //! Missing answers behind a fact: which ones, why, and whether a verdict is possible without them.
 
-use super::{EtcdEndpoint, Gap, GapKind, Kubernetes, Node, Observed, Snapshot, TalosNode};
+use super::{EtcdEndpoint, Gap, GapKind, Kubernetes, Node, Observed, RequestedApis, Snapshot, TalosNode};
 use crate::model::{Fact, Role};
 
 /// A missing answer.
@@ -237,11 +237,21 @@ impl Snapshot {
     }
 
     fn of_metrics<'a>(&'a self) -> Vec<Missing<'a>> {
-        let servers = self.usable_kubernetes().flat_map(|it| &it.requested_apis);
-        let by = |name: &'a str| {
-            if self.nodes.iter().any(|node| node.name == name) { Source::ApiServer(name) } else { Source::Kubernetes }
+        let servers = || self.usable_kubernetes().flat_map(|it| &it.requested_apis);
+        let is_a_machines = |name: &str| self.nodes.iter().any(|node| node.name == name);
+        let has_answered =
+            |of_machines: bool| servers().any(|(name, metrics)| metrics.is_ok() && is_a_machines(name) == of_machines);
+        // No server can be queried at its own address, as behind Omni: one of them has answered through the endpoint instead.
+        let by_endpoint = has_answered(false) && !has_answered(true);
+        let of_server = |(name, metrics): (&'a String, &'a Observed<RequestedApis>)| {
+            let metrics = answer("/metrics", metrics);
+            match is_a_machines(name) {
+                true if by_endpoint => of(Source::ApiServer(name), [metrics.optional()]),
+                true => of(Source::ApiServer(name), [metrics]),
+                false => of(Source::Kubernetes, [metrics]),
+            }
         };
-        servers.flat_map(|(name, metrics)| of(by(name), [answer("/metrics", metrics)])).collect()
+        servers().flat_map(of_server).collect()
     }
 
     fn of_webhooks(&self) -> Vec<Missing<'_>> {

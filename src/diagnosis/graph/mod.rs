@@ -87,8 +87,8 @@ struct Graph<'a> {
     passed: HashSet<(CheckId, Option<Machine<'a>>)>,
     /// Machines whose kubelet itself reports that the Node is not ready.
     tells_unready: HashSet<usize>,
-    /// Pods that are not ready, by the namespace and the name of their workload.
-    unready_pods: HashMap<(&'a str, &'a str), Vec<&'a Pod>>,
+    /// Pods that are not ready, by the namespace and the name of their workload, and by their node.
+    unready_pods: UnreadyPods<'a>,
     /// The answer that each problem lacks.
     lacks: Vec<Option<MissingAnswer<'a>>>,
     /// The first problem that reports each missing answer.
@@ -252,7 +252,7 @@ impl<'a> Graph<'a> {
             causes.extend(self.at_all_places(at, part, problem.places().iter().map(String::as_str)));
         }
         if causes.is_empty() {
-            causes.extend(self.behind_its_service(at, part));
+            causes.extend(self.behind_its_services(at, part));
         }
         if causes.is_empty() {
             causes.extend(self.storage_driver(at));
@@ -329,8 +329,9 @@ impl<'a> Graph<'a> {
             _ => false,
         };
         let mut servers = if leads_there { self.all(CheckId::K8sApiServers, problem.reason) } else { Vec::new() };
-        // Each readiness check that fails is a problem of its own.
-        servers.retain(|it| problem.reason != ApiNotReady || self.found[*it].problem.observed == problem.observed);
+        // Each readiness check that fails, and each name that a certificate lacks, is a problem of its own.
+        let is_same = |it: &usize| self.found[*it].problem.observed == problem.observed;
+        servers.retain(|it| !matches!(problem.reason, ApiNotReady | NameNotInCertificate) || is_same(it));
         servers
     }
 
@@ -342,12 +343,14 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Returns the problems of webhooks if this problem is about webhooks that stop a drain for lack of a backend.
+    /// Returns the problem of a webhook if this problem is about a webhook that stops a drain for lack of a backend. If there are several
+    /// webhooks without one, it is unknown which of them this problem names.
     fn same_webhook(&self, at: usize) -> Vec<usize> {
         let Found { check, problem, .. } = self.found[at];
         match (check, problem.reason) {
             (CheckId::UpgradeDrain, Reason::WebhookUnavailable) => {
-                self.all(CheckId::K8sWebhooks, Reason::WebhookUnavailable)
+                let hooks = self.all(CheckId::K8sWebhooks, Reason::WebhookUnavailable);
+                if hooks.len() == 1 { hooks } else { Vec::new() }
             }
             _ => Vec::new(),
         }
@@ -504,13 +507,14 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Indexes pods that are not ready by their workload.
-fn unready_pods(snapshot: &Snapshot) -> HashMap<(&str, &str), Vec<&Pod>> {
-    let mut pods: HashMap<_, Vec<&Pod>> = HashMap::new();
+type UnreadyPods<'a> = HashMap<(&'a str, &'a str, Option<&'a str>), Vec<&'a Pod>>;
+
+fn unready_pods(snapshot: &Snapshot) -> UnreadyPods<'_> {
+    let mut pods = UnreadyPods::new();
     let all = snapshot.kubernetes.iter().flat_map(Kubernetes::all_pods);
     for pod in all.filter(|pod| pod.state.ready != Some(true)) {
         if let Some((_, name)) = workload_of(pod) {
-            pods.entry((pod.namespace.as_str(), name)).or_default().push(pod);
+            pods.entry((pod.namespace.as_str(), name, pod.node.as_deref())).or_default().push(pod);
         }
     }
     pods

@@ -520,13 +520,17 @@ impl KubeClient {
     /// Reads aggregated APIs, and then the endpoints behind those that are not available.
     async fn api_services(&self) -> Observed<Vec<ApiService>> {
         let mut services: Vec<ApiService> = self.everywhere().await?;
-        let unavailable = services.iter_mut().filter(|it| !it.is_available());
-        join_all(unavailable.map(async |it| {
-            if let Some((namespace, name)) = &it.service {
-                it.backends = self.endpoints_of(namespace, name).await.unwrap_or_default();
-            }
-        }))
-        .await;
+        // Several versions of an API have one Service.
+        let unavailable = services.iter().filter(|it| !it.is_available()).filter_map(|it| it.service.clone());
+        let unavailable: BTreeSet<(String, String)> = unavailable.collect();
+        let backends = unavailable.into_iter().map(async |service| {
+            let backends = self.endpoints_of(&service.0, &service.1).await.unwrap_or_default();
+            (service, backends)
+        });
+        let backends: BTreeMap<_, _> = join_all(backends).await.into_iter().collect();
+        for it in services.iter_mut().filter(|it| !it.is_available()) {
+            it.backends = it.service.as_ref().and_then(|service| backends.get(service)).cloned().unwrap_or_default();
+        }
         Ok(services)
     }
 

@@ -292,22 +292,21 @@ impl Cause {
     }
 }
 
-/// Returns the reasons of the problems that follow from these diagnoses and are not their evidence.
+/// Consequences that a reader must not miss although the cause names something else: outages for all pods, and a lost quorum that an upgrade
+/// would cause.
+const OUTAGES: [Reason; 4] =
+    [Reason::DnsNoEndpoints, Reason::WebhookUnavailable, Reason::NothingSchedulable, Reason::QuorumAtRisk];
+
+/// Returns the reasons of the outages that follow from these diagnoses and are not their evidence.
 fn consequences(those: &[&Diagnosis]) -> impl Iterator<Item = Reason> {
     let is_seen = |it: &Explained| those.iter().flat_map(|it| &it.seen).any(|seen| seen.target == it.target);
-    those.iter().flat_map(|it| &it.explains).filter(move |it| !is_seen(it)).map(|it| it.reason)
+    let explained = those.iter().flat_map(|it| &it.explains).filter(|it| OUTAGES.contains(&it.reason));
+    explained.filter(move |it| !is_seen(it)).map(|it| it.reason)
 }
 
-/// Returns the consequences that a reader must not miss although the cause names something else: outages for all pods, and a lost quorum
-/// that an upgrade would cause.
 fn outages(consequences: impl Iterator<Item = Reason>) -> Vec<&'static str> {
-    use Reason::{DnsNoEndpoints, NothingSchedulable, QuorumAtRisk, WebhookUnavailable};
-    let follow: Vec<Reason> = consequences.collect();
-    [DnsNoEndpoints, WebhookUnavailable, NothingSchedulable, QuorumAtRisk]
-        .iter()
-        .filter(|it| follow.contains(it))
-        .map(|it| it.title())
-        .collect()
+    let follow: BTreeSet<Reason> = consequences.collect();
+    OUTAGES.iter().filter(|it| follow.contains(it)).map(|it| it.title()).collect()
 }
 
 /// Returns `etcd: …`, the log line that explains the cause, or else the last line of the service or container on this machine that the
