@@ -218,6 +218,8 @@ e2e-full: release ## All real states, talosctl health beside each; resumes, and 
 	KUBERNETES=1.37.2 e2e/rig/build.sh k8s
 	e2e/rig/build.sh etcd-3.7.3
 	e2e/removed
+	@# The image of a row has root certificates from a package that no build for Linux needs, and there is no network inside of the cluster.
+	$(CARGO) fetch --locked
 	e2e/run --full --resume $(BINARY)
 	e2e/run --table docs/e2e.md
 

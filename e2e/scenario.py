@@ -52,7 +52,7 @@ def load(only, full):
         if ("script" in s) == ("expect" in s):
             sys.exit(f"{path}: either `script` or `[expect]`")
         if "script" in s:
-            s["digest"] = fingerprint(contents + (HERE.parent / s["script"]).read_bytes())
+            s["digest"] = fingerprint(contents + b"".join(source(HERE.parent / s["script"])))
         kinds = {s.setdefault("cluster", "ha"), *s.get("also", [])}
         if not kinds <= KINDS.keys() or s.get("only", "full") != "full":
             sys.exit(f"{path}: clusters are {', '.join(KINDS)}; `only` can be \"full\"")
@@ -68,6 +68,12 @@ def load(only, full):
         if name not in names:
             sys.exit(f"no scenario `{name}`; --list shows them")
     return [s for s in scenarios if (s["name"] in only if only else full or "only" not in s)]
+
+
+def source(script):
+    """Of a script, and of the modules of the folder above that it names."""
+    text = script.read_bytes()
+    return [text, *(it.read_bytes() for it in sorted(script.parent.parent.glob("*.py")) if it.stem.encode() in text)]
 
 
 def rows(scenario):
