@@ -99,7 +99,7 @@ pub(super) fn etcd(gap: &Gap, expected: &str) -> Problem {
     let problem = problem(Protocol::Etcd, gap, expected);
     let hint = match gap.kind {
         GapKind::UnknownCa => {
-            "etcd has its own CA: compare the file of `--etcd-cacert` with the CA that signed this certificate"
+            "etcd has its own CA: pass it with `--etcd-cacert`, or check whether the file that is passed there belongs to this cluster"
         }
         GapKind::Unauthenticated => {
             "etcd's own authentication is enabled: pass a user's certificate with `--etcd-cert` and `--etcd-key`, or the right name and password in `CLUSTER_HEALTH_ETCD_USER` and `CLUSTER_HEALTH_ETCD_PASSWORD_FILE`"

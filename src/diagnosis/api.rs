@@ -257,9 +257,14 @@ plane first.",
         ),
     ],
     recognize: |symptoms| {
-        use Reason::{ApiFrozen, ApiNotReady, ComponentNotReady, CrashLooping};
-        let checks = [CheckId::K8sControlplaneApiserver, CheckId::K8sApiServers];
-        let failing = checks.into_iter().flat_map(|check| symptoms.of_check(check, Reason::ALL));
+        use Reason::{
+            ApiFrozen, ApiNotReady, ApiUnreachable, ComponentMissing, ComponentNotReady, ConnectionRefused,
+            CrashLooping, NoRoute, TimedOut,
+        };
+        let pods: &[Reason] = &[CrashLooping, ComponentNotReady, ComponentMissing];
+        let servers: &[Reason] = &[ApiFrozen, ApiNotReady, ApiUnreachable, ConnectionRefused, NoRoute, TimedOut];
+        let failing = symptoms.of_check(CheckId::K8sControlplaneApiserver, pods);
+        let failing = failing.chain(symptoms.of_check(CheckId::K8sApiServers, servers));
         let failing = failing.filter(|it| it.problem.severity == Severity::Fail && it.target.kind == Kind::Node);
         let is_own = |it: &Sign<'_>| {
             let tells = match it.check {

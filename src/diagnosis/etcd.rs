@@ -444,7 +444,9 @@ Do not reset or bootstrap anything: as long as the disks are intact, nothing is 
         let (signs, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(is_own);
         let members = symptoms.snapshot.control_planes().count();
         let answering = symptoms.snapshot.control_planes().filter(|node| node.talos.contact.is_ok()).count();
-        let is_off = |node: &&Node| node.talos.contact.is_err() && !shows_life(symptoms.snapshot, node);
+        let is_unreached = |gap: &Gap| gap.kind == GapKind::NodeUnreachable && !gap.is_refused_connection();
+        let is_off =
+            |node: &&Node| node.talos.contact.as_ref().is_err_and(is_unreached) && !shows_life(symptoms.snapshot, node);
         let down = all.len() + symptoms.snapshot.control_planes().filter(is_off).count();
         // Machines that are not off may be unreachable, and their members may work.
         let is_lost = all.len() == answering && members - down.min(members) < members / 2 + 1;

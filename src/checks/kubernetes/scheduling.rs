@@ -109,11 +109,13 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let lost_guests = !machines.is_empty() && machines.iter().all(|(_, object)| !works(object));
     let own = if own.is_empty() && !had_workers && !lost_guests { kept } else { own };
     let is_place = |object: &KubeNode| works(object) && obstacle(object).is_none();
-    // A drain begins with a cordon; stage 8 judges its consequences. But other nodes that are closed will not take over.
+    // A drain begins with a cordon; stage 8 judges its consequences. But it takes other nodes to take over, if there are any.
     let goes = |node: &Node| cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
-    let stay_closed: Vec<_> = own.iter().filter(|(node, it)| !goes(node) && obstacle(it).is_some()).collect();
+    let others = || own.iter().filter(|(node, _)| !goes(node));
+    let stay_closed: Vec<_> = others().filter(|(_, it)| obstacle(it).is_some()).collect();
     let is_own_place = |node: &Node, object: &KubeNode| {
-        is_place(object) || (goes(node) && object.unschedulable && works(object) && stay_closed.is_empty())
+        is_place(object)
+            || (goes(node) && object.unschedulable && works(object) && others().all(|(_, it)| is_place(it)))
     };
     // Images are built for one operating system, almost always Linux. Virtual nodes do not run containers.
     let is_linux = |object: &KubeNode| !object.is_windows() && object.system() != System::Virtual;
@@ -127,13 +129,12 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
         return None;
     }
     let mut open = own.iter().filter(|(node, it)| is_own_place(node, it)).peekable();
-    if let Some((first, object)) = open.peek() {
-        let is_last = !stay_closed.is_empty() && open.all(|(node, _)| goes(node));
-        let closed = some(stay_closed.iter().map(|it| why(it)), NAMES);
-        let observed = format!("none but {}, which is to be drained: {closed}", first.name);
-        let problem = Problem::warn(Reason::NothingSchedulable, expected, observed)
-            .hint(Hint::run("{kubectl} describe node {}", [&object.name]));
-        return is_last.then_some(problem);
+    if let Some((drained, _)) = open.peek() {
+        let (_, closed) = stay_closed.first().filter(|_| open.all(|(node, _)| goes(node)))?;
+        let names = some(stay_closed.iter().map(|it| why(it)), NAMES);
+        let observed = format!("none but {}, which is to be drained: {names}", drained.name);
+        let problem = Problem::warn(Reason::NothingSchedulable, expected, observed);
+        return Some(problem.hint(Hint::run("{kubectl} describe node {}", [&closed.name])));
     }
     // An autoscaler may remove the last worker if none is needed.
     if own.is_empty() && had_workers && !lost_guests {
