@@ -203,8 +203,21 @@ pub(crate) fn describe_unready(state: &PodState, now: Timestamp) -> Option<Troub
         words.push(state.message.clone());
     }
     let is_stuck = crashing.is_some_and(|container| container.restarts > RESTARTS_UNTIL_STUCK);
-    let cannot_start = shown.is_some_and(ContainerState::cannot_start);
+    let cannot_start = shown.is_some_and(cannot_start);
     Some(Trouble { crash_looping: crashing.is_some(), is_stuck, cannot_start, words: words.join(", ") })
+}
+
+/// Returns true if the kubelet has no image for the container.
+pub(crate) fn lacks_image(container: &ContainerState) -> bool {
+    let reason = container.waiting_reason.as_deref();
+    reason.is_some_and(|it| ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"].contains(&it))
+}
+
+/// Returns true if the kubelet cannot start the container, for lack of an image or of something that its specification names.
+pub(crate) fn cannot_start(container: &ContainerState) -> bool {
+    let reason = container.waiting_reason.as_deref();
+    let is_invalid = |it| ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"].contains(&it);
+    lacks_image(container) || reason.is_some_and(is_invalid)
 }
 
 /// Describes recent, repeated restarts of a pod that is running and ready. Most pods have no readiness probe, and so are ready between two

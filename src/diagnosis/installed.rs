@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::nodes::{EACH, NAMES};
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized};
-use crate::assess::workloads::WorkloadKind;
+use crate::assess::workloads::{WorkloadKind, lacks_image};
 use crate::model::reason::sources::{KUBERNETES_NETWORK, TALOS_TROUBLESHOOTING_CONTROL_PLANE};
 use crate::model::{CheckId, Hint, NO_NODE, Reason, Severity, Step};
 use crate::snapshot::{ContainerState, Pod, Snapshot, Workload};
@@ -175,7 +175,7 @@ impl<'a> Failing<'a> {
             containers.find_map(|container| {
                 let backs_off = container.waiting_reason.as_deref() == Some("CrashLoopBackOff");
                 let ends = container.restarts > 1 || backs_off;
-                let how = if container.lacks_image() { Some(Failure::Pull) } else { ends.then_some(Failure::Restarts) };
+                let how = if lacks_image(container) { Some(Failure::Pull) } else { ends.then_some(Failure::Restarts) };
                 how.map(|how| Self { set, pod, container, how })
             })
         })

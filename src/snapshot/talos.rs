@@ -552,23 +552,6 @@ pub(crate) struct ContainerState {
     pub(crate) termination_message: Option<String>,
 }
 
-impl ContainerState {
-    /// Whether the kubelet has no image for the container.
-    pub(crate) fn lacks_image(&self) -> bool {
-        let reason = self.waiting_reason.as_deref();
-        reason.is_some_and(|it| {
-            ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"].contains(&it)
-        })
-    }
-
-    /// Whether the kubelet cannot start the container, for lack of an image or of something that its specification names.
-    pub(crate) fn cannot_start(&self) -> bool {
-        let reason = self.waiting_reason.as_deref();
-        let is_invalid = |it| ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"].contains(&it);
-        self.lacks_image() || reason.is_some_and(is_invalid)
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReadyResource {
     pub(crate) id: String,

@@ -244,7 +244,6 @@ fn states() -> Vec<Case> {
                 // A learner only answers requests for its status.
                 ("etcd.alarms", "no-answer", "cp-3"),
                 ("etcd.learners", "learner", "cp-3"),
-                ("etcd.members.consistent", "no-answer", "cp-3"),
                 ("etcd.tolerance", "two-members", "cluster"),
             ],
         ),

@@ -160,6 +160,8 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let severity = if is_warning { Severity::Warn } else { Severity::Fail };
     let problem = Problem::fail(Reason::NothingSchedulable, expected, observed)
         .hint(Hint::run("{kubectl} describe node {}", [&closed.name]));
+    let are_cordoned = own.iter().all(|(_, object)| object.unschedulable);
+    let problem = if are_cordoned { problem.hint(Hint::likely(CORDONED_ON_PURPOSE)) } else { problem };
     // A taint or a cordon is an independent cause, regardless of other problems with other nodes.
     let lost = own.iter().filter(|_| !is_closed).map(|(node, _)| node.name.as_str());
     Some(Problem { severity, ..problem }.on(lost))
@@ -252,6 +254,8 @@ fn leaving() -> Problem {
     Problem::warn(Reason::NodeLeaving, EXPECTED, observed)
 }
 
+const CORDONED_ON_PURPOSE: &str = "the node is being worked on: find out why before you uncordon it";
+
 /// Reports a cordon.
 fn cordon(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Option<Problem> {
     let uncordon = || Hint::remedy("{kubectl} uncordon {}", [&object.name]);
@@ -271,8 +275,12 @@ fn cordon(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Option<Pr
         (Some(cordoned), Some(boot)) if boot.at >= cordoned => {
             warn("cordoned, and was rebooted after that: probably left by an upgrade").hint(uncordon())
         }
-        (Some(_), Some(_)) => warn("cordoned outside Talos, and not rebooted since")
-            .hint(Hint::likely("the node is being worked on: find out why before you uncordon it")),
+        (Some(_), Some(_)) => {
+            warn("cordoned outside Talos, and not rebooted since").hint(Hint::likely(CORDONED_ON_PURPOSE))
+        }
+        _ if !cluster.life(&object.name).may_serve() => warn("cordoned, and its kubelet does not report")
+            .hint(Hint::likely("the machine is being worked on, or was lost during an upgrade")),
+        _ if !node.is_talos => warn("if an upgrade ran here, it may have left the cordon").hint(uncordon()),
         _ => warn("cordoned outside Talos; if an upgrade ran here, it may have left it").hint(uncordon()),
     })
 }

@@ -4,8 +4,8 @@
 //! another one that does not work, on the same machine or in the cluster, directly or through parts that were not seen to work. Otherwise
 //! it is a cause. Judges report what they observe; only this module decides which cause it follows from.
 
-mod backends;
 mod broken;
+mod objects;
 mod observed;
 pub(crate) mod part;
 #[cfg(test)]
@@ -16,12 +16,11 @@ use std::collections::{HashMap, HashSet};
 use broken::means_broken;
 use part::Part;
 
-use super::api::no_list_arrives;
 use super::look::Answers;
 use crate::assess::components::Component;
 use crate::assess::workloads::{lapsed_alone, workload_of};
 use crate::assess::{service, shows_life};
-use crate::checks::{Check, is_of_dns, problems};
+use crate::checks::{Check, problems};
 use crate::model::{About, CheckId, Kind, NO_NODE, Outcome, Problem, Reason, Role, Severity, Target, Verdict};
 use crate::snapshot::{Gap, GapKind, Kubernetes, Node, Pod, Service, Snapshot};
 use crate::text::host;
@@ -251,26 +250,18 @@ impl<'a> Graph<'a> {
         if machine.is_none() {
             causes.extend(self.at_all_places(at, part, problem.places().iter().map(String::as_str)));
         }
+        let by_description: [fn(&Self, usize) -> Vec<usize>; 7] = [
+            Self::behind_its_services,
+            Self::storage_driver,
+            Self::same_server,
+            Self::same_dns,
+            Self::no_storage,
+            Self::same_database,
+            Self::same_webhook,
+        ];
         if causes.is_empty() {
-            causes.extend(self.behind_its_services(at, part));
-        }
-        if causes.is_empty() {
-            causes.extend(self.storage_driver(at));
-        }
-        if causes.is_empty() {
-            causes.extend(self.same_server(at));
-        }
-        if causes.is_empty() {
-            causes.extend(self.same_dns(at));
-        }
-        if causes.is_empty() {
-            causes.extend(self.no_storage(at));
-        }
-        if causes.is_empty() {
-            causes.extend(self.same_database(at));
-        }
-        if causes.is_empty() {
-            causes.extend(self.same_webhook(at));
+            let described = by_description.iter().map(|of| of(self, at)).find(|causes| !causes.is_empty());
+            causes.extend(described.into_iter().flatten());
         }
         causes
     }
@@ -315,78 +306,6 @@ impl<'a> Graph<'a> {
         } else {
             Vec::new()
         }
-    }
-
-    /// Returns the API servers that are in the same state as the endpoint, which leads to one of them. If the state may also be that of
-    /// something in front of the servers, another server has to work.
-    fn same_server(&self, at: usize) -> Vec<usize> {
-        use Reason::{ApiFrozen, ApiNotReady, NameNotInCertificate, ServerCertificateExpired, UnknownCa};
-        let Found { check, problem, .. } = self.found[at];
-        let leads_there = match problem.reason {
-            _ if check != CheckId::K8sApiEndpoint => false,
-            ServerCertificateExpired => true,
-            ApiFrozen | ApiNotReady | NameNotInCertificate | UnknownCa => self.some_server_works(),
-            _ => false,
-        };
-        let mut servers = if leads_there { self.all(CheckId::K8sApiServers, problem.reason) } else { Vec::new() };
-        // Each readiness check that fails, and each name that a certificate lacks, is a problem of its own.
-        let is_same = |it: &usize| self.found[*it].problem.observed == problem.observed;
-        servers.retain(|it| !matches!(problem.reason, ApiNotReady | NameNotInCertificate) || is_same(it));
-        servers
-    }
-
-    /// Returns the alarms of a full database if this problem is about the size of one: all members have the same data.
-    fn same_database(&self, at: usize) -> Vec<usize> {
-        match self.vertices[at].0 {
-            Part::Space => self.all(CheckId::EtcdAlarms, Reason::AlarmNospace),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Returns the problem of a webhook if this problem is about a webhook that stops a drain for lack of a backend. If there are several
-    /// webhooks without one, it is unknown which of them this problem names.
-    fn same_webhook(&self, at: usize) -> Vec<usize> {
-        let Found { check, problem, .. } = self.found[at];
-        match (check, problem.reason) {
-            (CheckId::UpgradeDrain, Reason::WebhookUnavailable) => {
-                let hooks = self.all(CheckId::K8sWebhooks, Reason::WebhookUnavailable);
-                if hooks.len() == 1 { hooks } else { Vec::new() }
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    /// Returns all problems that a check found for this reason.
-    fn all(&self, check: CheckId, reason: Reason) -> Vec<usize> {
-        let its = self.found.iter().enumerate().filter(|(_, it)| it.check == check && it.problem.reason == reason);
-        its.map(|(at, _)| at).collect()
-    }
-
-    /// Returns the problem of cluster DNS if this one is about a workload of it.
-    fn same_dns(&self, at: usize) -> Option<usize> {
-        let found = self.found.get(at).filter(|found| found.check == CheckId::K8sSystem)?;
-        let of_dns = self.found.iter().position(|it| {
-            let weighs = it.problem.severity >= found.problem.severity;
-            it.check == CheckId::K8sDns && it.target.kind == Kind::Workload && weighs
-        })?;
-        let mut pods = self.snapshot.kubernetes.iter().flat_map(Kubernetes::all_pods).filter(|pod| is_of_dns(pod));
-        let is_its = |pod: &Pod| {
-            let of = workload_of(pod).map(|(_, name)| format!("{}/{name}", pod.namespace));
-            of.is_some_and(|name| name == found.target.name)
-        };
-        pods.any(is_its).then_some(of_dns)
-    }
-
-    /// Returns the problem of the API's storage if no list arrives, and this answer of the API is missing in the same words.
-    fn no_storage(&self, at: usize) -> Option<usize> {
-        self.snapshot.kubernetes.as_ref().and_then(no_list_arrives)?;
-        let problem = self.found[at].problem;
-        let is_missing = problem.severity == Severity::Error && self.on[at].is_none();
-        let mut of_storage = self.at.get(&(Part::Quorum, None)).into_iter().flatten().copied();
-        of_storage.find(|&it| {
-            let its = self.found[it].problem;
-            it != at && is_missing && its.reason == Reason::StorageUnproven && its.observed == problem.observed
-        })
     }
 
     /// Returns the parts that a service waits for, from its last event, such as `Waiting for service "cri" to be "up", time sync, network`,

@@ -57,6 +57,7 @@ pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
             let text = match *template {
                 // A snapshot changes nothing, and is proposed only before steps that need os:admin anyway.
                 saves if saves.contains(" etcd snapshot ") => "writes a local file; needs os:admin",
+                local if local.starts_with("{talosctl} config ") => "changes the talosconfig on this machine",
                 changes if changes.contains("{talosctl}") => "changes the cluster; needs os:admin",
                 _ => "changes the cluster",
             };

@@ -1,18 +1,21 @@
-//! Symptoms that only an object's own description connects with their cause: webhooks and aggregated APIs with the workloads and machines
-//! behind their Services, and pods without volumes with the driver on their machine.
+//! Symptoms that no part connects with their cause, but what is known about one object: the workloads and machines behind the Services of
+//! webhooks and aggregated APIs, the driver of volumes, the server behind an endpoint, the workload of cluster DNS, storage of the API.
 
 use std::collections::BTreeSet;
 
 use super::part::Part;
 use super::{Found, Graph};
-use crate::assess::workloads::workload_of;
-use crate::model::{CheckId, Kind, Reason, Target};
+use crate::assess::workloads::{cannot_start, workload_of};
+use crate::checks::is_of_dns;
+use crate::diagnosis::api::no_list_arrives;
+use crate::model::{CheckId, Kind, Reason, Severity, Target};
 use crate::snapshot::{Kubernetes, Pod, ServiceEndpoint};
 
 impl<'a> Graph<'a> {
     /// Returns the causes of an outage behind the Services of a webhook or an aggregated API, if there is one for each Service without a
     /// working endpoint.
-    pub(super) fn behind_its_services(&self, at: usize, part: Part) -> Vec<usize> {
+    pub(super) fn behind_its_services(&self, at: usize) -> Vec<usize> {
+        let (part, _) = self.vertices[at];
         let Some(kubernetes) = &self.snapshot.kubernetes else { return Vec::new() };
         let is_fine = |node: &'a str| self.at_all_places(at, part, [node]).is_empty();
         let mut all = Vec::new();
@@ -37,6 +40,84 @@ impl<'a> Graph<'a> {
         all
     }
 
+    /// Returns the API servers that are in the same state as the endpoint, which leads to one of them. If the state may also be that of
+    /// something in front of the servers, another server has to work.
+    pub(super) fn same_server(&self, at: usize) -> Vec<usize> {
+        use Reason::{ApiFrozen, ApiNotReady, NameNotInCertificate, ServerCertificateExpired, UnknownCa};
+        let Found { check, problem, .. } = self.found[at];
+        let leads_there = match problem.reason {
+            _ if check != CheckId::K8sApiEndpoint => false,
+            ServerCertificateExpired => true,
+            ApiFrozen | ApiNotReady | NameNotInCertificate | UnknownCa => self.some_server_works(),
+            _ => false,
+        };
+        let mut servers = if leads_there { self.all(CheckId::K8sApiServers, problem.reason) } else { Vec::new() };
+        // Each readiness check that fails, and each name that a certificate lacks, is a problem of its own.
+        let is_same = |it: &usize| self.found[*it].problem.observed == problem.observed;
+        servers.retain(|it| !matches!(problem.reason, ApiNotReady | NameNotInCertificate) || is_same(it));
+        servers
+    }
+
+    /// Returns the alarms of a full database if this problem is about the size of one: all members have the same data.
+    pub(super) fn same_database(&self, at: usize) -> Vec<usize> {
+        match self.vertices[at].0 {
+            Part::Space => self.all(CheckId::EtcdAlarms, Reason::AlarmNospace),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the problem of a webhook if this problem is about a webhook that stops a drain for lack of a backend. If there are several
+    /// webhooks without one, it is unknown which of them this problem names.
+    pub(super) fn same_webhook(&self, at: usize) -> Vec<usize> {
+        let Found { check, problem, .. } = self.found[at];
+        match (check, problem.reason) {
+            (CheckId::UpgradeDrain, Reason::WebhookUnavailable) => {
+                let hooks = self.all(CheckId::K8sWebhooks, Reason::WebhookUnavailable);
+                if hooks.len() == 1 { hooks } else { Vec::new() }
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns all problems that a check found for this reason.
+    pub(super) fn all(&self, check: CheckId, reason: Reason) -> Vec<usize> {
+        let its = self.found.iter().enumerate().filter(|(_, it)| it.check == check && it.problem.reason == reason);
+        its.map(|(at, _)| at).collect()
+    }
+
+    /// Returns the problem of cluster DNS if this one is about a workload of it.
+    pub(super) fn same_dns(&self, at: usize) -> Vec<usize> {
+        let found = &self.found[at];
+        if found.check != CheckId::K8sSystem {
+            return Vec::new();
+        }
+        let of_dns = self.found.iter().position(|it| {
+            let weighs = it.problem.severity >= found.problem.severity;
+            it.check == CheckId::K8sDns && it.target.kind == Kind::Workload && weighs
+        });
+        let mut pods = self.snapshot.kubernetes.iter().flat_map(Kubernetes::all_pods).filter(|pod| is_of_dns(pod));
+        let is_its = |pod: &Pod| {
+            let of = workload_of(pod).map(|(_, name)| format!("{}/{name}", pod.namespace));
+            of.is_some_and(|name| name == found.target.name)
+        };
+        of_dns.filter(|_| pods.any(is_its)).into_iter().collect()
+    }
+
+    /// Returns the problem of the API's storage if no list arrives, and this answer of the API is missing in the same words.
+    pub(super) fn no_storage(&self, at: usize) -> Vec<usize> {
+        if self.snapshot.kubernetes.as_ref().and_then(no_list_arrives).is_none() {
+            return Vec::new();
+        }
+        let problem = self.found[at].problem;
+        let is_missing = problem.severity == Severity::Error && self.on[at].is_none();
+        let mut of_storage = self.at.get(&(Part::Quorum, None)).into_iter().flatten().copied();
+        let first = of_storage.find(|&it| {
+            let its = self.found[it].problem;
+            it != at && is_missing && its.reason == Reason::StorageUnproven && its.observed == problem.observed
+        });
+        first.into_iter().collect()
+    }
+
     /// Returns parts that do not explain why the workload's pods at this place do not work. A pod whose container has been started, or waits
     /// for its image, has a sandbox; and images are pulled in the machine's network, not in that of the pods.
     pub(super) fn unneeded_by_pods(&self, at: usize, place: &str) -> &'static [Part] {
@@ -47,7 +128,7 @@ impl<'a> Graph<'a> {
         let containers: Vec<_> = here.flat_map(|pod| pod.state.containers.iter().filter(|it| !it.ready)).collect();
         if containers.is_empty() {
             &[]
-        } else if containers.iter().all(|it| it.cannot_start()) {
+        } else if containers.iter().all(|it| cannot_start(it)) {
             &[Part::Sandbox, Part::NodeNetwork, Part::NetworkAgent, Part::KubeProxy]
         } else if containers.iter().all(|it| it.restarts > 0) {
             &[Part::Sandbox]
