@@ -384,7 +384,7 @@ fn none_left(symptoms: &Symptoms<'_>, (cause, check): (&'static str, CheckId), c
     let whom = match of_machines.len() {
         1 if all == 1 => "on the only control plane".to_owned(),
         number if number == all => format!("on all {number} control planes"),
-        number => format!("on {number} of {all} control planes, and on no other one it leads"),
+        number => format!("on {number} of {all} control planes, and no other instance leads"),
     };
     let words = excerpt::of(after_name(&of_machines[0][0].problem.observed, Some(component)));
     let headline = format!("{component} {how} {whom}: {words}");

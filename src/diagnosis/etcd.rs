@@ -459,6 +459,9 @@ Do not reset or bootstrap anything: as long as the disks are intact, nothing is 
             _ if answering == members => {
                 format!("etcd works on none of the {members} control planes; {}: {reason}", first.target)
             }
+            _ if answering == 1 => {
+                format!("etcd does not work on {}, the only control plane that answers: {reason}", first.target)
+            }
             _ => {
                 format!("etcd works on none of the {answering} control planes that answer; {}: {reason}", first.target)
             }

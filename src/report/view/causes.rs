@@ -1,7 +1,8 @@
 //! The problems, cause by cause and the worst first: what is wrong, where, the evidence, the next steps, and the consequences.
 //!
 //! Within one severity, causes that a diagnosis recognized come before those that only a check reports, and a cause before its
-//! consequences; a restart that is over comes last. Many machines in the same trouble are one cause. Anything that is left out is counted; `-v` and the JSON report have it.
+//! consequences; a restart that is over comes last. Many machines in the same trouble are one cause. Anything that is left out is counted;
+//! `-v` and the JSON report have it.
 
 use std::collections::{BTreeSet, HashMap};
 

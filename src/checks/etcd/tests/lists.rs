@@ -33,7 +33,7 @@ fn with_member(extra: EtcdMember) -> Snapshot {
 fn removing_a_member_is_proposed_only_if_nobody_knows_its_machine() {
     let remove = Hint::remedy("{talosctl} -n {} etcd remove-member {}", ["10.0.0.1", "0000000000000009"]);
     assert!(hints("etcd.members.nodes", &with_member(old())).contains(&remove));
-    let known: [fn(&mut Snapshot); 13] = [
+    let known: [fn(&mut Snapshot); 14] = [
         |it| it.kubernetes = None,
         |it| it.kube().nodes = gap(GapKind::TimedOut),
         |it| it.kube().nodes = Ok(Vec::new()),
@@ -46,6 +46,7 @@ fn removing_a_member_is_proposed_only_if_nobody_knows_its_machine() {
         |it| it.asked.control_plane_nodes = vec!["10.0.0.9".to_owned()],
         // The member could be this machine's, under another name.
         |it| it.power_off("cp-3"),
+        |it| it.talos_of("cp-3").etcd_member_id = gap(GapKind::TimedOut),
         |it| it.talos_mut().endpoints[2].version = gap(GapKind::NoRoute),
         // No healthy member is available to carry it out.
         |it| ["cp-1", "cp-2", "cp-3"].iter().for_each(|name| it.service_mut(name, "etcd").healthy = Some(false)),
