@@ -89,7 +89,7 @@ def push(image, tag, layout, manifest):
 
 
 def rights():
-    """The rights that are named cluster-health, as they are by now: input of `kubectl apply`, or nothing."""
+    """The existing ClusterRole and ClusterRoleBinding called cluster-health, as input for `kubectl apply`; empty if there are none."""
     objects = [it for it in (get("clusterrole/cluster-health"), get("clusterrolebinding/cluster-health")) if it]
     for it in objects:
         it["metadata"] = {"name": it["metadata"]["name"]}

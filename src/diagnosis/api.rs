@@ -40,12 +40,11 @@ endpoint is back.",
         let control_plane = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
         signs
             .filter_map(|sign| {
-                let some_are_ready = || match sign.problem.reason {
-                    Reason::EndpointDownServersReady => Some(String::new()),
-                    _ => closed_beside_servers(symptoms.snapshot),
+                let although = match sign.problem.reason {
+                    Reason::EndpointDownServersReady => String::new(),
+                    _ => closed_beside_servers(symptoms.snapshot)?,
                 };
-                let ready = some_are_ready()?;
-                let headline = format!("the endpoint {} is down: {ready}{}", sign.target, sign.problem.observed);
+                let headline = format!("the endpoint {} is down{although}: {}", sign.target, sign.problem.observed);
                 let diagnosis = Recognized::new(BALANCER.id, headline).rests_on(&sign);
                 Some(match control_plane {
                     Some(node) => diagnosis.then(Hint::run("{talosctl} -n {} get addresses", [node.address.as_str()])),
@@ -56,7 +55,7 @@ endpoint is back.",
     },
 };
 
-/// Returns `of 3 API servers, 2 ready: ` if the endpoint refuses connections and its address is known to be no machine's. A balancer
+/// Returns `, although 2 of 3 API servers are ready` if the endpoint refuses connections and its address is known to be no machine's. A balancer
 /// without a working server closes connections that it has accepted, and a virtual IP leads to the machine that holds it.
 fn closed_beside_servers(snapshot: &Snapshot) -> Option<String> {
     use GapKind::{ConnectTimedOut, ConnectionRefused, NoRoute};
@@ -70,8 +69,9 @@ fn closed_beside_servers(snapshot: &Snapshot) -> Option<String> {
     let of_machines: BTreeSet<IpAddr> = snapshot.control_planes().flat_map(all_addresses).collect();
     let is_beside = all_are_told && !addresses.is_empty() && !addresses.iter().any(|it| of_machines.contains(it));
     let ready = kubernetes.servers.values().filter(|server| server.as_ref().is_ok_and(is_ready)).count();
+    let are = if ready == 1 { "is" } else { "are" };
     (ready > 0 && is_beside && kubernetes.endpoint.as_ref().is_err_and(is_closed))
-        .then(|| format!("of {} API servers, {ready} ready: ", kubernetes.servers.len()))
+        .then(|| format!(", although {ready} of {} API servers {are} ready", kubernetes.servers.len()))
 }
 
 /// Returns all addresses of a machine, with the virtual IPs that it holds now.

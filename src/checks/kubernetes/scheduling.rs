@@ -109,7 +109,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let lost_guests = !machines.is_empty() && machines.iter().all(|(_, object)| !works(object));
     let own = if own.is_empty() && !had_workers && !lost_guests { kept } else { own };
     let is_place = |object: &KubeNode| works(object) && obstacle(object).is_none();
-    // A drain begins with a cordon; stage 8 judges its consequences. But it takes other nodes to take over, if there are any.
+    // A drain begins with a cordon; stage 8 judges its consequences. The other nodes, if there are any, have to take over.
     let goes = |node: &Node| cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
     let others = || own.iter().filter(|(node, _)| !goes(node));
     let stay_closed: Vec<_> = others().filter(|(_, it)| obstacle(it).is_some()).collect();

@@ -14,8 +14,8 @@ pub(in crate::checks) const DISK: Check = Check {
     stage: Stage::Readiness,
     summary: "every machine's disk is large enough and not full, and no volume has failed",
     explain: "Checks three things. Has a volume failed? Talos reports those that it could not find, create, unlock or grow, \
-including user volumes; one that still waits, unless it is EPHEMERAL, or has encryption keys that could not be updated, is a \
-warning. Is the disk large enough? Talos requires 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, \
+including user volumes. EPHEMERAL fails while it still waits, because nothing of Kubernetes starts without it; another volume that \
+waits, or one with encryption keys that could not be updated, is a warning. Is the disk large enough? Talos requires 6 GiB, which leaves 3932 MiB for the partition EPHEMERAL, \
 mounted at `/var`. Is at least a tenth of `/var` free? Less is a warning: the kubelet soon evicts pods, and etcd also keeps \
 its data there. If no byte is free, that is a failure: etcd, the container runtime and the kubelet cannot write. The same applies to \
 `/var/lib/etcd`, `/var/lib/containerd` and `/var/lib/kubelet` where they are partitions of their own. A full `/var/log` is a \

@@ -1,5 +1,5 @@
-//! Symptoms that no part connects with their cause, but what is known about one object: the workloads and machines behind the Services of
-//! webhooks and aggregated APIs, the driver of volumes, the server behind an endpoint, the workload of cluster DNS, storage of the API.
+//! Connections between problems that the graph of parts cannot contain, because they depend on the object: which workload and which
+//! machines are behind a Service, which driver attaches volumes on a machine, which server an endpoint leads to.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ impl<'a> Graph<'a> {
     }
 
     /// Returns all problems that a check found for this reason.
-    pub(super) fn all(&self, check: CheckId, reason: Reason) -> Vec<usize> {
+    fn all(&self, check: CheckId, reason: Reason) -> Vec<usize> {
         let its = self.found.iter().enumerate().filter(|(_, it)| it.check == check && it.problem.reason == reason);
         its.map(|(at, _)| at).collect()
     }
@@ -96,10 +96,8 @@ impl<'a> Graph<'a> {
             it.check == CheckId::K8sDns && it.target.kind == Kind::Workload && weighs
         });
         let mut pods = self.snapshot.kubernetes.iter().flat_map(Kubernetes::all_pods).filter(|pod| is_of_dns(pod));
-        let is_its = |pod: &Pod| {
-            let of = workload_of(pod).map(|(_, name)| format!("{}/{name}", pod.namespace));
-            of.is_some_and(|name| name == found.target.name)
-        };
+        let is_its =
+            |pod: &Pod| workload_of(pod).is_some_and(|(_, name)| is_workload(found.target, &pod.namespace, name));
         of_dns.filter(|_| pods.any(is_its)).into_iter().collect()
     }
 
@@ -144,15 +142,20 @@ impl<'a> Graph<'a> {
             return Vec::new();
         }
         let sets = self.snapshot.kubernetes.iter().flat_map(|it| it.daemon_sets.iter().flatten());
-        let drivers: BTreeSet<String> =
-            sets.filter(|set| set.registers_driver).map(|set| format!("{}/{}", set.namespace, set.name)).collect();
+        let drivers: Vec<_> = sets.filter(|set| set.registers_driver).collect();
         let is_of_driver = |other: &Found<'a>| {
+            let is_driver = || drivers.iter().any(|set| is_workload(other.target, &set.namespace, &set.name));
             let is_here = || other.problem.places().iter().any(|place| Some(self.place(place)) == machine);
-            other.check == CheckId::K8sSystem && drivers.contains(&other.target.name) && is_here()
+            other.check == CheckId::K8sSystem && is_driver() && is_here()
         };
         let others = self.found.iter().enumerate().filter(|(_, other)| is_of_driver(other));
         others.map(|(other, _)| other).collect()
     }
+}
+
+/// Returns whether the target is the workload with this name in this namespace.
+pub(super) fn is_workload(target: &Target, namespace: &str, name: &str) -> bool {
+    target.name.split_once('/') == Some((namespace, name))
 }
 
 /// A Service that the API server calls, and its endpoints.

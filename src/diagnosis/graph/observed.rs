@@ -1,5 +1,6 @@
 //! The part of the cluster at which each problem was observed: one arm for each check.
 
+use super::objects::is_workload;
 use super::part::{Condition, Part, StaticPod};
 use super::{Found, Graph, Machine};
 use crate::assess::components::Component;
@@ -179,7 +180,7 @@ impl Graph<'_> {
     fn is_network_plugin(&self, target: &Target) -> bool {
         let sets = self.snapshot.kubernetes.iter().flat_map(|it| it.daemon_sets.iter().flatten());
         let mut plugins = sets.filter(|set| set.is_network_agent() || set.installs_network);
-        plugins.any(|set| target.name.split_once('/') == Some((&set.namespace, &set.name)))
+        plugins.any(|set| is_workload(target, &set.namespace, &set.name))
     }
 
     pub(super) fn some_server_works(&self) -> bool {

@@ -208,8 +208,9 @@ impl TalosClient {
                     fill(&mut node.manifests_applied, manifests, || caller.manifests_applied(to)).await;
                 },
                 // Talos reports a list of applied manifests only after a pass without errors, so a single bad one may show here alone.
-                fill(&mut node.extra_manifests, of_control_plane(Fact::ManifestStatuses), || caller
-                    .extra_manifests(to)),
+                fill(&mut node.extra_manifests, of_control_plane(Fact::ManifestStatuses), || {
+                    caller.extra_manifests(to)
+                }),
                 async {
                     let membership = of_control_plane(Fact::EtcdMembership);
                     fill(&mut node.etcd_status, membership, || timed(&mut status_took, caller.etcd_status(to))).await;
