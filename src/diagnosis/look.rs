@@ -23,12 +23,16 @@ impl<'a> Answers<'a> {
         Self(answers)
     }
 
-    /// Returns the answer that the problem lacks. `None` if it lacks none, or if several answers are missing in the same words.
-    pub(super) fn behind<'m>(&'m self, target: &'m Target, problem: &'m Problem) -> Option<&'m Missing<'a>> {
+    /// Returns whether the problem lacks an answer, or several in the same words.
+    pub(super) fn are_missing(&self, target: &Target, problem: &Problem) -> bool {
+        self.in_these_words(target, problem).next().is_some()
+    }
+
+    /// Returns the answers that the problem lacks.
+    fn in_these_words<'m>(&'m self, target: &'m Target, problem: &'m Problem) -> impl Iterator<Item = &'m Missing<'a>> {
         let of = |whose| self.0.get(&(whose, problem.observed.as_str())).into_iter().flatten();
-        let mut missing = of(Some(target.name.as_str())).chain(of(None));
-        let first = missing.next().filter(|_| problem.severity == Severity::Error)?;
-        missing.all(|it| it.what == first.what).then_some(first)
+        let all = of(Some(target.name.as_str())).chain(of(None));
+        all.filter(|_| problem.severity == Severity::Error)
     }
 }
 
@@ -41,7 +45,8 @@ pub(crate) fn propose(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
         let answers = Answers::of(snapshot, check);
         for finding in &mut *verdict.findings {
             let Outcome::Problem(problem) = &mut finding.outcome else { continue };
-            let missing = answers.behind(&finding.target, problem).filter(|_| has_no_command(problem));
+            // If several answers are missing in the same words, any of them shows it.
+            let missing = answers.in_these_words(&finding.target, problem).next().filter(|_| has_no_command(problem));
             if let Some(look) = missing.and_then(look) {
                 problem.hints.retain(|hint| matches!(hint, Hint::Likely(_)));
                 problem.hints.push(look);

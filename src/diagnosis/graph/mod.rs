@@ -94,11 +94,11 @@ struct Graph<'a> {
     missing: HashMap<MissingAnswer<'a>, usize>,
 }
 
-/// The answer that an undetermined problem lacks: where, in which words it is reported, and the name of the answer, or the expectation.
+/// The answer that an undetermined problem lacks: where, in which words it is reported, and the expectation.
 type MissingAnswer<'a> = (Option<Machine<'a>>, Reason, &'a str, &'a str);
 
-/// Returns the answer that the problem lacks. Two checks that lack the same answer of the cluster report it in the same words. On a machine
-/// they have different expectations, so there the answer is known by its name.
+/// Returns the answer that the problem lacks. Two checks that lack the same answer of the cluster report it in the same words. A machine
+/// whose answers to several calls are missing in the same words does not answer, whatever each check expects of it.
 fn missing_answer<'a>(
     found: &Found<'a>,
     machine: Option<Machine<'a>>,
@@ -108,11 +108,11 @@ fn missing_answer<'a>(
     let what = match (machine, problem.reason) {
         // A version that is missing from the tables is part of the user's question, which each check answers separately.
         (_, Reason::TargetUnknown) => return None,
-        (Some(_), _) => answers?.behind(found.target, problem)?.what,
+        (Some(_), _) if answers?.are_missing(found.target, problem) => "",
         // A mistyped name is the same mistake in each check that needs its node.
         (None, Reason::NodeUnknown) => &problem.expected,
         (None, _) if problem.severity == Severity::Error => &problem.expected,
-        (None, _) => return None,
+        _ => return None,
     };
     Some((machine, problem.reason, what, problem.observed.as_str()))
 }

@@ -34,6 +34,8 @@ impl<'a> Graph<'a> {
             Id::TalosNodesBooted => match reason {
                 Reason::StageNotRunning if !self.node(machine).is_some_and(is_going_down) => Part::Boot,
                 Reason::ServiceBlocksBoot => Part::Boot,
+                // The machine answers, so it has power.
+                _ if problem.severity == Severity::Error => Part::Boot,
                 _ => Part::Power,
             },
             Id::TalosNodesReady => match &problem.about {

@@ -84,7 +84,7 @@ fn an_endpoint_out_of_reach_or_the_only_one_may_be_up() {
     let mut slow = external_without_the_last(GapKind::TimedOut);
     slow.external_etcd.as_mut().unwrap()[2].alarms = Ok(Vec::new());
     assert_eq!(wrong("etcd.leader", &slow), ["https://10.0.0.3:2379: error timed-out"]);
-    assert_eq!(wrong("etcd.members.consistent", &slow), ["https://10.0.0.3:2379: error timed-out"]);
+    assert_eq!(wrong("etcd.members.consistent", &slow), ["https://10.0.0.3:2379: error timed-out, see etcd.leader"]);
     slow.external_etcd.as_mut().unwrap()[2].alarms = gap(GapKind::ServerError);
     assert_eq!(wrong("etcd.leader", &slow), ["https://10.0.0.3:2379: error timed-out"], "not all for one reason");
     let mut unlisted = external_without_the_last(GapKind::ConnectionRefused);

@@ -120,7 +120,9 @@ fn a_role_that_is_too_low_is_told_as_such() {
         snapshot.talos_of("cp-2").static_pod_statuses = no(GapKind::Forbidden);
         snapshot.kube().pods = no(GapKind::TimedOut);
     });
-    assert_eq!(said(&refused, "k8s.controlplane.scheduler"), ["error role-too-low cp-2 !"]);
+    let first = "k8s.controlplane.apiserver";
+    assert_eq!(said(&refused, first), ["error role-too-low cp-2 !"]);
+    assert_eq!(said(&refused, "k8s.controlplane.scheduler"), [format!("error role-too-low cp-2 < {first} !")]);
     assert_eq!(said(&refused, "k8s.staticpods.running"), ["error role-too-low cp-2 < k8s.controlplane.leases !"]);
 }
 
