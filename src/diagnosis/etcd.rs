@@ -185,12 +185,13 @@ backup.",
     },
 };
 
-/// Adds the commands that replace the member, if exactly one is corrupt, every control plane was seen, and the others have a quorum and
-/// serve.
+/// Adds the commands that replace the member, if exactly one is corrupt, every control plane was seen and is reported, and the others have a
+/// quorum and serve.
 fn replaced(symptoms: &Symptoms<'_>, diagnosis: Recognized) -> Recognized {
     let corrupt: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, &[Reason::AlarmCorrupt]).collect();
     let control_planes: Vec<&Node> = symptoms.snapshot.control_planes().collect();
-    let are_seen = control_planes.iter().all(|node| node.talos.contact.is_ok() && node.talos.etcd_status.is_ok());
+    let is_seen = |node: &Node| node.talos.contact.is_ok() && node.talos.etcd_status.is_ok() && !node.out_of_scope;
+    let are_seen = control_planes.iter().all(|node| is_seen(node));
     let keep_a_quorum = control_planes.len() > 2 && others_keep_a_quorum(symptoms);
     let ([sign], true) = (&*corrupt, are_seen && keep_a_quorum) else { return diagnosis };
     let (Some(machine), Some(id)) = (symptoms.machine(sign.target), sign.target.id.as_deref()) else {

@@ -303,8 +303,10 @@ fn is_gone(cluster: &Assessment<'_>, member: &EtcdMember) -> bool {
     let endpoints = || cluster.talos().into_iter().flat_map(|talos| &talos.endpoints);
     let given = &cluster.asked.control_plane_nodes;
     let control_planes = || cluster.nodes().iter().filter(|node| node.role == Role::ControlPlane);
-    // A control plane that does not report its own member may own this one.
-    let is_unknown = |node: &Node| node.talos.contact.is_err() || node.talos.etcd_member_id.is_err();
+    // A control plane that does not report its own member may own this one. The report of a run that is narrowed by `--nodes` does not show
+    // whether the others do.
+    let is_unknown =
+        |node: &Node| node.out_of_scope || node.talos.contact.is_err() || node.talos.etcd_member_id.is_err();
     let is_silent = control_planes().any(|node| is_named_beyond_etcd(node) && is_unknown(node))
         || endpoints().any(|endpoint| !endpoint.vip && endpoint.version.is_err());
     // Neither another cluster's Kubernetes nor disabled discovery lists any of our machines.

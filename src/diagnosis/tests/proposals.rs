@@ -151,6 +151,18 @@ fn what_destroys_rests_on_two_sources() {
     assert_eq!(proposed, ["bootstrap", "remove-member", "reset"].map(str::to_owned).into());
 }
 
+/// The report of such a run does not show whether the other control planes were seen.
+#[test]
+fn nothing_is_destroyed_by_a_run_that_leaves_control_planes_out() {
+    let worlds = CASES.iter().map(|case| (case.cause, case.trouble));
+    for (title, trouble) in worlds.chain(rules::MORE.iter().copied()) {
+        let mut snapshot = broken(trouble);
+        let control_planes = snapshot.nodes.iter_mut().filter(|node| node.role == Role::ControlPlane);
+        control_planes.skip(1).for_each(|node| node.out_of_scope = true);
+        assert_eq!(destructive(&snapshot), BTreeSet::new(), "{title}");
+    }
+}
+
 /// There may be unknown control planes, and data on one of them.
 #[test]
 fn no_cluster_is_bootstrapped_of_which_only_a_part_may_be_known() {
