@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use futures::future::{Shared, join_all};
+use futures::stream::{FuturesUnordered, Stream, StreamExt};
 use tokio::time::{Instant, timeout_at};
 
 use super::credentials::KubernetesSide;
@@ -151,8 +152,13 @@ impl Observer<'_> {
         let Some(client) = side.client().filter(|_| self.facts.contains(&Fact::ServerReadyz)) else { return };
         let servers = &kubernetes.servers;
         let is_untrusted = |name: &String| servers.get(name).is_some_and(is_untrusted);
-        if nodes.iter().any(|node| is_untrusted(&node.name)) {
-            client.vouch(&self.members_by_named_machines(known, until).await);
+        let mut lists = self.members_by_named_machines(known, until);
+        // A machine whose etcd hangs does not list its members, and its API server needs the rest of the round.
+        let lacks_a_voucher = |node: &Node| is_untrusted(&node.name) && !client.vouches_for_any(&node.addresses);
+        while nodes.iter().any(lacks_a_voucher)
+            && let Some(members) = lists.next().await
+        {
+            client.vouch(&members);
         }
         let asked = nodes.iter().filter(|node| node.role == Role::ControlPlane).filter_map(|node| {
             let doubtful = doubtful.get(&node.name).map_or(&[][..], Vec::as_slice);
@@ -172,18 +178,20 @@ impl Observer<'_> {
         kubernetes.servers.extend(answers);
     }
 
-    /// Returns the addresses of etcd members, as listed by machines whose addresses the user named. Each machine is queried directly, since
-    /// a forwarding machine could answer in another's name.
-    async fn members_by_named_machines(&self, known: &Endpoints, until: Instant) -> Vec<String> {
+    /// Returns the addresses of etcd members, as listed by machines whose addresses the user named: one list for each machine, as they
+    /// arrive. Each machine is queried directly, since a forwarding machine could answer in another's name.
+    fn members_by_named_machines(&self, known: &Endpoints, until: Instant) -> impl Stream<Item = Vec<String>> {
         let Some(TalosSide { client: Some(client), through_omni: false, hosts, .. }) = &self.talos else {
-            return Vec::new();
+            return FuturesUnordered::new();
         };
         let is_worker = |host: &String| self.asked.worker_nodes.contains(host);
         let named = known.forwarding().into_iter().filter(|index| !hosts.get(*index).is_none_or(is_worker));
-        let lists = join_all(named.map(|index| client.members_listed_by(index, until))).await;
-        let members = lists.into_iter().flatten().flatten();
-        // A member that has never started may have an address that now belongs to another machine.
-        members.filter(|member| !member.has_never_started()).flat_map(|member| member.hosts()).collect()
+        let list = |index| async move {
+            let members = client.members_listed_by(index, until).await.into_iter().flatten();
+            // A member that has never started may have an address that now belongs to another machine.
+            members.filter(|member| !member.has_never_started()).flat_map(|member| member.hosts()).collect()
+        };
+        named.map(list).collect()
     }
 }
 
