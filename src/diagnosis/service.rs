@@ -29,9 +29,13 @@ pub(super) fn of_service(service: &Service) -> String {
 /// Talos's message about a program that it restarts whenever it exits.
 const RESTARTS: &str = ", going to restart forever: ";
 
+/// Part of it, and of the message about a program that exited with 0: `Runner … exited without error, going to restart it`.
+const RESTARTS_AT_ALL: &str = ", going to restart ";
+
 /// Returns whether Talos has already tried to start the service again.
 pub(super) fn keeps_exiting(service: &Service) -> bool {
-    service.state != "Running" && service.last_event.as_ref().is_some_and(|event| event.message.contains(RESTARTS))
+    let restarts = |message: &str| message.contains(RESTARTS_AT_ALL);
+    service.state != "Running" && service.last_event.as_ref().is_some_and(|event| restarts(&event.message))
 }
 
 /// Returns how a program ended and the last line of its log that shows an error, from Talos's event:
