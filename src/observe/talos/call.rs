@@ -24,8 +24,8 @@ pub(super) const LIST: usize = 512 << 10;
 /// The size limit for an unverified peer.
 const OF_STRANGERS: usize = 4 << 10;
 /// Limits for calls in flight, in total and to nodes that were slow before, which must not starve the others. A thousand nodes receive some
-/// 20,000 calls; at 100 ms per round trip, an attempt of 10 s has to have room for them.
-const IN_FLIGHT: usize = 1024;
+/// 15,000 calls; at 100 ms per round trip, an attempt of 10 s has room for three times as many. Each call in flight takes 20 kB.
+const IN_FLIGHT: usize = 512;
 const IN_FLIGHT_SLOW: usize = 64;
 /// Limit for machines that are queried at once. Each has a call in flight or is about to, so the limit on calls is the effective one.
 /// However, all calls for a machine take more than ten kilobytes until they are answered, and there may be thousands of machines.
