@@ -231,12 +231,18 @@ netns_down() { # NETNS: its interfaces go with it
 unconfigured() { # NODE: boots without a machine config, into maintenance mode
   [ "$1" = m1 ] || [ -e "$disks/$1/unconfigured" ]
 }
+# All nodes together have the weight of one process, however nice, unless told: on a busy machine they would starve.
+weigh_nodes() { # as eight processes that are as nice as the caller
+  mkdir -p "/sys/fs/cgroup/cpu/$cgroup"
+  awk -v nice="$(nice)" 'BEGIN { printf "%d", 8 * 1024 / 1.25 ^ nice }' > "/sys/fs/cgroup/cpu/$cgroup/cpu.shares"
+}
 node_up() { # NODE VERSION [CONFIG]: boots it with this version of Talos, unless it runs
   local node=$1 ip disk=$disks/$1 config=${3:-$cfg/$1.yaml} userdata=()
   ip=$(node_ip "$node")
   ! alive "$node" || return 0
   mkdir -p "$disk"
   node_net_up "$node"
+  weigh_nodes
   echo "$node" > "$disk/hostname"
   printf '127.0.0.1 localhost\n%s %s\n' "$ip" "$node" > "$disk/hosts"
   echo "nameserver $E2E_SUBNET.1" > "$disk/resolv.conf"
