@@ -96,7 +96,9 @@ impl Cli {
     fn shape(&self, mut shape: Shape) -> Shape {
         shape.control_planes = self.control_planes.unwrap_or(shape.control_planes);
         shape.workers = self.workers.unwrap_or(shape.workers);
-        shape.versions.talos = self.talos.unwrap_or(shape.versions.talos);
+        if let Some(talos) = self.talos {
+            shape.versions.set_talos(talos);
+        }
         if let Some(version) = &self.kubernetes {
             version.clone_into(&mut shape.versions.kubernetes);
         }

@@ -115,7 +115,7 @@ impl Cluster {
         let mut shape = Shape::default();
         let versions = &mut shape.versions;
         if let Some(talos) = self.talos {
-            versions.talos = talos.parse().context("`talos`")?;
+            versions.set_talos(talos.parse().context("`talos`")?);
         }
         if let Some(kubernetes) = self.kubernetes {
             versions.kubernetes = plain_version(&kubernetes).context("`kubernetes`")?;

@@ -21,6 +21,19 @@ impl TalosVersion {
     }
 }
 
+/// The default etcd of each release of Talos, extracted from Talos's own constants by `make knowledge`.
+const ETCD: &str = include_str!("../../../src/checks/upgrade/knowledge/talos-etcd.tsv");
+
+impl TalosVersion {
+    /// The version of etcd that the release starts unless its configuration names another; `None` for a release that is not in the table.
+    #[must_use]
+    pub fn etcd(self) -> Option<&'static str> {
+        let tag = self.to_string();
+        let mut rows = ETCD.lines().map(|line| line.split('\t'));
+        rows.find_map(|mut row| if row.next() == Some(&tag) { row.next() } else { None })
+    }
+}
+
 /// `1.13.0`
 impl fmt::Display for TalosVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,6 +85,15 @@ mod tests {
         assert_eq!(version("v1.9.6").to_string(), "1.9.6");
         assert!("2.0.0".parse::<TalosVersion>().is_err());
         assert!("1.9".parse::<TalosVersion>().is_err());
+    }
+
+    #[test]
+    fn a_release_has_its_own_etcd() {
+        let etcd = |talos: &str| talos.parse::<TalosVersion>().unwrap().etcd();
+        assert_eq!(etcd("1.12.6"), Some("3.6.8"));
+        assert_eq!(etcd("1.13.0"), Some("3.6.9"));
+        assert!(etcd("1.14.1").unwrap().starts_with("3.7."));
+        assert_eq!(etcd("1.99.0"), None);
     }
 
     #[test]

@@ -83,6 +83,16 @@ pub struct Versions {
     pub etcd: String,
 }
 
+impl Versions {
+    /// Sets the release of Talos, and its own version of etcd.
+    pub fn set_talos(&mut self, talos: TalosVersion) {
+        self.talos = talos;
+        if let Some(etcd) = talos.etcd() {
+            etcd.clone_into(&mut self.etcd);
+        }
+    }
+}
+
 /// Parameters of `World::healthy`.
 #[derive(Clone, Debug)]
 pub struct Shape {
