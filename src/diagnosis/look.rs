@@ -23,9 +23,15 @@ impl<'a> Answers<'a> {
         Self(answers)
     }
 
-    /// Returns whether the problem lacks an answer, or several in the same words.
-    pub(super) fn are_missing(&self, target: &Target, problem: &Problem) -> bool {
-        self.in_these_words(target, problem).next().is_some()
+    /// Returns the server that did not give the answer that the problem lacks, or the call if only the whole API could answer it. A machine
+    /// forwards calls to etcd, which may hang while the machine answers.
+    pub(super) fn silent_server(&self, target: &Target, problem: &Problem) -> Option<&'a str> {
+        let missing = self.in_these_words(target, problem).next()?;
+        Some(match missing.by {
+            Source::Machine(_) if !missing.what.starts_with("Etcd") => "Talos",
+            Source::Machine(_) | Source::Etcd(_) => "etcd",
+            Source::Discovery | Source::Server(_) | Source::ApiServer(_) | Source::Kubernetes => missing.what,
+        })
     }
 
     /// Returns the answers that the problem lacks.
@@ -46,8 +52,11 @@ pub(crate) fn propose(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
         for finding in &mut *verdict.findings {
             let Outcome::Problem(problem) = &mut finding.outcome else { continue };
             // If several answers are missing in the same words, any of them shows it.
-            let missing = answers.in_these_words(&finding.target, problem).next().filter(|_| has_no_command(problem));
-            if let Some(look) = missing.and_then(look) {
+            if !has_no_command(problem) {
+                continue;
+            }
+            let shown = answers.in_these_words(&finding.target, problem).find_map(look);
+            if let Some(look) = shown {
                 problem.hints.retain(|hint| matches!(hint, Hint::Likely(_)));
                 problem.hints.push(look);
             }

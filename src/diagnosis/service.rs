@@ -27,21 +27,21 @@ pub(super) fn of_service(service: &Service) -> String {
 }
 
 /// Talos's message about a program that it restarts whenever it exits.
-const RESTARTS: &str = ", going to restart forever: ";
+const RESTARTS_AFTER_ERROR: &str = ", going to restart forever: ";
 
-/// Part of it, and of the message about a program that exited with 0: `Runner … exited without error, going to restart it`.
-const RESTARTS_AT_ALL: &str = ", going to restart ";
+/// Part of all messages about a program that is started again: also `Runner … exited without error, going to restart it`.
+const RESTARTS: &str = ", going to restart ";
 
 /// Returns whether Talos has already tried to start the service again.
 pub(super) fn keeps_exiting(service: &Service) -> bool {
-    let restarts = |message: &str| message.contains(RESTARTS_AT_ALL);
+    let restarts = |message: &str| message.contains(RESTARTS);
     service.state != "Running" && service.last_event.as_ref().is_some_and(|event| restarts(&event.message))
 }
 
 /// Returns how a program ended and the last line of its log that shows an error, from Talos's event:
 /// `Error running …, going to restart forever: task … failed: exit code 1 (last log "…")`.
 fn end_of(event: &str) -> String {
-    let end = event.split_once(RESTARTS).map_or(event, |(_, end)| end);
+    let end = event.split_once(RESTARTS_AFTER_ERROR).map_or(event, |(_, end)| end);
     let Some((end, log)) = end.split_once(" (last log \"") else { return end.to_owned() };
     match telling_line(log.trim_end_matches("\")")) {
         Some(line) => format!("{end} ({})", log_line::message(&line)),

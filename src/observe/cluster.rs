@@ -153,13 +153,14 @@ impl Observer<'_> {
         let servers = &kubernetes.servers;
         let is_untrusted = |name: &String| servers.get(name).is_some_and(is_untrusted);
         let mut lists = self.members_by_named_machines(known, until);
-        // A machine whose etcd hangs does not list its members, and its API server needs the rest of the round.
+        // Waiting for a machine whose etcd does not respond would use up the time that its API server needs for `/readyz`.
         let lacks_a_voucher = |node: &Node| is_untrusted(&node.name) && !client.vouches_for_any(&node.addresses);
         while nodes.iter().any(lacks_a_voucher)
             && let Some(members) = lists.next().await
         {
             client.vouch(&members);
         }
+        drop(lists);
         let asked = nodes.iter().filter(|node| node.role == Role::ControlPlane).filter_map(|node| {
             let doubtful = doubtful.get(&node.name).map_or(&[][..], Vec::as_slice);
             let before = servers.get(&node.name).filter(|_| !elsewhere.contains(&node.name));

@@ -90,15 +90,15 @@ struct Graph<'a> {
     unready_pods: UnreadyPods<'a>,
     /// The answer that each problem lacks.
     lacks: Vec<Option<MissingAnswer<'a>>>,
-    /// The first problem that reports each missing answer.
-    missing: HashMap<MissingAnswer<'a>, usize>,
+    /// The problems that report each missing answer, in order.
+    missing: HashMap<MissingAnswer<'a>, Vec<usize>>,
 }
 
-/// The answer that an undetermined problem lacks: where, in which words it is reported, and the expectation.
+/// The answer that an undetermined problem lacks: where, in which words it is reported, and which server or which expectation.
 type MissingAnswer<'a> = (Option<Machine<'a>>, Reason, &'a str, &'a str);
 
-/// Returns the answer that the problem lacks. Two checks that lack the same answer of the cluster report it in the same words. A machine
-/// whose answers to several calls are missing in the same words does not answer, whatever each check expects of it.
+/// Returns the answer that the problem lacks. Two checks that lack the same answer of the cluster report it in the same words. A server on a
+/// machine whose answers to several calls are missing in the same words does not answer, whatever each check expects of it.
 fn missing_answer<'a>(
     found: &Found<'a>,
     machine: Option<Machine<'a>>,
@@ -108,7 +108,7 @@ fn missing_answer<'a>(
     let what = match (machine, problem.reason) {
         // A version that is missing from the tables is part of the user's question, which each check answers separately.
         (_, Reason::TargetUnknown) => return None,
-        (Some(_), _) if answers?.are_missing(found.target, problem) => "",
+        (Some(_), _) => answers?.silent_server(found.target, problem)?,
         // A mistyped name is the same mistake in each check that needs its node.
         (None, Reason::NodeUnknown) => &problem.expected,
         (None, _) if problem.severity == Severity::Error => &problem.expected,
@@ -171,7 +171,7 @@ impl<'a> Graph<'a> {
             }
             let answer = missing_answer(found, machine, answers.get(&found.check));
             if let Some(answer) = answer {
-                graph.missing.entry(answer).or_insert(at);
+                graph.missing.entry(answer).or_default().push(at);
             }
             graph.lacks.push(answer);
         }
@@ -215,16 +215,13 @@ impl<'a> Graph<'a> {
         service(self.node(machine)?, id)
     }
 
-    /// Returns the direct causes of this problem. Of several problems that lack the same answer, the first one explains the others. On a
-    /// machine the first one must not have a cause, which could be one of the others.
+    /// Returns the direct causes of this problem. Of several problems that lack the same answer, the first one explains the others.
     fn causes(&self, at: usize) -> Vec<usize> {
         let causes = self.own_causes(at);
         if !causes.is_empty() {
             return causes;
         }
-        let first =
-            self.reported_before(at).filter(|first| self.on[at].is_none() || self.own_causes(*first).is_empty());
-        first.into_iter().collect()
+        self.reported_before(at).into_iter().collect()
     }
 
     fn own_causes(&self, at: usize) -> Vec<usize> {
@@ -419,9 +416,11 @@ impl<'a> Graph<'a> {
         part.judged_by().is_some_and(|check| self.passed.contains(&(check, machine)))
     }
 
-    /// Returns the first problem that lacks the same answer, if another check reports it.
+    /// Returns the first problem that lacks the same answer, if another check reports it. On a machine it must not have a cause, which could
+    /// be one of the others.
     fn reported_before(&self, at: usize) -> Option<usize> {
-        let first = *self.missing.get(&self.lacks[at]?)?;
+        let is_cause = |it: &&usize| self.on[at].is_none() || self.own_causes(**it).is_empty();
+        let first = *self.missing.get(&self.lacks[at]?)?.iter().find(is_cause)?;
         (self.found[first].check != self.found[at].check).then_some(first)
     }
 }

@@ -25,6 +25,7 @@ pub(super) const LIST: usize = 512 << 10;
 const OF_STRANGERS: usize = 4 << 10;
 /// Limits for calls in flight, in total and to nodes that were slow before, which must not starve the others. A thousand nodes receive some
 /// 15,000 calls; at 100 ms per round trip, an attempt of 10 s has room for three times as many. Each call in flight takes 20 kB.
+/// Machines that answer nothing but their version have 15 calls in flight until these time out.
 const IN_FLIGHT: usize = 512;
 const IN_FLIGHT_SLOW: usize = 64;
 /// Limit for machines that are queried at once. Each has a call in flight or is about to, so the limit on calls is the effective one.
@@ -206,7 +207,7 @@ impl Caller {
             let mut span = to.span::<Q, P>(&message);
             let bytes = span.bytes();
             let send = |live: Http2, request| send(live.counted(bytes.clone()), request);
-            // Boxed from here on: a thousand nodes have some twenty thousand waiting calls, which have to be small.
+            // Boxed from here on: a thousand nodes have some fifteen thousand waiting calls, which have to be small.
             let asked = Box::pin(self.asked(to, timeout, message, send)).await;
             span.end(&asked);
             asked
