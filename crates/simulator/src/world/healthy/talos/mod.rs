@@ -74,8 +74,8 @@ impl Subject<'_> {
 
     /// `10.244.3.0`, the address of a /24 network. A cluster with more than 256 machines uses several /16 networks.
     fn pods(&self) -> Ipv4Addr {
-        let [.., high, low] = u32::try_from(self.index).unwrap_or_default().to_be_bytes();
-        Ipv4Addr::new(10, 244_u8.saturating_add(high), low, 0)
+        let index = u32::try_from(self.index).unwrap_or_default();
+        Ipv4Addr::from_bits(Ipv4Addr::new(10, 244, 0, 0).to_bits() + index * 256)
     }
 
     fn control_planes(&self) -> Vec<IpAddr> {
