@@ -231,7 +231,7 @@ netns_down() { # NETNS: its interfaces go with it
 unconfigured() { # NODE: boots without a machine config, into maintenance mode
   [ "$1" = m1 ] || [ -e "$disks/$1/unconfigured" ]
 }
-# All nodes together have the weight of one process, however nice, unless told: on a busy machine they would starve.
+# By default, all nodes together weigh as much as one process, regardless of its niceness, and starve on a busy machine.
 weigh_nodes() { # as eight processes that are as nice as the caller
   mkdir -p "/sys/fs/cgroup/cpu/$cgroup"
   awk -v nice="$(nice)" 'BEGIN { printf "%d", 8 * 1024 / 1.25 ^ nice }' > "/sys/fs/cgroup/cpu/$cgroup/cpu.shares"

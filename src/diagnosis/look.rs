@@ -23,8 +23,8 @@ impl<'a> Answers<'a> {
         Self(answers)
     }
 
-    /// Returns the server that did not give the answer that the problem lacks, or the call if only the whole API could answer it. A machine
-    /// forwards calls to etcd, which may hang while the machine answers.
+    /// Returns the server that did not give the answer that the problem lacks, or the name of the answer if it belongs to no machine. Talos
+    /// forwards some calls to etcd, which may hang while Talos itself answers.
     pub(super) fn silent_server(&self, target: &Target, problem: &Problem) -> Option<&'a str> {
         let missing = self.in_these_words(target, problem).next()?;
         Some(match missing.by {
@@ -51,10 +51,10 @@ pub(crate) fn propose(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verd
         let answers = Answers::of(snapshot, check);
         for finding in &mut *verdict.findings {
             let Outcome::Problem(problem) = &mut finding.outcome else { continue };
-            // If several answers are missing in the same words, any of them shows it.
             if !has_no_command(problem) {
                 continue;
             }
+            // If several answers are missing in the same words, any of them shows it.
             let shown = answers.in_these_words(&finding.target, problem).find_map(look);
             if let Some(look) = shown {
                 problem.hints.retain(|hint| matches!(hint, Hint::Likely(_)));

@@ -34,8 +34,7 @@ const RESTARTS: &str = ", going to restart ";
 
 /// Returns whether Talos has already tried to start the service again.
 pub(super) fn keeps_exiting(service: &Service) -> bool {
-    let restarts = |message: &str| message.contains(RESTARTS);
-    service.state != "Running" && service.last_event.as_ref().is_some_and(|event| restarts(&event.message))
+    service.state != "Running" && service.last_event.as_ref().is_some_and(|event| event.message.contains(RESTARTS))
 }
 
 /// Returns how a program ended and the last line of its log that shows an error, from Talos's event:
