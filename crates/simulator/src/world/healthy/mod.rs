@@ -5,12 +5,19 @@ mod kubernetes;
 pub(in crate::world) mod talos;
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::states::States;
 use super::{ApiServer, Kubernetes, Machine, Power, Process, Role, Shape, Versions, World};
 use crate::address::Network;
 use crate::cosi::Resources;
+
+/// `10.244.3.0`, the address of the /24 network of a machine's pods, by the machine's position. A cluster with more than 256 machines uses
+/// several /16 networks.
+fn pod_network(index: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(Ipv4Addr::new(10, 244, 0, 0).to_bits() + index * 256)
+}
 
 impl World {
     /// Creates a healthy cluster.

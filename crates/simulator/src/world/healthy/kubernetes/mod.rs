@@ -102,7 +102,7 @@ struct Machine {
 impl Machine {
     /// The `host`th pod address of the machine.
     fn pod_address(&self, host: u32) -> IpAddr {
-        Ipv4Addr::from_bits(Ipv4Addr::new(10, 244, 0, 0).to_bits() + self.index * 256 + host).into()
+        Ipv4Addr::from_bits(super::pod_network(self.index).to_bits() + host).into()
     }
 }
 

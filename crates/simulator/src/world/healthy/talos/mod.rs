@@ -72,10 +72,8 @@ impl Subject<'_> {
         self.machine.role == Role::ControlPlane
     }
 
-    /// `10.244.3.0`, the address of a /24 network. A cluster with more than 256 machines uses several /16 networks.
     fn pods(&self) -> Ipv4Addr {
-        let index = u32::try_from(self.index).unwrap_or_default();
-        Ipv4Addr::from_bits(Ipv4Addr::new(10, 244, 0, 0).to_bits() + index * 256)
+        super::pod_network(u32::try_from(self.index).unwrap_or_default())
     }
 
     fn control_planes(&self) -> Vec<IpAddr> {
