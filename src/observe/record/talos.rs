@@ -186,6 +186,8 @@ fn message_of(method: &str, bytes: &[u8]) -> Value {
         "/machine.MachineService/Version" => of::<machine::VersionResponse>(bytes),
         "/machine.MachineService/ServiceList" => of::<machine::ServiceListResponse>(bytes),
         "/machine.MachineService/List" => of::<machine::FileInfo>(bytes),
+        "/machine.MachineService/Memory" => of::<machine::MemoryResponse>(bytes),
+        "/machine.MachineService/Mounts" => of::<machine::MountsResponse>(bytes),
         "/machine.MachineService/EtcdStatus" => of::<machine::EtcdStatusResponse>(bytes),
         "/machine.MachineService/EtcdMemberList" => of::<machine::EtcdMemberListResponse>(bytes),
         "/machine.MachineService/EtcdAlarmList" => of::<machine::EtcdAlarmListResponse>(bytes),

@@ -93,13 +93,13 @@ fn a_machine_that_is_too_small() {
     let disk = told(kind::VOLUME_STATUSES, "EPHEMERAL", |spec| spec["size"] = (1_u64 << 30).into());
     disk.run(&[]).is(1, &[("talos.nodes.disk", "disk-too-small", "worker-1")]);
     let old = release("1.7.7").role("os:admin");
-    old.change(|world| world.machine_mut("worker-1").var = (4 << 30, 4 << 30));
+    old.change(|world| world.machine_mut("worker-1").set_var(4 << 30, 4 << 30));
     old.run(&[]).is(1, &[("talos.nodes.disk", "disk-too-small", "worker-1")]);
 }
 
 #[test]
 fn a_disk_that_is_nearly_full() {
-    let cluster = broken(|world| world.machine_mut("worker-1").var = (18 << 30, 1 << 30));
+    let cluster = broken(|world| world.machine_mut("worker-1").set_var(18 << 30, 1 << 30));
     cluster.run(&[]).is(0, &[("talos.nodes.disk", "disk-nearly-full", "worker-1")]);
     // The error of a lost network file system.
     let text = "1 error occurred: input/output error".to_owned();
@@ -136,7 +136,7 @@ fn container_mode() {
     let cluster = broken(|world| {
         for machine in world.machines.values_mut() {
             machine.memory = (1024, 1024);
-            machine.var = (0, 0);
+            machine.set_var(0, 0);
             let resources = &mut machine.resources;
             resources.edit(kind::PLATFORM_METADATAS, "platformmetadata", |spec| spec["platform"] = "container".into());
             resources.edit(kind::TIME_STATUSES, "node", |spec| spec["syncDisabled"] = true.into());

@@ -9,8 +9,8 @@ use talos_api::machine::machine_service_server::MachineService;
 use talos_api::machine::{
     ContainersRequest, ContainersResponse, EtcdAlarmListResponse, EtcdMemberListRequest, EtcdMemberListResponse,
     EtcdStatusResponse, FeaturesInfo, FileInfo, Hostname, HostnameResponse, ListRequest, LogsRequest, MemInfo, Memory,
-    MemoryResponse, MountStat, Mounts, MountsResponse, PlatformInfo, ServiceList, ServiceListResponse, Version,
-    VersionInfo, VersionResponse,
+    MemoryResponse, Mounts, MountsResponse, PlatformInfo, ServiceList, ServiceListResponse, Version, VersionInfo,
+    VersionResponse,
 };
 use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status};
@@ -81,7 +81,10 @@ impl MachineService for Machine {
     }
 
     async fn mounts(&self, request: Request<Empty>) -> Result<Response<MountsResponse>, Status> {
-        self.tell(&request, |_, machine| MountsResponse { messages: vec![mounts(machine)] })
+        self.tell(&request, |_, machine| {
+            let mounts = Mounts { metadata: None, stats: machine.mounts.clone() };
+            MountsResponse { messages: vec![mounts] }
+        })
     }
 
     async fn etcd_member_list(
@@ -155,29 +158,4 @@ fn memory(machine: &world::Machine) -> Memory {
     let memfree = memavailable - cached;
     let meminfo = MemInfo { memtotal, memfree, memavailable, buffers: 0, cached };
     Memory { metadata: None, meminfo: Some(meminfo) }
-}
-
-/// Mounts of the kernel's own file systems, some of which report no size, and of the machine.
-fn mounts(machine: &world::Machine) -> Mounts {
-    let (size, available) = machine.var;
-    let stats = [
-        ("tmpfs", 67_108_864, 67_108_864, "/dev"),
-        ("proc", 0, 0, "/proc"),
-        ("sysfs", 0, 0, "/sys"),
-        ("/dev/loop0", 81_264_640, 0, "/"),
-        ("tmpfs", 0, 0, "/etc/resolv.conf"),
-        ("/dev/sda4", 92_905_472, 89_923_584, "/system/state"),
-        ("/dev/sda5", size, available, "/var"),
-        ("overlay", size, available, "/etc/kubernetes"),
-    ];
-    let devices: Vec<String> = (1..=machine.mounts.len()).map(|number| format!("/dev/sdb{number}")).collect();
-    let own = machine.mounts.iter().zip(&devices);
-    let own = own.map(|((path, size, available), device)| (device.as_str(), *size, *available, path.as_str()));
-    let stat = |(filesystem, size, available, mounted_on): (&str, _, _, &str)| MountStat {
-        filesystem: filesystem.to_owned(),
-        size,
-        available,
-        mounted_on: mounted_on.to_owned(),
-    };
-    Mounts { metadata: None, stats: stats.into_iter().chain(own).map(stat).collect() }
 }

@@ -240,8 +240,12 @@ impl Change {
                 let machine = world.machine_mut(&node);
                 machine.talos = talos.or(machine.talos);
                 machine.memory = memory.unwrap_or(machine.memory);
-                machine.var = var.unwrap_or(machine.var);
-                machine.mounts.extend(mounts.iter().flatten().cloned());
+                if let Some((size, available)) = var {
+                    machine.set_var(size, available);
+                }
+                for (path, size, available) in mounts.iter().flatten() {
+                    machine.mount(path, *size, *available);
+                }
                 if let Some(ahead) = ahead {
                     world.machine_clocks.insert(node, ahead.as_secs());
                 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use talos_api::machine::{FileInfo, ServiceInfo};
+use talos_api::machine::{FileInfo, MountStat, ServiceInfo};
 
 use crate::cosi::Resources;
 use crate::version::TalosVersion;
@@ -27,10 +27,8 @@ pub struct Machine {
     pub resources: Resources,
     /// Total and available memory in KiB.
     pub memory: (u64, u64),
-    /// Size and free space of the file system of `/var` in bytes.
-    pub var: (u64, u64),
-    /// Separate file systems below `/var`: mount point, size and free space.
-    pub mounts: Vec<(String, u64, u64)>,
+    /// Mounted file systems in the form of `Mounts`.
+    pub mounts: Vec<MountStat>,
     /// Log lines by service (`etcd`) or container.
     pub logs: BTreeMap<String, Vec<String>>,
     /// Entries by directory.

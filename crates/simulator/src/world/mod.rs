@@ -9,6 +9,7 @@ mod faults;
 mod healthy;
 mod kubernetes;
 mod machine;
+mod mounts;
 mod omni;
 mod recorded;
 mod services;

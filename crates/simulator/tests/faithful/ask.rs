@@ -260,6 +260,8 @@ fn messages(method: &str, mut bytes: &[u8]) -> Value {
             "/machine.MachineService/Version" => of::<machine::VersionResponse>(message),
             "/machine.MachineService/ServiceList" => of::<machine::ServiceListResponse>(message),
             "/machine.MachineService/List" => of::<machine::FileInfo>(message),
+            "/machine.MachineService/Memory" => of::<machine::MemoryResponse>(message),
+            "/machine.MachineService/Mounts" => of::<machine::MountsResponse>(message),
             "/machine.MachineService/EtcdStatus" => of::<machine::EtcdStatusResponse>(message),
             "/machine.MachineService/EtcdMemberList" => of::<machine::EtcdMemberListResponse>(message),
             "/machine.MachineService/EtcdAlarmList" => of::<machine::EtcdAlarmListResponse>(message),

@@ -7,11 +7,15 @@ use crate::facts::is_time;
 use crate::recording::{Answer, Call};
 
 /// Keys with values that depend on the moment, or on the program that answers.
-const OF_THE_MOMENT: [&str; 9] = [
+const OF_THE_MOMENT: [&str; 12] = [
     "resourceVersion",
     "raft_index",
     "raft_applied_index",
     "modified",
+    // The simulator only keeps the total and the available memory.
+    "memfree",
+    "buffers",
+    "cached",
     "sha",
     "go_version",
     "seconds",

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::states::States;
-use super::{ApiServer, Kubernetes, Machine, Power, Process, Role, Shape, Versions, World};
+use super::{ApiServer, Kubernetes, Machine, Power, Process, Role, Shape, Versions, World, mounts};
 use crate::address::Network;
 use crate::cosi::Resources;
 
@@ -77,8 +77,7 @@ fn machine(name: String, role: Role) -> Machine {
         services: Vec::new(),
         resources: Resources::default(),
         memory: (4_194_304, 2_097_152),
-        var: (18 << 30, 14 << 30),
-        mounts: Vec::new(),
+        mounts: mounts::healthy(),
         logs: BTreeMap::new(),
         files: BTreeMap::new(),
         api_server: (role == Role::ControlPlane).then(ApiServer::default),

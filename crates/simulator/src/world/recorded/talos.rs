@@ -1,7 +1,7 @@
 //! Recorded answers of the machines.
 
 use serde_json::{Value, json};
-use talos_api::machine::{FileInfo, ServiceEvent, ServiceEvents, ServiceHealth, ServiceInfo};
+use talos_api::machine::{FileInfo, MountStat, ServiceEvent, ServiceEvents, ServiceHealth, ServiceInfo};
 
 use super::recording::{Recording, TalosCall};
 use super::translate::Translation;
@@ -24,6 +24,13 @@ pub(super) fn tell(world: &mut World, recording: &Recording, translation: &Trans
                 machine.resources.edit(kind::PLATFORM_METADATAS, "platformmetadata", |spec| {
                     spec["platform"] = platform.clone();
                 });
+            }
+            (None, "Memory") if call.is_ok() => {
+                let amount = |key: &str| call.part()["meminfo"][key].as_u64().unwrap_or_default();
+                machine.memory = (amount("memtotal"), amount("memavailable"));
+            }
+            (None, "Mounts") if call.is_ok() => {
+                machine.mounts = items(&call.part()["stats"]).map(of_mount).collect();
             }
             (None, "List") if call.is_ok() => {
                 let root = text(&call.request["root"]);
@@ -110,6 +117,16 @@ fn of_file(file: &Value) -> FileInfo {
         relative_name: text(&file["relative_name"]),
         link: text(&file["link"]),
         ..FileInfo::default()
+    }
+}
+
+fn of_mount(mount: &Value) -> MountStat {
+    let bytes = |key: &str| mount[key].as_u64().unwrap_or_default();
+    MountStat {
+        filesystem: text(&mount["filesystem"]),
+        size: bytes("size"),
+        available: bytes("available"),
+        mounted_on: text(&mount["mounted_on"]),
     }
 }
 
