@@ -116,6 +116,9 @@ impl Observer<'_> {
     /// Queries the nodes, and then the control planes that only etcd lists. If such a control plane does not answer, it does not count as a
     /// node; its etcd member is judged instead.
     pub(super) async fn ask_nodes_and_members(&self, seen: &Sighting, until: Instant) -> Vec<Answered> {
+        if let Some(TalosSide { client: Some(client), .. }) = &self.talos {
+            client.expect(seen.population.len());
+        }
         let mut nodes = self.ask_nodes(seen.population.clone(), &seen.endpoints, until).await;
         let members = self.ask_nodes(other_members(&nodes), &seen.endpoints, until).await;
         nodes.extend(members.into_iter().filter(|member| member.talos.contact.is_ok()));

@@ -1,6 +1,7 @@
 //! The single place that all calls to Talos pass through.
 
 use std::any::{Any, type_name};
+use std::sync::Once;
 use std::time::Duration;
 
 use talos_api::cosi::resource::{GetRequest, ListRequest};
@@ -28,6 +29,10 @@ const OF_STRANGERS: usize = 4 << 10;
 /// Machines that answer nothing but their version have 15 calls in flight until these time out.
 const IN_FLIGHT: usize = 512;
 const IN_FLIGHT_SLOW: usize = 64;
+/// Additional calls in flight in a cluster of up to this many machines: they all fit into one round trip, and the few answers of a small
+/// cluster leave memory for them.
+const SMALL_CLUSTER: usize = 128;
+const MORE_IN_FLIGHT: usize = 1536;
 /// Limit for machines that are queried at once. Each has a call in flight or is about to, so the limit on calls is the effective one.
 /// However, all calls for a machine take more than ten kilobytes until they are answered, and there may be thousands of machines.
 const AT_ONCE: usize = IN_FLIGHT;
@@ -99,6 +104,7 @@ pub(super) struct Caller {
     cluster: Option<MetadataValue<Ascii>>,
     calls: Lanes,
     machines: Semaphore,
+    is_small: Once,
 }
 
 struct Lanes {
@@ -132,7 +138,7 @@ impl Lanes {
 impl Caller {
     pub(super) fn new(timeout: Duration, cluster: Option<MetadataValue<Ascii>>) -> Self {
         let (calls, machines) = (Lanes::new(IN_FLIGHT, IN_FLIGHT_SLOW), Semaphore::new(AT_ONCE));
-        Self { timeout, largest: usize::MAX, cluster, calls, machines }
+        Self { timeout, largest: usize::MAX, cluster, calls, machines, is_small: Once::new() }
     }
 
     /// Returns a caller for unverified peers.
@@ -148,6 +154,13 @@ impl Caller {
     /// Returns the time limit for one call, connecting included.
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    /// Raises the limit for calls in flight if the cluster is small.
+    pub(super) fn expect(&self, machines: usize) {
+        if machines <= SMALL_CLUSTER {
+            self.is_small.call_once(|| self.calls.normal.add_permits(MORE_IN_FLIGHT));
+        }
     }
 
     /// Waits for a machine's turn, which lasts as long as the permit is kept.
@@ -293,5 +306,17 @@ mod tests {
         let late = lanes.turn(Lane::Normal, Instant::now()).await;
         assert_eq!(late.unwrap_err().kind, GapKind::NotAsked, "free, and the round is over");
         assert!(turn(Lane::Normal).await.is_ok());
+    }
+
+    #[test]
+    fn a_small_cluster_receives_all_its_calls_at_once() {
+        let caller = Caller::new(WHILE, None);
+        let room = || caller.calls.normal.available_permits();
+        caller.expect(SMALL_CLUSTER + 1);
+        assert_eq!(room(), IN_FLIGHT);
+        (0..2).for_each(|_| caller.expect(SMALL_CLUSTER));
+        assert_eq!(room(), IN_FLIGHT + MORE_IN_FLIGHT);
+        // A worker receives 15 calls.
+        assert!(room() >= 15 * SMALL_CLUSTER);
     }
 }

@@ -131,6 +131,11 @@ impl TalosClient {
         })
     }
 
+    /// Prepares for the calls to this many machines.
+    pub(crate) fn expect(&self, machines: usize) {
+        self.caller.expect(machines);
+    }
+
     /// Charges the data that the client keeps to `budget`.
     pub(crate) fn within(mut self, budget: &Arc<Budget>) -> Self {
         self.budget = Arc::clone(budget);
