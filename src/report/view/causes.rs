@@ -34,6 +34,9 @@ const TITLES: usize = 13;
 /// Number of machines that are named if several share a trouble.
 pub(crate) const NAMES: usize = 2;
 
+/// Reasons that do not tell which answer is missing.
+const MISSING: [Reason; 4] = [Reason::TimedOut, Reason::NoAnswer, Reason::UnreadableAnswer, Reason::AnswerTooLarge];
+
 /// The origin of a cause.
 pub(crate) enum Origin<'a> {
     /// A diagnosis, of one machine or of several in the same trouble; never empty.
@@ -202,8 +205,11 @@ impl Cause {
             let names = wrap("", names, style.columns() - field("", "").chars().count());
             evidence = labeled(label(first.kind, true), names.into_iter());
         }
-        let expected = clean(&problem.expected);
-        let check = format!("{id} {}{}; expected: {expected}", block.word(), block.duration(report));
+        let expected = format!("; expected: {}", clean(&problem.expected));
+        let check = format!("{id} {}{}", block.word(), block.duration(report));
+        // The last lines only have the headline.
+        let (headline, check) =
+            if MISSING.contains(&block.reason) { (headline + &expected, check) } else { (headline, check + &expected) };
         evidence.insert(0, ("check", check));
         let consequences = block.consequences(report);
         let follow = consequences.iter().flat_map(|it| &it.also).flat_map(|(_, problems)| problems);
