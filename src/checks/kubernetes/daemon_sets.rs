@@ -166,7 +166,9 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
             .hint(Hint::likely("kube-controller-manager does not work, or has just started"));
         return verdict.problem(target.clone(), problem);
     }
-    if set.desired == 0 && (its.may_want_none || wanted(cluster, its.enabled) != Wanted::Yes) {
+    // flannel does not replace kube-proxy.
+    let is_replaced = || !flannel_is_wanted(cluster) || placed(cluster, its, set).is_ok_and(|pods| !pods.is_empty());
+    if set.desired == 0 && (wanted(cluster, its.enabled) != Wanted::Yes || (its.may_want_none && is_replaced())) {
         return verdict.skip(target.clone(), "0 pods desired");
     }
     let line = format!("{}: available on {} of {} nodes", its.name, set.available, set.desired);

@@ -37,6 +37,28 @@ fn what_only_carries_the_label_hides_no_daemon_set() {
     assert_eq!(said(&windows, PROXY), ["fail daemonset-missing kube-system/kube-proxy"]);
 }
 
+/// Another network plugin, which Talos does not install.
+fn without_flannel(snapshot: &mut Snapshot) {
+    snapshot.kube().daemon_sets.as_mut().unwrap().retain(|set| set.name != "kube-flannel");
+    for name in CONTROL_PLANES {
+        snapshot.talos_of(name).bootstrap_manifests.as_mut().unwrap().as_mut().unwrap().flannel_enabled = false;
+    }
+}
+
+/// Calico's eBPF mode replaces kube-proxy, flannel does not.
+#[test]
+fn a_kube_proxy_that_wants_no_node_may_be_replaced() {
+    let none = |snapshot: &mut Snapshot| {
+        (proxy(snapshot).desired, proxy(snapshot).available) = (0, 0);
+        snapshot.kube().pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-proxy"));
+    };
+    let nodes = ["cp-1", "cp-2", "cp-3", "w-1"].map(|node| format!("fail daemonset-incomplete {node}"));
+    assert_eq!(said(&with(none), PROXY), nodes);
+    let mut replaced = with(none);
+    without_flannel(&mut replaced);
+    assert_eq!((said(&replaced, PROXY), status(&replaced, PROXY)), (Vec::new(), Status::Skip));
+}
+
 /// During a change of the configuration, the control planes differ.
 #[test]
 fn what_one_control_plane_wants_is_wanted() {
@@ -221,8 +243,9 @@ fn a_daemon_set_has_to_want_every_machine() {
     leaving.node_mut("w-1").leaving = true;
     assert_eq!(said(&leaving, PROXY), [""; 0]);
     // A network plugin that replaces kube-proxy on every node.
-    let all = ["kube-proxy-abcd0", "kube-proxy-abcd1", "kube-proxy-abcd2", "kube-proxy-abcd3"];
-    assert_eq!(said(&fewer(&all), PROXY), [""; 0]);
+    let mut replaced = fewer(&["kube-proxy-abcd0", "kube-proxy-abcd1", "kube-proxy-abcd2", "kube-proxy-abcd3"]);
+    without_flannel(&mut replaced);
+    assert_eq!(said(&replaced, PROXY), [""; 0]);
 }
 
 /// The DaemonSet's controller has not counted for a while.
