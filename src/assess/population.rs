@@ -38,10 +38,12 @@ pub(super) fn machines<'a>(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, iden
     let objects = Objects::of(snapshot, listed.map_or(&[], Vec::as_slice));
     let removed = Removed::of(snapshot, listed, identity);
     let has_talos = snapshot.nodes.iter().any(|node| node.is_talos);
+    // Without Talos, each machine counts as a node of plain Kubernetes, whatever it runs.
+    let are_apart = has_talos && snapshot.talos.is_some();
     let has_machines = has_talos || listed.into_iter().flatten().any(|object| object.system() != System::Virtual);
     let machine = |node: &'a Node| {
         let is_another = match objects.by_name.get(node.name.as_str()).map(|object| object.system()) {
-            Some(System::Another | System::Talos) => has_talos,
+            Some(System::Another | System::Talos) => are_apart,
             // If all nodes are virtual, each of them counts.
             Some(System::Virtual) => has_machines,
             Some(System::Untold) | None => false,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::checks::kubernetes::tests::pods::crashing;
-use crate::checks::kubernetes::tests::{OF_STATIC_PODS, judge, lines, no, roots, said, status};
+use crate::checks::kubernetes::tests::{OF_STATIC_PODS, judge, lines, no, not_ready, roots, said, status};
 use crate::model::{Hint, Status};
 use crate::snapshot::{GapKind, Pod, Snapshot};
 use crate::testing::fixture::{Shape, ago, healthy, running_pod};
@@ -188,4 +188,21 @@ fn without_talos_static_pods_are_judged_on_every_node() {
     snapshot.kube().nodes.as_mut().unwrap().retain(|node| node.name.starts_with("w-"));
     snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.node.as_deref().is_some_and(|node| node.starts_with("w-")));
     assert_eq!(said(&snapshot, running), ["fail crash-looping kube-proxy-w-1"]);
+}
+
+/// While a cluster is moved to Talos, and Talos is not queried.
+#[test]
+fn without_talos_machines_of_any_system_are_judged() {
+    let mut snapshot = healthy().without_talos();
+    for name in ["cp-2", "w-1"] {
+        let object = snapshot.kube_node_mut(name);
+        "Ubuntu 24.04.1 LTS".clone_into(&mut object.os_image);
+        "6.8.0-45-generic".clone_into(&mut object.kernel);
+        snapshot.node_mut(name).is_talos = false;
+    }
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), [""; 0]);
+    not_ready(&mut snapshot, "w-1");
+    assert_eq!(said(&snapshot, "k8s.nodes.ready"), ["fail node-not-ready w-1"]);
+    snapshot.kube().pods.as_mut().unwrap().retain(|pod| pod.name != "kube-scheduler-cp-2");
+    assert_eq!(said(&snapshot, "k8s.controlplane.scheduler"), ["warn component-missing cp-2"]);
 }
