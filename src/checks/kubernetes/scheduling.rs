@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::leases::leases;
 use super::node_objects;
 use super::nodes::each_object_of;
-use crate::assess::Assessment;
 use crate::assess::workloads::says_ready;
+use crate::assess::{Assessment, NotJudged, Standing};
 use crate::checks::Check;
 use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
@@ -141,14 +141,17 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
         let problem = Problem::warn(Reason::NothingSchedulable, expected, "every worker is being removed");
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     }
-    // Workers that are merely not ready are judged by k8s.nodes.ready, which does not report that no others are left, and which an
-    // allowance may excuse.
+    // Workers that are merely not ready are judged by k8s.nodes.ready, which does not report that no others are left, which passes over
+    // some of them, and which an allowance may excuse. Those that the policy declares off are meant to be.
+    let is_off = |node: &Node| cluster.standing(node) == Standing::NotJudged(NotJudged::DeclaredOff);
+    let meant: Vec<_> = own.iter().filter(|(node, _)| !is_off(node)).collect();
+    let judged = meant.iter().filter(|(node, _)| cluster.standing(node).is_judged()).count();
     let may_be_excused = match cluster.asked.max_unready_workers {
         Allowance::None => false,
-        Allowance::Count(count) => count >= own.len(),
+        Allowance::Count(count) => count >= judged && judged > 0,
         Allowance::Percent(percent) => percent >= 100,
     };
-    let are_away = lost_guests || own.len() < workers_at_first;
+    let are_away = lost_guests || own.len() < workers_at_first || judged < meant.len();
     let own: Vec<_> = own.into_iter().chain(machines.into_iter().filter(|_| lost_guests)).collect();
     let closed = own.iter().find(|(_, object)| obstacle(object).is_some());
     let is_closed = closed.is_some();

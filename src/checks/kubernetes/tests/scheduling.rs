@@ -1,9 +1,9 @@
 //! `k8s.nodes.schedulable`: the nodes that accept new pods.
 
 use super::nodes::set_ready;
-use crate::checks::kubernetes::tests::{judge, roots, said, status};
+use crate::checks::kubernetes::tests::{judge, not_ready, roots, said, status};
 use crate::model::{Hint, Reason, Status};
-use crate::snapshot::{KubeNode, Snapshot};
+use crate::snapshot::{Allowance, KubeNode, Snapshot};
 use crate::testing::fixture::{self, Shape, Sides, ago, condition, healthy, kube_node, taint};
 
 #[test]
@@ -243,4 +243,29 @@ fn a_control_plane_that_is_marked_and_still_in_etcd_is_a_warning() {
     let node = worker.kube_node_mut("w-1");
     (node.leaving_since, node.told) = (Some(ago(300)), Some(ago(0)));
     assert_eq!(roots(&worker), [""; 0]);
+}
+
+/// Workers that are excused are no places for pods either.
+#[test]
+fn workers_that_are_not_judged_and_not_ready_leave_no_place() {
+    let down = |change: fn(&mut Snapshot)| {
+        let mut snapshot = Shape { workers: 2, ..Shape::default() }.world();
+        for name in ["w-1", "w-2"] {
+            not_ready(&mut snapshot, name);
+        }
+        change(&mut snapshot);
+        said(&snapshot, "k8s.nodes.schedulable")
+    };
+    let fails = ["fail nothing-schedulable cluster"];
+    assert_eq!(down(|_| {}), [""; 0], "k8s.nodes.ready reports both");
+    assert_eq!(down(|it| it.node_mut("w-1").out_of_scope = true), fails);
+    assert_eq!(
+        down(|it| {
+            it.node_mut("w-1").out_of_scope = true;
+            it.asked.max_unready_workers = Allowance::Count(1);
+        }),
+        fails
+    );
+    let all = down(|it| it.asked.max_unready_workers = Allowance::Count(2));
+    assert_eq!(all, ["warn nothing-schedulable cluster < k8s.nodes.ready"]);
 }
