@@ -11,7 +11,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{kubelet_word, listed, no_pods, unregistered, unseen};
 use crate::checks::scope::{GUEST, control_planes, reason_not_judged, reason_not_upgraded};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Node, Pod, PodState};
+use crate::snapshot::{Node, Pod, PodState, System};
 use crate::text::version;
 
 /// Checks that run before any comparison of Kubernetes versions.
@@ -87,8 +87,13 @@ pub(in crate::checks) struct Running {
 }
 
 impl Running {
-    fn minor(&self) -> Minor {
+    pub(in crate::checks) fn minor(&self) -> Minor {
         (self.numbers.0, self.numbers.1)
+    }
+
+    /// Returns true for the kubelet of a machine with another operating system, which is upgraded by other means.
+    pub(in crate::checks) fn is_guest(&self) -> bool {
+        self.part == Part::Kubelet && self.is_not_judged
     }
 
     /// Suggests a command that shows the version.
@@ -176,10 +181,11 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     let oldest = servers().filter(|it| newer(it).is_none()).min_by_key(|it| it.numbers);
     let newest = servers().max_by_key(|it| it.numbers);
     // No part may be newer than the API servers, so the newest part takes their place in the comparison with parts that are too old.
-    let newest = newest.or_else(|| running.iter().filter(|_| untold).max_by_key(|it| it.numbers));
+    let judged = || running.iter().filter(|it| !it.is_not_judged);
+    let newest = newest.or_else(|| judged().filter(|_| untold).max_by_key(|it| it.numbers));
     let mut agree = true;
     let mut uncompared = false;
-    for it in running.iter().filter(|it| !it.is_not_judged) {
+    for it in judged() {
         let skew = if let Some(newer) = newer(it) {
             Some(format!("not older than {newer} other parts"))
         } else {
@@ -387,20 +393,22 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
             verdict.push(target, unregistered(node));
             continue;
         };
-        if is_guest {
-            verdict.skip(target, GUEST);
-            continue;
-        }
         let version = object.kubelet_version.as_str();
+        if is_guest {
+            verdict.skip(target.clone(), GUEST);
+        }
         match version::numbers(version) {
+            // A virtual kubelet chooses the version that it reports.
+            Some(_) | None if is_guest && object.system() != System::Another => {}
             Some(numbers) => running.push(Running {
                 part: Part::Kubelet,
                 target,
                 name: format!("kubelet of {}", object.name),
                 version: version.trim_start_matches('v').to_owned(),
                 numbers,
-                is_not_judged: false,
+                is_not_judged: is_guest,
             }),
+            None if is_guest => {}
             // A kubelet that has not reported yet has not reported its version either.
             None if version.is_empty() && !says_ready(object) => {
                 verdict.push(target, unseen(Reason::NodeNotReady, "the kubelet's version", "it has not reported yet"));

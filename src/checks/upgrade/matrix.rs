@@ -49,7 +49,7 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
     let Seen { running, mut verdict, .. } = versions::seen(cluster, Some("a version to compare"));
     verdict.findings.append(&mut of_machines.findings);
     let mut parts = ByMinor::new();
-    for it in &running {
+    for it in running.iter().filter(|it| !it.is_guest()) {
         match it.numbers {
             (1, minor, _) => parts.entry(minor).or_default().push(&it.name),
             _ => verdict.problem(it.target.clone(), unknown("Kubernetes", &it.version, KNOWN_KUBERNETES)),

@@ -37,7 +37,7 @@ pub(in crate::checks) const KUBERNETES_PATH: Check = Check {
 pods and those of the kubelets from their Node objects, as k8s.controlplane.versions does.\n\n\
 `talosctl upgrade-k8s` upgrades to a newer patch of the same minor version, or to the next minor version, and never \
 downgrades. Meanwhile the new API server works with kubelets of the old version, which may be at most three minor versions \
-older (two for those before 1.25). A version that only a Talos in development supports is a warning. A component with an image that names no version is an error, because its current version is \
+older (two for those before 1.25); this also applies to kubelets on machines with another operating system. A version that only a Talos in development supports is a warning. A component with an image that names no version is an error, because its current version is \
 unknown; with --no-talos, the version that the API server reports is enough.",
     severity: Severity::Fail,
     finds: &[Reason::UpgradePathUnsupported, Reason::TargetInDevelopment],
@@ -116,8 +116,11 @@ fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
         verdict.problem(Target::cluster(), problem);
     }
     for it in &running {
-        let outcome = kubernetes_step(it, to, target).map_or(Outcome::Pass(None), Outcome::problem);
-        verdict.push(it.target.clone(), outcome);
+        match kubernetes_step(it, to, target) {
+            Some(problem) => verdict.problem(it.target.clone(), problem),
+            None if it.is_guest() => {}
+            None => verdict.ok(it.target.clone()),
+        }
     }
     if data::is_kubernetes_in_development(to) {
         verdict.problem(Target::cluster(), unreleased("Kubernetes", target));
@@ -132,6 +135,12 @@ fn kubernetes_step(it: &Running, to: Numbers, target: &str) -> Option<Problem> {
         Problem::fail(Reason::UpgradePathUnsupported, expected, format!("{} v{}", it.name, it.version)).permanent()
     };
     let is_final = !it.version.contains('-');
+    if it.is_guest() && it.minor() > (to.0, to.1) {
+        return Some(unsupported(format!("no kubelet of a newer minor version than v{target}")));
+    }
+    if it.is_guest() && it.minor() == (to.0, to.1) {
+        return None;
+    }
     if it.numbers > to || major != to.0 || (it.numbers == to && is_final && target.contains('-')) {
         return Some(unsupported(format!("no component newer than v{target}: Kubernetes cannot be downgraded")));
     }

@@ -1,6 +1,7 @@
 //! Upgrade paths between versions.
 
 use super::*;
+use crate::testing::fixture::Shape;
 
 const TALOS: &str = "upgrade.talos.path";
 const KUBERNETES: &str = "upgrade.kubernetes.path";
@@ -148,6 +149,30 @@ fn kubelets_bear_with_the_new_api_server_while_it_is_upgraded() {
     snapshot.kube_node_mut("w-1").kubelet_version = "v1.32.1".to_owned();
     assert_eq!(wrong(KUBERNETES, &snapshot), ["w-1: fail upgrade-path-unsupported, for ever"]);
     assert_eq!(likely(KUBERNETES, &snapshot), ["bring it to the version of the control plane first"]);
+}
+
+#[test]
+fn kubelets_of_guests_are_not_left_behind() {
+    let with = |version: &str, target: &str| {
+        let mut snapshot = Shape { workers: 1, foreign: 1, ..Shape::default() }.world();
+        snapshot.asked.upgrade = Upgrade { kubernetes: Some(target.to_owned()), ..Upgrade::default() };
+        version.clone_into(&mut snapshot.kube_node_mut("x-1").kubelet_version);
+        snapshot
+    };
+    let fails = ["x-1: fail upgrade-path-unsupported, for ever"];
+    for (version, target, expected) in [
+        ("v1.33.1", "1.36.0", &[""; 0][..]),
+        ("v1.32.1", "1.36.0", &fails),
+        ("v1.36.9", "1.36.0", &[]),
+        ("v1.37.0", "1.36.0", &fails),
+        ("", "1.36.0", &[]),
+    ] {
+        assert_eq!(wrong(KUBERNETES, &with(version, target)), expected, "{version}");
+        assert_eq!(wrong(MATRIX, &with(version, target)), [""; 0], "Talos supports any kubelet of a guest: {version}");
+    }
+    let mut without_kubelet = with("v1.20.0", "1.36.0");
+    without_kubelet.kube_node_mut("x-1").become_virtual();
+    assert_eq!(wrong(KUBERNETES, &without_kubelet), [""; 0]);
 }
 
 #[test]
