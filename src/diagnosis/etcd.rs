@@ -153,7 +153,9 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
         |sign: &Sign<'_>| symptoms.machine(sign.target).is_some_and(|node| lapsed_alone(symptoms.snapshot, node));
     let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]).filter(|sign| !lapsed_alone(sign));
     let diagnosis = Recognized::new(cause.id, headline).rests_on_all(&signs).explains(leases);
-    let machine = first.target.address.as_deref();
+    // The alarms are the same on each member.
+    let seen = || symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
+    let machine = first.target.address.as_deref().or_else(|| Some(seen()?.address.as_str()));
     vec![diagnosis.then(Hint::of_member(machine, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status"))]
 }
 

@@ -15,16 +15,19 @@ use crate::text::{excerpt, host};
 use Step::{Change, Do, Look};
 
 /// Returns all problems of a machine that takes part in nothing, and the margin that etcd lacks, or may lack, without it. Results of
-/// decisions that people made or have yet to make are not consequences, and a silent machine does not make any version wrong.
+/// decisions that people made or have yet to make are not consequences, a silent machine does not make any version wrong, and an alarm of
+/// etcd outlives the machine of its member.
 pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> Vec<Sign<'a>> {
-    let decided = |reason| {
+    let is_apart = |reason| {
         use Reason::{
-            Cordoned, CordonedByTalos, CsrDenied, CsrNotIssued, CsrPending, StaleDiscoveryMember, StaleMember,
-            StaleNodeObject,
+            AlarmCorrupt, AlarmNospace, Cordoned, CordonedByTalos, CsrDenied, CsrNotIssued, CsrPending,
+            StaleDiscoveryMember, StaleMember, StaleNodeObject,
         };
         matches!(
             reason,
-            Cordoned
+            AlarmCorrupt
+                | AlarmNospace
+                | Cordoned
                 | CordonedByTalos
                 | CsrDenied
                 | CsrNotIssued
@@ -38,7 +41,7 @@ pub(super) fn consequences<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> V
                 | Reason::VersionsMixed
         )
     };
-    let own = symptoms.about(target).filter(|sign| !decided(sign.problem.reason));
+    let own = symptoms.about(target).filter(|sign| !is_apart(sign.problem.reason));
     let votes = symptoms.machine(target).is_some_and(|node| is_voter(symptoms, node));
     own.chain(margin(symptoms).filter(|_| votes)).collect()
 }

@@ -20,7 +20,7 @@ pub(in crate::checks) const WEBHOOKS: Check = Check {
     explain: "Reads the ValidatingWebhookConfigurations and MutatingWebhookConfigurations, and the EndpointSlices of the \
 Services that they name.\n\n\
 A webhook fails closed when its failurePolicy is Fail, which is the default: if no backend answers, the API server refuses the \
-request. Such a webhook for creates or updates of pods, nodes or leases stops the cluster: no pod starts, kubelets cannot \
+request. Such a webhook for creates or updates of pods, nodes or leases, or for tokens of ServiceAccounts, stops the cluster: no pod starts, kubelets cannot \
 report, leaders lose their leases. If it has no ready endpoint that leads to an existing pod on a node that still reports, \
 this is a failure; often not even the webhook's own pods can be created.\n\n\
 All other webhooks without a ready backend are warnings: those that fail open, apply to other resources, have matchConditions, \
@@ -387,14 +387,31 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
     Ok(locked)
 }
 
-/// Returns true if the webhook fails closed on the creation of pods in the namespace of the pods behind it.
+/// Requests without which a new pod does not get to serve: it is created, gets a node and a token, reports that it is ready, and becomes an
+/// endpoint of its Service.
+const TO_SERVE: [(&str, &str, Option<&str>, &[&str]); 5] = [
+    ("", "pods", None, &["CREATE"]),
+    ("", "pods", Some("binding"), &["CREATE"]),
+    ("", "serviceaccounts", Some("token"), &["CREATE"]),
+    ("", "pods", Some("status"), &["UPDATE"]),
+    ("discovery.k8s.io", "endpointslices", None, &["CREATE", "UPDATE"]),
+];
+
+/// Returns true if the webhook fails closed on a request without which no pod behind it can be replaced.
 fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
+    let covers = |group: &str, plural: &str, part: Option<&str>, operations: &[&str]| {
+        let is_it =
+            |rule: &WebhookRule| is_in(rule, group, plural, |its| its == part) && has(&rule.operations, operations);
+        hook.rules.iter().any(|rule| rule.scope != "Cluster" && is_it(rule))
+    };
+    let concerns = |namespace: &str| selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)]);
+    let serves =
+        || TO_SERVE.into_iter().any(|(group, plural, part, operations)| covers(group, plural, part, operations));
+    // Without its lease, no scheduler and no controller works.
+    let leads = || covers("coordination.k8s.io", "leases", None, &["UPDATE"]);
     // Other labels of the namespace are unknown.
     let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
-    is_closed(hook)
-        && hook.rules.iter().any(|rule| Request::CreateAgain.is_covered(rule))
-        && is_told
-        && selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)])
+    is_closed(hook) && is_told && concerns(namespace) && (serves() || (concerns("kube-system") && leads()))
 }
 
 /// Returns true if every working pod behind the webhook is evicted and matched by the webhook itself. A webhook without any working pod is
@@ -431,10 +448,16 @@ fn is_vital(hook: &Webhook) -> bool {
     let is_of = |rule: &WebhookRule, group: &str, plural: &str| is_in(rule, group, plural, written);
     let in_system =
         |rule: &WebhookRule| SYSTEM.iter().any(|(group, plural, names)| is_of(rule, group, plural) && in_any(names));
+    // Without a token, the kubelet starts no pod.
+    let of_tokens = |rule: &WebhookRule| {
+        is_in(rule, "", "serviceaccounts", |part| part == Some("token"))
+            && has(&rule.operations, &["CREATE"])
+            && in_any(&["kube-system"])
+    };
     let covers = |rule: &WebhookRule| {
-        has(&rule.operations, &["CREATE", "UPDATE"])
-            && ((is_of(rule, "", "nodes") && rule.scope != "Namespaced")
-                || (rule.scope != "Cluster" && in_system(rule)))
+        let is_written = has(&rule.operations, &["CREATE", "UPDATE"]);
+        (is_written && is_of(rule, "", "nodes") && rule.scope != "Namespaced")
+            || (rule.scope != "Cluster" && ((is_written && in_system(rule)) || of_tokens(rule)))
     };
     is_closed(hook) && selects(&hook.objects, &[]) && hook.rules.iter().any(covers)
 }

@@ -1,6 +1,6 @@
 //! Checks whether each machine can be drained now.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::places::Places;
@@ -12,6 +12,7 @@ use crate::checks::kubernetes::webhooks::{Obstacle, in_the_way_of_evictions, tha
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 use crate::text::duration::human;
+use crate::text::some;
 
 pub(in crate::checks) const DRAIN: Check = Check {
     id: CheckId::UpgradeDrain,
@@ -29,9 +30,10 @@ a budget allows fewer disruptions than it has pods on the machine that can run n
 never be evicted; if the budget belongs to an operator, which may allow more, this is a warning. It fails if an \
 admission webhook for evictions, for the deletion of pods or for new pods fails closed and has no ready backend (a warning if \
 labels of namespaces decide whether it applies, because they are not read), or if a webhook for new pods, which also fails \
-closed on its own pods, has all its backends on the machine, because they could not come back. And it fails if the \
+closed on its own pods, or on anything else without which they cannot serve again, has all its backends on the machine. And it fails if the \
 kubelet of the machine that `--drain` names has stopped reporting, because a drain would wait in vain for its pods.\n\n\
-It warns about pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads \
+It warns about a budget that allows an eviction only because it still counts pods on nodes that do not work: Kubernetes takes \
+a minute to notice, and a drain in the meantime leaves fewer pods than the budget requires. It also warns about pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads \
 with all their ready pods on the machine, data in emptyDir volumes \
 (which are deleted), and pods that cannot run elsewhere because of a local volume.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
@@ -44,6 +46,7 @@ within minutes.",
         Reason::WebhookEvicted,
         Reason::EvictionBlocked,
         Reason::SeveralBudgets,
+        Reason::BudgetCountsLost,
         Reason::SlowTermination,
         Reason::UnmanagedPod,
         Reason::LastReplica,
@@ -84,6 +87,8 @@ fn drain(cluster: &Assessment<'_>) -> Verdict {
 struct EvictionState<'a> {
     by_node: HashMap<&'a str, Vec<&'a BoundPod>>,
     budgets: HashMap<&'a str, Vec<&'a DisruptionBudget>>,
+    /// Pods that each budget, by its namespace and name, still counts as healthy although their nodes do not work.
+    lost: HashMap<(&'a str, &'a str), Vec<&'a BoundPod>>,
     /// Nodes of the ready pods of each workload: namespace, kind and name.
     ready: HashMap<Workload<'a>, Vec<&'a str>>,
     places: Places<'a>,
@@ -96,20 +101,35 @@ impl<'a> EvictionState<'a> {
         let pods = bound_pods(cluster)?;
         let listed = listed(cluster, |kubernetes| &kubernetes.disruption_budgets, "the PodDisruptionBudgets")?;
         let places = Places::of(cluster, pods.iter().filter(|pod| is_evicted(pod)))?;
-        let mut evictions = Self { by_node: HashMap::new(), budgets: HashMap::new(), ready: HashMap::new(), places };
+        let (by_node, budgets, lost, ready) = (HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new());
+        let mut evictions = Self { by_node, budgets, lost, ready, places };
         for budget in listed {
             is_understood(budget)?;
             evictions.budgets.entry(&budget.namespace).or_default().push(budget);
         }
         for pod in pods {
             evictions.by_node.entry(&pod.node).or_default().push(pod);
+            if !pod.ready || pod.deleting {
+                continue;
+            }
             // Pods on a node whose kubelet has just fallen silent are still reported as ready for a while.
-            let serves = pod.ready && !pod.deleting && cluster.serving_on(Some(&pod.node)).may_be();
-            if let Some(workload) = workload(pod).filter(|_| serves) {
+            if !cluster.serving_on(Some(&pod.node)).may_be() {
+                for budget in evictions.budgets_of(pod) {
+                    evictions.lost.entry((&budget.namespace, &budget.name)).or_default().push(pod);
+                }
+            } else if let Some(workload) = workload(pod) {
                 evictions.ready.entry(workload).or_default().push(&pod.node);
             }
         }
         Ok(evictions)
+    }
+
+    /// Returns the pods on other nodes without which the budget would not allow an eviction from this one; none if enough others work.
+    fn needed(&self, budget: &DisruptionBudget, node: &str) -> Vec<&'a BoundPod> {
+        let lost = self.lost.get(&(budget.namespace.as_str(), budget.name.as_str())).into_iter().flatten();
+        let lost: Vec<&BoundPod> = lost.copied().filter(|pod| pod.node != node).collect();
+        let is_needed = i32::try_from(lost.len()).map_or(true, |lost| lost >= budget.disruptions_allowed);
+        if is_needed { lost } else { Vec::new() }
     }
 
     /// Returns true if the pod has a controller that creates it again and can run on another node while this machine is
@@ -225,7 +245,7 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
 fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) -> Vec<Problem> {
     // Problems by the budget's namespace and name.
     let mut refusing: BTreeMap<(&str, &str), (&DisruptionBudget, Vec<&BoundPod>)> = BTreeMap::new();
-    let (mut uncounted, mut lasting) = (refusing.clone(), refusing.clone());
+    let (mut uncounted, mut lasting, mut deceived) = (refusing.clone(), refusing.clone(), refusing.clone());
     let mut several = Vec::new();
     for pod in evicted.iter().filter(|pod| is_held_by_budgets(pod)) {
         let budgets = evictions.budgets_of(pod);
@@ -235,15 +255,24 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) 
             }
             continue;
         };
-        let found = match answer(budget, pod) {
-            // A pod that cannot run elsewhere is a lasting disruption.
-            Answer::Allowed if pod.ready && !evictions.comes_back(pod) => &mut lasting,
-            Answer::Allowed => continue,
-            Answer::Refused => &mut refusing,
-            Answer::NotCounted => &mut uncounted,
+        let found = |found: &mut BTreeMap<_, (&'a DisruptionBudget, Vec<&'a BoundPod>)>| {
+            let key = (budget.namespace.as_str(), budget.name.as_str());
+            found.entry(key).or_insert_with(|| (budget, Vec::new())).1.push(pod);
         };
-        let key = (budget.namespace.as_str(), budget.name.as_str());
-        found.entry(key).or_insert_with(|| (budget, Vec::new())).1.push(pod);
+        match answer(budget, pod) {
+            Answer::Allowed if pod.ready => {
+                // A pod that cannot run elsewhere is a lasting disruption.
+                if !evictions.comes_back(pod) {
+                    found(&mut lasting);
+                }
+                if !evictions.needed(budget, &pod.node).is_empty() {
+                    found(&mut deceived);
+                }
+            }
+            Answer::Allowed => {}
+            Answer::Refused => found(&mut refusing),
+            Answer::NotCounted => found(&mut uncounted),
+        }
     }
     let refused = refusing.into_values().map(|(budget, pods)| refused(budget, &pods));
     let is_used_up = |(budget, pods): &(&DisruptionBudget, Vec<&BoundPod>)| {
@@ -251,7 +280,8 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) 
     };
     let used_up = lasting.into_values().filter(is_used_up).map(|(budget, pods)| used_up(budget, &pods));
     let uncounted = uncounted.into_values().map(|(budget, pods)| not_counted(budget, &pods));
-    refused.chain(several).chain(used_up).chain(uncounted).collect()
+    let deceived = deceived.into_values().map(|(budget, pods)| counts_lost_pods(budget, &pods, evictions));
+    refused.chain(several).chain(used_up).chain(uncounted).chain(deceived).collect()
 }
 
 /// Reports that evicted pods never terminate, because no kubelet is running that would confirm it to the drain.
@@ -273,6 +303,8 @@ fn stuck(pod: &BoundPod) -> Option<Problem> {
     Some(Problem::fail(Reason::SlowTermination, "pods that are being deleted stop in time", observed).hint(hint))
 }
 
+/// Maximum number of lost nodes that are named.
+const NAMES: usize = 3;
 /// Time that a kubelet may need beyond a pod's grace period.
 const LATE: Duration = Duration::from_secs(60);
 /// Default of `talosctl upgrade --drain-timeout`.
@@ -343,6 +375,27 @@ fn not_counted(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
         all_named(pods),
     );
     Problem::error(Reason::BudgetStale, "a status of the current generation", observed).hint(look_at(budget))
+}
+
+/// Reports a budget that allows an eviction only because it still counts pods that are lost.
+fn counts_lost_pods(budget: &DisruptionBudget, pods: &[&BoundPod], evictions: &EvictionState<'_>) -> Problem {
+    let DisruptionBudget { current_healthy: healthy, desired_healthy: required, .. } = budget;
+    let mut lost: Vec<&BoundPod> = pods.iter().flat_map(|pod| evictions.needed(budget, &pod.node)).collect();
+    lost.sort_by_key(|pod| &pod.name);
+    lost.dedup_by_key(|pod| &pod.name);
+    let nodes: BTreeSet<&str> = lost.iter().map(|pod| pod.node.as_str()).collect();
+    let observed = format!(
+        "PodDisruptionBudget {} requires {required} pods and counts {healthy} as healthy, {} of them on nodes that do not work: {}; it selects {}",
+        name_of(budget),
+        lost.len(),
+        some(nodes.into_iter(), NAMES),
+        all_named(pods),
+    );
+    let hint = Hint::likely("a drain leaves fewer pods than the budget requires: repair or delete these nodes first");
+    Problem::warn(Reason::BudgetCountsLost, "enough pods of the budget on nodes that work", observed)
+        .on(lost.iter().map(|pod| pod.node.as_str()))
+        .hint(look_at(budget))
+        .hint(hint)
 }
 
 /// Reports a budget that allows each eviction, but never the last one.

@@ -184,6 +184,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::EvictionBlocked
         | R::SeveralBudgets
         | R::BudgetStale
+        | R::BudgetCountsLost
         | R::SlowTermination
         | R::QuorumAtRisk
         | R::LastApiServer

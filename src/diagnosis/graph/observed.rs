@@ -164,6 +164,7 @@ impl<'a> Graph<'a> {
             },
             Id::UpgradeDrain => match reason {
                 Reason::SlowTermination => Part::Drain,
+                Reason::BudgetCountsLost => Part::Workload,
                 _ => Part::Property,
             },
             Id::UpgradeRoom => Part::Place,

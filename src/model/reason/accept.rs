@@ -185,6 +185,7 @@ impl Reason {
             | Self::WebhookEvicted
             | Self::SeveralBudgets
             | Self::BudgetStale
+            | Self::BudgetCountsLost
             | Self::SlowTermination
             | Self::QuorumAtRisk
             | Self::LastApiServer

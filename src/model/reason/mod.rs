@@ -251,6 +251,7 @@ reasons! {
     EvictionBlocked "eviction-blocked" "a PodDisruptionBudget allows no eviction" upgrade::EVICTION_BLOCKED;
     SeveralBudgets "several-budgets" "a pod is selected by several PodDisruptionBudgets" upgrade::SEVERAL_BUDGETS;
     BudgetStale "budget-stale" "the status of a PodDisruptionBudget is older than its spec" upgrade::BUDGET_STALE;
+    BudgetCountsLost "budget-counts-lost" "a PodDisruptionBudget counts pods on nodes that do not work" upgrade::BUDGET_COUNTS_LOST;
     SlowTermination "slow-termination" "a pod takes longer to stop than a drain waits" upgrade::SLOW_TERMINATION;
     QuorumAtRisk "quorum-at-risk" "taking the machine down would cost etcd its quorum" upgrade::QUORUM_AT_RISK;
     LastApiServer "last-api-server" "no other control plane has a working API server" upgrade::LAST_API_SERVER;

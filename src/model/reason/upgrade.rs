@@ -109,6 +109,16 @@ pub(super) const BUDGET_STALE: Text = Text {
     ],
 };
 
+pub(super) const BUDGET_COUNTS_LOST: Text = Text {
+    explanation: "The PodDisruptionBudget allows an eviction only because its status still counts pods as healthy although their nodes have stopped reporting, are down, or were removed. Kubernetes notices after about a minute and then allows fewer evictions, or none. A drain before that leaves fewer working pods than the budget requires, which can cost a database its quorum.",
+    source: KUBERNETES_DISRUPTIONS,
+    remedy: &[
+        Look("kubectl describe poddisruptionbudget NAME -n NAMESPACE"),
+        Look("kubectl get nodes"),
+        Look("kubectl get pods -n NAMESPACE -o wide"),
+    ],
+};
+
 pub(super) const SLOW_TERMINATION: Text = Text {
     explanation: "A drain waits until every pod that it evicts is gone, and `talosctl upgrade` gives up after 5 minutes (`--drain-timeout`), with the new version installed and the machine cordoned, but not rebooted. A pod that is past its deadline waits for a finalizer, a volume that cannot be unmounted, or a kubelet that does not answer; it is a failure. A pod with a longer terminationGracePeriodSeconds may still stop in time; it is a warning.",
     source: KUBERNETES_DRAIN,

@@ -39,6 +39,8 @@ fn a_webhook_that_stops_the_cluster_fails() {
         (&[""], &["nodes/status"], &["UPDATE"]),
         (&[""], &["pods/binding"], &["CREATE"]),
         (&["coordination.k8s.io"], &["leases"], &["UPDATE"]),
+        (&[""], &["serviceaccounts/token"], &["CREATE"]),
+        (&[""], &["serviceaccounts/*"], &["CREATE"]),
     ] {
         let said = said(&concerning(groups, resources, operations), WEBHOOKS);
         assert_eq!(said, ["fail webhook-unavailable validatingwebhookconfiguration/policy"], "{resources:?}");
@@ -56,6 +58,8 @@ fn one_that_stops_others_only_warns() {
         (&[""], &["configmaps"], &["*"]),
         (&[""], &["pods"], &["DELETE"]),
         (&[""], &["pods/exec"], &["CONNECT"]),
+        (&[""], &["serviceaccounts"], &["CREATE"]),
+        (&[""], &["serviceaccounts/token"], &["UPDATE"]),
         (&[""], &["pods/ephemeralcontainers"], &["UPDATE"]),
     ] {
         let status = status(&concerning(groups, resources, operations), WEBHOOKS);

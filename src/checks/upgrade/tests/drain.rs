@@ -63,6 +63,35 @@ fn a_budget_that_allows_none_holds_the_machine() {
 }
 
 #[test]
+fn a_budget_that_counts_pods_on_nodes_that_do_not_work_is_not_believed() {
+    let mut removed = world();
+    removed.kube().nodes.as_mut().unwrap().retain(|node| node.name != "cp-3");
+    assert_eq!(wrong(DRAIN, &removed), ["w-1: warn budget-counts-lost, see k8s.nodes.registered"]);
+    assert_eq!(
+        observed(DRAIN, &removed),
+        [
+            "PodDisruptionBudget default/web requires 2 pods and counts 3 as healthy, 1 of them on nodes that do not work: cp-3; it selects pod web-w-1"
+        ]
+    );
+    let changed = |change: fn(&mut BoundPod, &mut DisruptionBudget)| {
+        let mut snapshot = removed.clone();
+        let kube = snapshot.kube();
+        let lost = kube.bound_pods.as_mut().unwrap().iter_mut().find(|pod| pod.name == "web-cp-3").unwrap();
+        change(lost, &mut kube.disruption_budgets.as_mut().unwrap()[0]);
+        snapshot
+    };
+    // Kubernetes has noticed, or enough others work.
+    passes(&changed(|pod, _| pod.ready = false));
+    passes(&changed(|pod, _| pod.deleting = true));
+    passes(&changed(|pod, _| pod.labels = std::collections::BTreeMap::new().into()));
+    passes(&changed(|_, budget| (budget.disruptions_allowed, budget.current_healthy) = (2, 4)));
+    // Without a list of leases it is unknown whether nodes work, and another check reports that.
+    let mut silent = world();
+    silent.kube().node_leases.as_mut().unwrap().by_name.remove("cp-3");
+    assert_eq!(wrong(DRAIN, &silent), ["w-1: warn budget-counts-lost, see k8s.nodes.ready"]);
+}
+
+#[test]
 fn what_is_not_evicted_asks_no_budget() {
     passes(&closed(|pod, _| pod.mirror = true));
     passes(&closed(|pod, _| pod.controller = Some(("DaemonSet".to_owned(), "web".to_owned()))));
@@ -303,6 +332,13 @@ fn a_webhook_for_evictions_without_a_backend_blocks() {
     passes(&dead(elsewhere));
 }
 
+/// Narrows the webhook to one kind of request.
+fn on(hook: &mut crate::snapshot::Webhook, group: &str, resource: &str, operation: &str) {
+    let rule = &mut hook.rules[0];
+    (rule.groups, rule.resources) = (vec![group.to_owned()], vec![resource.to_owned()]);
+    rule.operations = vec![operation.to_owned()];
+}
+
 /// Once the webhook's pods are gone, the API server calls it before creating them again.
 #[test]
 fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
@@ -336,7 +372,17 @@ fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
     passes(&hooked(|_, endpoint| endpoint.port = Some(1)));
     passes(&hooked(|hook, _| hook.fails_closed = false));
     passes(&hooked(|hook, _| hook.is_conditional = true));
-    passes(&hooked(|hook, _| hook.rules[0].operations = vec!["UPDATE".to_owned()]));
+    // None of these is created again, or becomes an endpoint of the webhook's Service.
+    let locked = |snapshot: &Snapshot| assert_eq!(wrong(DRAIN, snapshot), ["w-1: fail webhook-evicted"]);
+    locked(&hooked(|hook, _| on(hook, "", "pods", "CREATE")));
+    locked(&hooked(|hook, _| on(hook, "", "pods/binding", "CREATE")));
+    locked(&hooked(|hook, _| on(hook, "", "pods/status", "UPDATE")));
+    locked(&hooked(|hook, _| on(hook, "", "serviceaccounts/token", "CREATE")));
+    locked(&hooked(|hook, _| on(hook, "discovery.k8s.io", "endpointslices", "UPDATE")));
+    locked(&hooked(|hook, _| on(hook, "coordination.k8s.io", "leases", "UPDATE")));
+    passes(&hooked(|hook, _| on(hook, "", "pods", "DELETE")));
+    passes(&hooked(|hook, _| on(hook, "", "pods", "UPDATE")));
+    passes(&hooked(|hook, _| on(hook, "apps", "deployments", "CREATE")));
     passes(&hooked(|hook, _| {
         hook.namespaces = vec![Requirement {
             key: "kubernetes.io/metadata.name".to_owned(),
