@@ -151,6 +151,14 @@ pub(super) fn flannel_is_wanted(cluster: &Assessment<'_>) -> bool {
     wanted(cluster, FLANNEL.enabled) == Wanted::Yes || is_there()
 }
 
+/// Returns true if no other component than flannel handles the network: flannel does not replace kube-proxy.
+fn flannel_is_alone(cluster: &Assessment<'_>) -> bool {
+    let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets).map_or(&[][..], Vec::as_slice);
+    let works = |set: &Workload| set.desired > 0;
+    installed(sets, FLANNEL.name, FLANNEL.app).is_some_and(works)
+        && !sets.iter().any(|set| set.installs_network && works(set) && set.name != FLANNEL.name)
+}
+
 /// Returns the DaemonSets that these checks judge. A check that `--skip` leaves out judges none.
 pub(super) fn judged<'a>(cluster: &'a Assessment<'_>) -> impl Iterator<Item = &'a Workload> {
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets);
@@ -166,9 +174,8 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
             .hint(Hint::likely("kube-controller-manager does not work, or has just started"));
         return verdict.problem(target.clone(), problem);
     }
-    // flannel does not replace kube-proxy.
-    let is_replaced = || !flannel_is_wanted(cluster) || placed(cluster, its, set).is_ok_and(|pods| !pods.is_empty());
-    if set.desired == 0 && (wanted(cluster, its.enabled) != Wanted::Yes || (its.may_want_none && is_replaced())) {
+    let may_want_none = its.may_want_none && !flannel_is_alone(cluster);
+    if set.desired == 0 && (may_want_none || wanted(cluster, its.enabled) != Wanted::Yes) {
         return verdict.skip(target.clone(), "0 pods desired");
     }
     let line = format!("{}: available on {} of {} nodes", its.name, set.available, set.desired);
@@ -181,6 +188,9 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
     };
     let needed: Vec<_> = shortfall.places.iter().filter(|place| place.excuse != Some(Excuse::NotJudged)).collect();
     if shortfall.unplaced == 0 && needed.is_empty() {
+        if set.desired == 0 {
+            return verdict.skip(target.clone(), "0 pods desired");
+        }
         let pods = || labeled_pods(cluster, its.app);
         return match unfinished(cluster, set, pods, || shortfall.places.len(), Reason::DaemonsetIncomplete) {
             Some(problem) => verdict.problem(target.clone(), problem.hint(its.pods.clone())),

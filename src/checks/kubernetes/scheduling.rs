@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::leases::leases;
 use super::node_objects;
 use super::nodes::each_object_of;
+use crate::assess::Assessment;
 use crate::assess::workloads::says_ready;
-use crate::assess::{Assessment, NotJudged, Standing};
 use crate::checks::Check;
 use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
@@ -114,8 +114,9 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let others = || own.iter().filter(|(node, _)| !goes(node));
     let stay_closed: Vec<_> = others().filter(|(_, it)| obstacle(it).is_some()).collect();
     let is_own_place = |node: &Node, object: &KubeNode| {
-        is_place(object)
-            || (goes(node) && object.unschedulable && works(object) && others().all(|(_, it)| is_place(it)))
+        let is_drained = || goes(node) && object.unschedulable && works(object);
+        // Without Talos, machines with Windows are not told apart.
+        !object.is_windows() && (is_place(object) || (is_drained() && others().all(|(_, it)| is_place(it))))
     };
     // Images are built for one operating system, almost always Linux. Virtual nodes do not run containers.
     let is_linux = |object: &KubeNode| !object.is_windows() && object.system() != System::Virtual;
@@ -143,7 +144,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     }
     // Workers that are merely not ready are judged by k8s.nodes.ready, which does not report that no others are left, which passes over
     // some of them, and which an allowance may excuse. Those that the policy declares off are meant to be.
-    let is_off = |node: &Node| cluster.standing(node) == Standing::NotJudged(NotJudged::DeclaredOff);
+    let is_off = |node: &Node| cluster.machine(node).declaration.is_some_and(|declaration| declaration.excuses());
     let meant: Vec<_> = own.iter().filter(|(node, _)| !is_off(node)).collect();
     let judged = meant.iter().filter(|(node, _)| cluster.standing(node).is_judged()).count();
     let may_be_excused = match cluster.asked.max_unready_workers {

@@ -405,10 +405,14 @@ fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
         hook.rules.iter().any(|rule| rule.scope != "Cluster" && is_it(rule))
     };
     let concerns = |namespace: &str| selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)]);
-    let serves =
-        || TO_SERVE.into_iter().any(|(group, plural, part, operations)| covers(group, plural, part, operations));
+    // Selectors of objects are compared with the labels of the pods, which the other objects do not have.
+    let has_labels = |plural: &str| plural == "pods" || hook.objects.is_empty();
+    let serves = || {
+        let all = TO_SERVE.into_iter().filter(|(_, plural, ..)| has_labels(plural));
+        all.into_iter().any(|(group, plural, part, operations)| covers(group, plural, part, operations))
+    };
     // Without its lease, no scheduler and no controller works.
-    let leads = || covers("coordination.k8s.io", "leases", None, &["UPDATE"]);
+    let leads = || has_labels("leases") && covers("coordination.k8s.io", "leases", None, &["UPDATE"]);
     // Other labels of the namespace are unknown.
     let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
     is_closed(hook) && is_told && concerns(namespace) && (serves() || (concerns("kube-system") && leads()))

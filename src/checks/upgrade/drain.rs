@@ -1,6 +1,6 @@
 //! Checks whether each machine can be drained now.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::places::Places;
@@ -87,14 +87,18 @@ fn drain(cluster: &Assessment<'_>) -> Verdict {
 struct EvictionState<'a> {
     by_node: HashMap<&'a str, Vec<&'a BoundPod>>,
     budgets: HashMap<&'a str, Vec<&'a DisruptionBudget>>,
-    /// Pods that each budget, by its namespace and name, still counts as healthy although their nodes do not work.
-    lost: HashMap<(&'a str, &'a str), Vec<&'a BoundPod>>,
+    /// Pods that each budget, by its namespace and name, still counts as healthy although their nodes do not work: their number, in total
+    /// and by node.
+    lost: HashMap<(&'a str, &'a str), Lost<'a>>,
     /// Nodes of the ready pods of each workload: namespace, kind and name.
     ready: HashMap<Workload<'a>, Vec<&'a str>>,
     places: Places<'a>,
 }
 
 type Workload<'a> = (&'a str, &'a str, &'a str);
+
+/// A number of pods, in total and by node.
+type Lost<'a> = (usize, BTreeMap<&'a str, usize>);
 
 impl<'a> EvictionState<'a> {
     fn of(cluster: &'a Assessment<'_>) -> Result<Self, Outcome> {
@@ -115,7 +119,9 @@ impl<'a> EvictionState<'a> {
             // Pods on a node whose kubelet has just fallen silent are still reported as ready for a while.
             if !cluster.serving_on(Some(&pod.node)).may_be() {
                 for budget in evictions.budgets_of(pod) {
-                    evictions.lost.entry((&budget.namespace, &budget.name)).or_default().push(pod);
+                    let (total, by_node) = evictions.lost.entry((&budget.namespace, &budget.name)).or_default();
+                    *total += 1;
+                    *by_node.entry(&pod.node).or_default() += 1;
                 }
             } else if let Some(workload) = workload(pod) {
                 evictions.ready.entry(workload).or_default().push(&pod.node);
@@ -124,12 +130,16 @@ impl<'a> EvictionState<'a> {
         Ok(evictions)
     }
 
-    /// Returns the pods on other nodes without which the budget would not allow an eviction from this one; none if enough others work.
-    fn needed(&self, budget: &DisruptionBudget, node: &str) -> Vec<&'a BoundPod> {
-        let lost = self.lost.get(&(budget.namespace.as_str(), budget.name.as_str())).into_iter().flatten();
-        let lost: Vec<&BoundPod> = lost.copied().filter(|pod| pod.node != node).collect();
-        let is_needed = i32::try_from(lost.len()).map_or(true, |lost| lost >= budget.disruptions_allowed);
-        if is_needed { lost } else { Vec::new() }
+    /// Returns the number of pods on other nodes than this one that the budget counts in vain, by node.
+    fn lost_beside<'s>(
+        &'s self,
+        budget: &'s DisruptionBudget,
+        node: &str,
+    ) -> (usize, Option<&'s BTreeMap<&'s str, usize>>) {
+        let Some((total, by_node)) = self.lost.get(&(budget.namespace.as_str(), budget.name.as_str())) else {
+            return (0, None);
+        };
+        (total - by_node.get(node).copied().unwrap_or_default(), Some(by_node))
     }
 
     /// Returns true if the pod has a controller that creates it again and can run on another node while this machine is
@@ -265,7 +275,7 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) 
                 if !evictions.comes_back(pod) {
                     found(&mut lasting);
                 }
-                if !evictions.needed(budget, &pod.node).is_empty() {
+                if evictions.lost_beside(budget, &pod.node).0 > 0 {
                     found(&mut deceived);
                 }
             }
@@ -280,7 +290,7 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) 
     };
     let used_up = lasting.into_values().filter(is_used_up).map(|(budget, pods)| used_up(budget, &pods));
     let uncounted = uncounted.into_values().map(|(budget, pods)| not_counted(budget, &pods));
-    let deceived = deceived.into_values().map(|(budget, pods)| counts_lost_pods(budget, &pods, evictions));
+    let deceived = deceived.into_values().filter_map(|(budget, pods)| counts_lost_pods(budget, &pods, evictions));
     refused.chain(several).chain(used_up).chain(uncounted).chain(deceived).collect()
 }
 
@@ -377,25 +387,23 @@ fn not_counted(budget: &DisruptionBudget, pods: &[&BoundPod]) -> Problem {
     Problem::error(Reason::BudgetStale, "a status of the current generation", observed).hint(look_at(budget))
 }
 
-/// Reports a budget that allows an eviction only because it still counts pods that are lost.
-fn counts_lost_pods(budget: &DisruptionBudget, pods: &[&BoundPod], evictions: &EvictionState<'_>) -> Problem {
+/// Reports a budget that allows these evictions only because it still counts pods that are lost.
+fn counts_lost_pods(budget: &DisruptionBudget, pods: &[&BoundPod], evictions: &EvictionState<'_>) -> Option<Problem> {
     let DisruptionBudget { current_healthy: healthy, desired_healthy: required, .. } = budget;
-    let mut lost: Vec<&BoundPod> = pods.iter().flat_map(|pod| evictions.needed(budget, &pod.node)).collect();
-    lost.sort_by_key(|pod| &pod.name);
-    lost.dedup_by_key(|pod| &pod.name);
-    let nodes: BTreeSet<&str> = lost.iter().map(|pod| pod.node.as_str()).collect();
+    let allowed = usize::try_from(budget.disruptions_allowed).unwrap_or_default();
+    let node = &pods.first()?.node;
+    let (lost, by_node) = evictions.lost_beside(budget, node);
+    (lost + pods.len().min(allowed) > allowed).then_some(())?;
+    let nodes: Vec<&str> = by_node?.keys().copied().filter(|it| it != node).collect();
     let observed = format!(
-        "PodDisruptionBudget {} requires {required} pods and counts {healthy} as healthy, {} of them on nodes that do not work: {}; it selects {}",
+        "PodDisruptionBudget {} requires {required} pods and counts {healthy} as healthy, {lost} of them on nodes that do not work: {}; it selects {}",
         name_of(budget),
-        lost.len(),
-        some(nodes.into_iter(), NAMES),
+        some(nodes.iter(), NAMES),
         all_named(pods),
     );
     let hint = Hint::likely("a drain leaves fewer pods than the budget requires: repair or delete these nodes first");
-    Problem::warn(Reason::BudgetCountsLost, "enough pods of the budget on nodes that work", observed)
-        .on(lost.iter().map(|pod| pod.node.as_str()))
-        .hint(look_at(budget))
-        .hint(hint)
+    let problem = Problem::warn(Reason::BudgetCountsLost, "enough pods of the budget on nodes that work", observed);
+    Some(problem.on(nodes.into_iter().take(NAMES)).hint(look_at(budget)).hint(hint))
 }
 
 /// Reports a budget that allows each eviction, but never the last one.

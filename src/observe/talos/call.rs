@@ -1,7 +1,7 @@
 //! The single place that all calls to Talos pass through.
 
 use std::any::{Any, type_name};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use talos_api::cosi::resource::{GetRequest, ListRequest};
@@ -104,7 +104,7 @@ pub(super) struct Caller {
     cluster: Option<MetadataValue<Ascii>>,
     calls: Lanes,
     machines: Semaphore,
-    is_small: Once,
+    is_small: AtomicBool,
 }
 
 struct Lanes {
@@ -138,7 +138,7 @@ impl Lanes {
 impl Caller {
     pub(super) fn new(timeout: Duration, cluster: Option<MetadataValue<Ascii>>) -> Self {
         let (calls, machines) = (Lanes::new(IN_FLIGHT, IN_FLIGHT_SLOW), Semaphore::new(AT_ONCE));
-        Self { timeout, largest: usize::MAX, cluster, calls, machines, is_small: Once::new() }
+        Self { timeout, largest: usize::MAX, cluster, calls, machines, is_small: AtomicBool::new(false) }
     }
 
     /// Returns a caller for unverified peers.
@@ -156,10 +156,13 @@ impl Caller {
         self.timeout
     }
 
-    /// Raises the limit for calls in flight if the cluster is small.
+    /// Sets the limit for calls in flight to the size of the cluster, which grows while a run waits.
     pub(super) fn expect(&self, machines: usize) {
-        if machines <= SMALL_CLUSTER {
-            self.is_small.call_once(|| self.calls.normal.add_permits(MORE_IN_FLIGHT));
+        let is_small = machines <= SMALL_CLUSTER;
+        match (self.is_small.swap(is_small, Ordering::Relaxed), is_small) {
+            (false, true) => self.calls.normal.add_permits(MORE_IN_FLIGHT),
+            (true, false) => drop(self.calls.normal.forget_permits(MORE_IN_FLIGHT)),
+            (false, false) | (true, true) => {}
         }
     }
 
@@ -318,5 +321,7 @@ mod tests {
         assert_eq!(room(), IN_FLIGHT + MORE_IN_FLIGHT);
         // A worker receives 15 calls.
         assert!(room() >= 15 * SMALL_CLUSTER);
+        caller.expect(SMALL_CLUSTER + 1);
+        assert_eq!(room(), IN_FLIGHT);
     }
 }

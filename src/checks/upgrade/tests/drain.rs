@@ -85,6 +85,11 @@ fn a_budget_that_counts_pods_on_nodes_that_do_not_work_is_not_believed() {
     passes(&changed(|pod, _| pod.deleting = true));
     passes(&changed(|pod, _| pod.labels = std::collections::BTreeMap::new().into()));
     passes(&changed(|_, budget| (budget.disruptions_allowed, budget.current_healthy) = (2, 4)));
+    // Two leave at once.
+    let mut two = changed(|_, budget| (budget.disruptions_allowed, budget.current_healthy) = (2, 4));
+    let pods = two.kube().bound_pods.as_mut().unwrap();
+    pods.push(bound_pod("default", "web", "w-1", Some(("ReplicaSet", "web-6f7"))));
+    assert_eq!(wrong(DRAIN, &two), ["w-1: warn budget-counts-lost, see k8s.nodes.registered"]);
     // Without a list of leases it is unknown whether nodes work, and another check reports that.
     let mut silent = world();
     silent.kube().node_leases.as_mut().unwrap().by_name.remove("cp-3");
