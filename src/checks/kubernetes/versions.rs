@@ -396,10 +396,12 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
         let version = object.kubelet_version.as_str();
         if is_guest {
             verdict.skip(target.clone(), GUEST);
+            // A virtual kubelet chooses the version that it reports.
+            if object.system() != System::Another || version::numbers(version).is_none() {
+                continue;
+            }
         }
         match version::numbers(version) {
-            // A virtual kubelet chooses the version that it reports.
-            Some(_) | None if is_guest && object.system() != System::Another => {}
             Some(numbers) => running.push(Running {
                 part: Part::Kubelet,
                 target,
@@ -408,7 +410,6 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
                 numbers,
                 is_not_judged: is_guest,
             }),
-            None if is_guest => {}
             // A kubelet that has not reported yet has not reported its version either.
             None if version.is_empty() && !says_ready(object) => {
                 verdict.push(target, unseen(Reason::NodeNotReady, "the kubelet's version", "it has not reported yet"));

@@ -20,8 +20,8 @@ pub(in crate::checks) const WEBHOOKS: Check = Check {
     explain: "Reads the ValidatingWebhookConfigurations and MutatingWebhookConfigurations, and the EndpointSlices of the \
 Services that they name.\n\n\
 A webhook fails closed when its failurePolicy is Fail, which is the default: if no backend answers, the API server refuses the \
-request. Such a webhook for creates or updates of pods, nodes or leases, or for tokens of ServiceAccounts, stops the cluster: no pod starts, kubelets cannot \
-report, leaders lose their leases. If it has no ready endpoint that leads to an existing pod on a node that still reports, \
+request. Such a webhook for creates or updates of pods, nodes or leases, or for tokens of ServiceAccounts, stops the cluster: no \
+pod starts, kubelets cannot report, leaders lose their leases. If it has no ready endpoint that leads to an existing pod on a node that still reports, \
 this is a failure; often not even the webhook's own pods can be created.\n\n\
 All other webhooks without a ready backend are warnings: those that fail open, apply to other resources, have matchConditions, \
 or have selectors that exclude kube-system. Selectors are evaluated with the label that every namespace has \
@@ -301,14 +301,10 @@ impl Request {
     }
 
     fn is_covered(self, rule: &WebhookRule) -> bool {
-        let is_of = |rule: &WebhookRule, operation: &str, wanted: Option<&str>| {
-            let is_it = is_in(rule, "", "pods", |part| part == wanted);
-            rule.scope != "Cluster" && has(&rule.operations, &[operation]) && is_it
-        };
         match self {
-            Self::Evict => is_of(rule, "CREATE", Some("eviction")),
-            Self::Delete => is_of(rule, "DELETE", None),
-            Self::CreateAgain => is_of(rule, "CREATE", None),
+            Self::Evict => asks_about(rule, ("", "pods", Some("eviction"), &["CREATE"])),
+            Self::Delete => asks_about(rule, ("", "pods", None, &["DELETE"])),
+            Self::CreateAgain => asks_about(rule, CREATE_POD),
         }
     }
 
@@ -387,35 +383,37 @@ pub(in crate::checks) fn that_would_lock_themselves_out(
     Ok(locked)
 }
 
-/// Requests without which a new pod does not get to serve: it is created, gets a node and a token, reports that it is ready, and becomes an
-/// endpoint of its Service.
-const TO_SERVE: [(&str, &str, Option<&str>, &[&str]); 5] = [
-    ("", "pods", None, &["CREATE"]),
+/// A request for a namespaced object: API group, plural, subresource, and the operations of which any matters.
+type Named = (&'static str, &'static str, Option<&'static str>, &'static [&'static str]);
+
+const CREATE_POD: Named = ("", "pods", None, &["CREATE"]);
+/// The request for a token, without which the kubelet starts no pod.
+const CREATE_TOKEN: Named = ("", "serviceaccounts", Some("token"), &["CREATE"]);
+/// The renewal of a lease, without which no scheduler and no controller works.
+const RENEW_LEASE: Named = ("coordination.k8s.io", "leases", None, &["UPDATE"]);
+/// Requests without which a new pod does not serve: it is created, gets a node and a token, reports that it is ready, and becomes an endpoint
+/// of its Service.
+const TO_SERVE: [Named; 5] = [
+    CREATE_POD,
     ("", "pods", Some("binding"), &["CREATE"]),
-    ("", "serviceaccounts", Some("token"), &["CREATE"]),
+    CREATE_TOKEN,
     ("", "pods", Some("status"), &["UPDATE"]),
     ("discovery.k8s.io", "endpointslices", None, &["CREATE", "UPDATE"]),
 ];
 
 /// Returns true if the webhook fails closed on a request without which no pod behind it can be replaced.
 fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
-    let covers = |group: &str, plural: &str, part: Option<&str>, operations: &[&str]| {
-        let is_it =
-            |rule: &WebhookRule| is_in(rule, group, plural, |its| its == part) && has(&rule.operations, operations);
-        hook.rules.iter().any(|rule| rule.scope != "Cluster" && is_it(rule))
+    let covers = |request: Named| {
+        let (_, plural, ..) = request;
+        // Object selectors are compared with the labels of pods; other objects do not have these.
+        let is_comparable = plural == "pods" || hook.objects.is_empty();
+        is_comparable && hook.rules.iter().any(|rule| asks_about(rule, request))
     };
     let concerns = |namespace: &str| selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)]);
-    // Selectors of objects are compared with the labels of the pods, which the other objects do not have.
-    let has_labels = |plural: &str| plural == "pods" || hook.objects.is_empty();
-    let serves = || {
-        let all = TO_SERVE.into_iter().filter(|(_, plural, ..)| has_labels(plural));
-        all.into_iter().any(|(group, plural, part, operations)| covers(group, plural, part, operations))
-    };
-    // Without its lease, no scheduler and no controller works.
-    let leads = || has_labels("leases") && covers("coordination.k8s.io", "leases", None, &["UPDATE"]);
     // Other labels of the namespace are unknown.
     let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
-    is_closed(hook) && is_told && concerns(namespace) && (serves() || (concerns("kube-system") && leads()))
+    let is_needed = || TO_SERVE.into_iter().any(covers) || (concerns("kube-system") && covers(RENEW_LEASE));
+    is_closed(hook) && is_told && concerns(namespace) && is_needed()
 }
 
 /// Returns true if every working pod behind the webhook is evicted and matched by the webhook itself. A webhook without any working pod is
@@ -452,18 +450,19 @@ fn is_vital(hook: &Webhook) -> bool {
     let is_of = |rule: &WebhookRule, group: &str, plural: &str| is_in(rule, group, plural, written);
     let in_system =
         |rule: &WebhookRule| SYSTEM.iter().any(|(group, plural, names)| is_of(rule, group, plural) && in_any(names));
-    // Without a token, the kubelet starts no pod.
-    let of_tokens = |rule: &WebhookRule| {
-        is_in(rule, "", "serviceaccounts", |part| part == Some("token"))
-            && has(&rule.operations, &["CREATE"])
-            && in_any(&["kube-system"])
-    };
+    let of_tokens = |rule: &WebhookRule| asks_about(rule, CREATE_TOKEN) && in_any(&["kube-system"]);
     let covers = |rule: &WebhookRule| {
         let is_written = has(&rule.operations, &["CREATE", "UPDATE"]);
         (is_written && is_of(rule, "", "nodes") && rule.scope != "Namespaced")
-            || (rule.scope != "Cluster" && ((is_written && in_system(rule)) || of_tokens(rule)))
+            || (is_written && rule.scope != "Cluster" && in_system(rule))
+            || of_tokens(rule)
     };
     is_closed(hook) && selects(&hook.objects, &[]) && hook.rules.iter().any(covers)
+}
+
+/// Returns true if the rule names this request.
+fn asks_about(rule: &WebhookRule, (group, plural, part, operations): Named) -> bool {
+    rule.scope != "Cluster" && has(&rule.operations, operations) && is_in(rule, group, plural, |its| its == part)
 }
 
 /// Returns true if the rule names this resource with a subresource, or without one, that `is_part` accepts.

@@ -30,11 +30,11 @@ a budget allows fewer disruptions than it has pods on the machine that can run n
 never be evicted; if the budget belongs to an operator, which may allow more, this is a warning. It fails if an \
 admission webhook for evictions, for the deletion of pods or for new pods fails closed and has no ready backend (a warning if \
 labels of namespaces decide whether it applies, because they are not read), or if a webhook for new pods, which also fails \
-closed on its own pods, or on anything else without which they cannot serve again, has all its backends on the machine. And it fails if the \
-kubelet of the machine that `--drain` names has stopped reporting, because a drain would wait in vain for its pods.\n\n\
+closed on its own pods, or on anything else without which they cannot serve again, has all its backends on the machine. And it \
+fails if the kubelet of the machine that `--drain` names has stopped reporting, because a drain would wait in vain for its pods.\n\n\
 It warns about a budget that allows an eviction only because it still counts pods on nodes that do not work: Kubernetes takes \
-a minute to notice, and a drain in the meantime leaves fewer pods than the budget requires. It also warns about pods that may take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads \
-with all their ready pods on the machine, data in emptyDir volumes \
+a minute to notice, and a drain in the meantime leaves fewer pods than the budget requires. It also warns about pods that may \
+take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads with all their ready pods on the machine, data in emptyDir volumes \
 (which are deleted), and pods that cannot run elsewhere because of a local volume.\n\n\
 `talosctl upgrade` drains after the new version was installed, waits for 5 minutes, and then gives up before the reboot. With \
 `--wait-timeout`, this check waits before anything is changed: budgets managed by operators usually allow disruptions again \
@@ -130,7 +130,7 @@ impl<'a> EvictionState<'a> {
         Ok(evictions)
     }
 
-    /// Returns the number of pods on other nodes than this one that the budget counts in vain, by node.
+    /// Returns how many pods on other nodes the budget counts although these nodes do not work, and the counts of all such nodes.
     fn lost_beside<'s>(
         &'s self,
         budget: &'s DisruptionBudget,

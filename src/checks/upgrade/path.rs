@@ -37,8 +37,9 @@ pub(in crate::checks) const KUBERNETES_PATH: Check = Check {
 pods and those of the kubelets from their Node objects, as k8s.controlplane.versions does.\n\n\
 `talosctl upgrade-k8s` upgrades to a newer patch of the same minor version, or to the next minor version, and never \
 downgrades. Meanwhile the new API server works with kubelets of the old version, which may be at most three minor versions \
-older (two for those before 1.25); this also applies to kubelets on machines with another operating system. A version that only a Talos in development supports is a warning. A component with an image that names no version is an error, because its current version is \
-unknown; with --no-talos, the version that the API server reports is enough.",
+older (two for those before 1.25); this also applies to kubelets on machines with another operating system. A version that only \
+a Talos in development supports is a warning. A component with an image that names no version is an error, because its current \
+version is unknown; with --no-talos, the version that the API server reports is enough.",
     severity: Severity::Fail,
     finds: &[Reason::UpgradePathUnsupported, Reason::TargetInDevelopment],
     requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
@@ -135,11 +136,9 @@ fn kubernetes_step(it: &Running, to: Numbers, target: &str) -> Option<Problem> {
         Problem::fail(Reason::UpgradePathUnsupported, expected, format!("{} v{}", it.name, it.version)).permanent()
     };
     let is_final = !it.version.contains('-');
-    if it.is_guest() && it.minor() > (to.0, to.1) {
-        return Some(unsupported(format!("no kubelet of a newer minor version than v{target}")));
-    }
-    if it.is_guest() && it.minor() == (to.0, to.1) {
-        return None;
+    if it.is_guest() && it.minor() >= (to.0, to.1) {
+        let is_newer = it.minor() > (to.0, to.1);
+        return is_newer.then(|| unsupported(format!("no kubelet of a newer minor version than v{target}")));
     }
     if it.numbers > to || major != to.0 || (it.numbers == to && is_final && target.contains('-')) {
         return Some(unsupported(format!("no component newer than v{target}: Kubernetes cannot be downgraded")));

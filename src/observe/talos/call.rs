@@ -156,7 +156,7 @@ impl Caller {
         self.timeout
     }
 
-    /// Sets the limit for calls in flight to the size of the cluster, which grows while a run waits.
+    /// Adjusts the limit for calls in flight to the size of the cluster, which can grow while a run waits.
     pub(super) fn expect(&self, machines: usize) {
         let is_small = machines <= SMALL_CLUSTER;
         match (self.is_small.swap(is_small, Ordering::Relaxed), is_small) {
