@@ -16,6 +16,8 @@ const MOUNT: &[Field] = &[
     field("uid", 6, Integer),
     field("gid", 7, Integer),
     field("recursiveRelabel", 8, Bool),
+    field("secure", 11, Bool).since(14),
+    field("noExec", 12, Bool).since(14),
 ];
 
 const SYMLINK: &[Field] = &[field("symlinkTargetPath", 1, Text), field("force", 2, Bool)];

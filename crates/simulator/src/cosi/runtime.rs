@@ -59,13 +59,7 @@ pub(super) const TYPES: &[Type] = &[
         display: "TimeStatus",
         columns: &[("Synced", "{.synced}")],
         owner: "time.SyncController",
-        form: Form::Message(&[
-            field("synced", 1, Bool),
-            field("epoch", 2, Integer),
-            field("syncDisabled", 3, Bool),
-            field("spikeDetected", 4, Bool).since(14),
-            field("consecutiveSpikes", 5, Integer).since(14),
-        ]),
+        form: Form::Message(&[field("synced", 1, Bool), field("epoch", 2, Integer), field("syncDisabled", 3, Bool)]),
         ..Type::COMMON
     },
     Type {

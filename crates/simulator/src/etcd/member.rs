@@ -185,7 +185,7 @@ fn status(cluster: &EtcdCluster, member: &Member) -> StatusResponse {
         raft_index: cluster.raft_index,
         raft_term: cluster.raft_term,
         raft_applied_index: applied(cluster, member),
-        errors: cluster.errors(),
+        errors: cluster.errors(member),
         is_learner: member.learner,
         ..StatusResponse::default()
     };

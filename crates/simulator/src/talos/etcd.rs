@@ -98,7 +98,7 @@ fn member_status(cluster: &EtcdCluster, member: &Member, talos: TalosVersion) ->
         raft_index: cluster.raft_index,
         raft_term: cluster.raft_term,
         raft_applied_index: cluster.raft_index.saturating_sub(member.behind),
-        errors: cluster.errors(),
+        errors: cluster.errors(member),
         is_learner: member.learner,
         member_id: member.id,
         storage_version: if talos < STORAGE_VERSION_SINCE { String::new() } else { cluster.storage_version(member) },

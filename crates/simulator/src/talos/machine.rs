@@ -154,8 +154,8 @@ fn version(world: &World, machine: &world::Machine) -> Version {
 fn memory(machine: &world::Machine) -> Memory {
     let (memtotal, memavailable) = machine.memory;
     // Most of the available memory is page cache.
-    let cached = memavailable / 4 * 3;
+    let (cached, buffers) = (memavailable / 4 * 3, memavailable / 100);
     let memfree = memavailable - cached;
-    let meminfo = MemInfo { memtotal, memfree, memavailable, buffers: 0, cached };
+    let meminfo = MemInfo { memtotal, memfree, memavailable, buffers, cached };
     Memory { metadata: None, meminfo: Some(meminfo) }
 }

@@ -104,11 +104,13 @@ impl EtcdCluster {
         self.storage.clone().unwrap_or_else(|| format!("3.{oldest}.0"))
     }
 
-    /// The errors in every member's status: a missing leader, and the alarms of all members.
+    /// The errors in the status of a member: a missing leader, and the alarms of all members.
     #[must_use]
-    pub fn errors(&self) -> Vec<String> {
+    pub fn errors(&self, member: &Member) -> Vec<String> {
         let no_leader = self.leader().is_none().then(|| NO_LEADER.to_owned());
-        no_leader.into_iter().chain(self.alarms.iter().map(Alarm::to_string)).collect()
+        // Before 3.7, a space follows each alarm.
+        let end = if member.minor() < 7 { " " } else { "" };
+        no_leader.into_iter().chain(self.alarms.iter().map(|alarm| format!("{alarm}{end}"))).collect()
     }
 }
 
@@ -148,14 +150,14 @@ pub(crate) enum Confides {
     InUsers,
 }
 
-/// etcd's format, which ends with a space.
+/// etcd's format.
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
             AlarmKind::NoSpace => "NOSPACE",
             AlarmKind::Corrupt => "CORRUPT",
         };
-        write!(f, "memberID:{} alarm:{kind} ", self.member)
+        write!(f, "memberID:{} alarm:{kind}", self.member)
     }
 }
 
@@ -202,6 +204,9 @@ mod tests {
     fn a_status_tells_the_alarms_of_all_members() {
         let mut cluster = cluster(&[Process::Stopped, Process::Running], false);
         cluster.alarms = vec![Alarm { member: 1, kind: AlarmKind::NoSpace }];
-        assert_eq!(cluster.errors(), ["etcdserver: no leader", "memberID:1 alarm:NOSPACE "]);
+        let told = |cluster: &EtcdCluster| cluster.errors(&cluster.members[1]);
+        assert_eq!(told(&cluster), ["etcdserver: no leader", "memberID:1 alarm:NOSPACE "]);
+        cluster.members[1].version = "3.7.1".to_owned();
+        assert_eq!(told(&cluster), ["etcdserver: no leader", "memberID:1 alarm:NOSPACE"]);
     }
 }

@@ -94,6 +94,15 @@ impl Versions {
     }
 }
 
+/// The image of flannel in the release's own manifest.
+pub(crate) fn flannel_image(talos: TalosVersion) -> &'static str {
+    if talos >= TalosVersion::new(14, 0) {
+        "ghcr.io/siderolabs/flannel:0.28.9"
+    } else {
+        "ghcr.io/siderolabs/flannel:v0.28.4"
+    }
+}
+
 /// Parameters of `World::healthy`.
 #[derive(Clone, Debug)]
 pub struct Shape {

@@ -5,6 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::Versions;
+use crate::version::TalosVersion;
+
+/// From this release on, the root file systems of the containers are read-only, with two volumes in memory, and every probe waits longer.
+const READ_ONLY_SINCE: TalosVersion = TalosVersion::new(14, 0);
+
+/// Name and path of the volumes in memory.
+const IN_MEMORY: [(&str, &str, bool); 2] = [("tmp", "/tmp", false), ("run", "/var/run/kubernetes", false)];
+
 /// Parameters of a control plane component.
 struct Component {
     name: &'static str,
@@ -95,10 +104,31 @@ fn named(component: &str) -> &'static Component {
     found.unwrap_or_else(|| panic!("no component of the control plane is called `{component}`"))
 }
 
+impl Component {
+    fn mounts(&self, talos: TalosVersion) -> impl Iterator<Item = &(&'static str, &'static str, bool)> {
+        self.mounts.iter().chain(IN_MEMORY.iter().filter(move |_| talos >= READ_ONLY_SINCE))
+    }
+}
+
+impl Probe {
+    fn rest(&self, talos: TalosVersion) -> &[(&'static str, u32)] {
+        match self.kind {
+            _ if talos < READ_ONLY_SINCE => self.rest,
+            "startupProbe" => &[("failureThreshold", 12), ("periodSeconds", 5), ("timeoutSeconds", 15)],
+            _ => &[("timeoutSeconds", 15)],
+        }
+    }
+}
+
 /// The manifest of a component's static pod; `endpoint` is that of the cluster.
-pub(crate) fn manifest(component: &str, kubernetes: &str, endpoint: SocketAddr, api_port: u16) -> Value {
-    let Component { name, user, mounts, .. } = named(component);
-    let volume = |(volume, path, _): &(&str, &str, bool)| json!({"hostPath": {"path": path}, "name": volume});
+pub(crate) fn manifest(component: &str, versions: &Versions, endpoint: SocketAddr, api_port: u16) -> Value {
+    let component = named(component);
+    let Component { name, user, .. } = component;
+    let kubernetes = &versions.kubernetes;
+    let volume = |mount: &(&str, &str, bool)| match mount {
+        (volume, ..) if IN_MEMORY.contains(mount) => json!({"emptyDir": {"medium": "Memory"}, "name": volume}),
+        (volume, path, _) => json!({"hostPath": {"path": path}, "name": volume}),
+    };
     let mut annotations = json!({"talos.dev/config-version": "1", "talos.dev/secrets-version": "1"});
     if *name == API_SERVER {
         annotations["talos.dev/config-file-version"] = json!("1111");
@@ -121,19 +151,19 @@ pub(crate) fn manifest(component: &str, kubernetes: &str, endpoint: SocketAddr, 
             "namespace": "kube-system",
         },
         "spec": {
-            "containers": [container(named(component), kubernetes, endpoint, api_port)],
+            "containers": [container(component, versions, endpoint, api_port)],
             "hostNetwork": true,
             "priority": 2e9,
             "priorityClassName": "system-cluster-critical",
             "securityContext": {"runAsGroup": user, "runAsNonRoot": true, "runAsUser": user},
-            "volumes": mounts.iter().map(volume).collect::<Vec<_>>(),
+            "volumes": component.mounts(versions.talos).map(volume).collect::<Vec<_>>(),
         },
         "status": {},
     })
 }
 
-fn container(component: &Component, kubernetes: &str, endpoint: SocketAddr, api_port: u16) -> Value {
-    let Component { name, cpu, memory, mounts, probes, arguments, .. } = component;
+fn container(component: &Component, versions: &Versions, endpoint: SocketAddr, api_port: u16) -> Value {
+    let Component { name, cpu, memory, probes, arguments, .. } = component;
     let mut command = vec![format!("/usr/local/bin/{name}")];
     command.extend(arguments.iter().map(|&argument| match argument {
         "--secure-port=6443" => format!("--secure-port={api_port}"),
@@ -154,17 +184,21 @@ fn container(component: &Component, kubernetes: &str, endpoint: SocketAddr, api_
     let mut container = json!({
         "command": command,
         "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
-        "image": image(name, kubernetes),
+        "image": image(name, &versions.kubernetes),
         "name": name,
         "resources": {"requests": {"cpu": cpu, "memory": memory}},
         "securityContext": {
             "allowPrivilegeEscalation": false, "capabilities": capabilities, "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "volumeMounts": mounts.iter().map(mount).collect::<Vec<_>>(),
+        "volumeMounts": component.mounts(versions.talos).map(mount).collect::<Vec<_>>(),
     });
-    for Probe { kind, path, port, rest } in *probes {
+    if versions.talos >= READ_ONLY_SINCE {
+        container["securityContext"]["readOnlyRootFilesystem"] = json!(true);
+    }
+    for probe in *probes {
+        let Probe { kind, path, port, .. } = probe;
         container[*kind] = json!({"httpGet": {"host": "localhost", "path": path, "port": port, "scheme": "HTTPS"}});
-        for (key, value) in *rest {
+        for (key, value) in probe.rest(versions.talos) {
             container[*kind][*key] = json!(value);
         }
     }
@@ -176,13 +210,13 @@ fn image(component: &str, kubernetes: &str) -> String {
 }
 
 /// Status of a component's static pod that has been running and ready since `since`.
-pub(super) fn running(address: IpAddr, node: &str, component: &str, kubernetes: &str, since: Timestamp) -> Value {
+pub(super) fn running(address: IpAddr, node: &str, component: &str, versions: &Versions, since: Timestamp) -> Value {
     let since = seconds(since);
     let condition = |kind| json!({"lastProbeTime": null, "lastTransitionTime": since, "status": "True", "type": kind});
     let conditions = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
     json!({
         "conditions": conditions.map(condition),
-        "containerStatuses": [container_status(node, named(component), kubernetes, &since)],
+        "containerStatuses": [container_status(node, named(component), versions, &since)],
         "hostIP": address,
         "hostIPs": [{"ip": address}],
         "phase": "Running",
@@ -193,8 +227,8 @@ pub(super) fn running(address: IpAddr, node: &str, component: &str, kubernetes: 
     })
 }
 
-fn container_status(node: &str, component: &Component, kubernetes: &str, since: &str) -> Value {
-    let Component { name, user, cpu, memory, mounts, .. } = component;
+fn container_status(node: &str, component: &Component, versions: &Versions, since: &str) -> Value {
+    let Component { name, user, cpu, memory, .. } = component;
     let mount = |(volume, path, read_only): &(&str, &str, bool)| {
         let mut mount = json!({"mountPath": path, "name": volume});
         if *read_only {
@@ -207,7 +241,7 @@ fn container_status(node: &str, component: &Component, kubernetes: &str, since: 
     json!({
         "allocatedResources": requests,
         "containerID": container_id(node, name),
-        "image": image(name, kubernetes),
+        "image": image(name, &versions.kubernetes),
         "imageID": format!("registry.k8s.io/{name}@sha256:{}", digest(name)),
         "lastState": {},
         "name": name,
@@ -217,7 +251,7 @@ fn container_status(node: &str, component: &Component, kubernetes: &str, since: 
         "started": true,
         "state": {"running": {"startedAt": since}},
         "user": {"linux": {"gid": user, "supplementalGroups": [user], "uid": user}},
-        "volumeMounts": mounts.iter().map(mount).collect::<Vec<_>>(),
+        "volumeMounts": component.mounts(versions.talos).map(mount).collect::<Vec<_>>(),
     })
 }
 

@@ -34,6 +34,10 @@ pub(crate) fn difference(call: &Call, told: &Answer) -> Option<String> {
         // The simulator decides which checks exist; one server was queried twice and failed in two ways.
         return None;
     }
+    if call.name().ends_with("/namespaces/kube-system") {
+        // Each simulated cluster has an identity of its own, derived from its CA.
+        return None;
+    }
     first(&expected, &content, "").map(|difference| format!("{}: {difference}", call.name()))
 }
 

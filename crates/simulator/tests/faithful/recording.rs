@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use simulator::world::TalosVersion;
 
 /// One state of the real cluster.
 #[derive(Deserialize)]
@@ -14,6 +15,7 @@ pub(crate) struct Recording {
 
 #[derive(Deserialize)]
 pub(crate) struct State {
+    /// The name of the scenario, and `-talos-1.14` after it if the release of Talos is not the usual one.
     pub(crate) name: String,
     /// Role of the talosconfig.
     pub(crate) talos: String,
@@ -90,6 +92,17 @@ impl Answer {
 }
 
 impl Recording {
+    /// The release of Talos that the machines ran.
+    pub(crate) fn talos(&self) -> Option<TalosVersion> {
+        let tag = |call: &Call| match call {
+            Call::Talos(call) if call.method.ends_with("/Version") => {
+                Some(call.messages.first()?.pointer("/messages/0/version/tag")?.as_str()?.to_owned())
+            }
+            Call::Talos(_) | Call::Kubernetes(_) => None,
+        };
+        self.calls.iter().find_map(tag)?.trim_start_matches('v').parse().ok()
+    }
+
     /// The directory of the recordings.
     pub(crate) fn directory() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/recordings")

@@ -10,7 +10,7 @@ use crate::recording::Recording;
 /// A simulated cluster in the state of a recording.
 pub(crate) fn simulated(recording: &Recording) -> Client {
     let network = Network::claim().unwrap();
-    let world = world(&network, &recording.state.name);
+    let world = world(&network, recording);
     let simulator = Simulator::start(network, world).unwrap();
     let foreign = (recording.state.kube == "foreign").then(|| {
         let network = Network::claim().unwrap();
@@ -20,9 +20,14 @@ pub(crate) fn simulated(recording: &Recording) -> Client {
     Client::new(simulator, foreign, &recording.state.talos, &recording.state.kube)
 }
 
-fn world(network: &Network, state: &str) -> World {
-    let mut world = World::healthy(network, &Shape::default());
-    match state {
+fn world(network: &Network, recording: &Recording) -> World {
+    let mut shape = Shape::default();
+    if let Some(talos) = recording.talos() {
+        shape.versions.set_talos(talos);
+    }
+    let mut world = World::healthy(network, &shape);
+    let state = &recording.state.name;
+    match state.split_once("-talos-").map_or(state.as_str(), |(state, _)| state) {
         "healthy" | "healthy-admin" | "healthy-no-talos" | "worker-endpoint" | "other-cluster" => {}
         "not-bootstrapped-reader" | "not-bootstrapped-admin" => world.not_bootstrapped(),
         "etcd-nospace" => world.etcd_alarm("cp-1", AlarmKind::NoSpace),
@@ -40,7 +45,7 @@ fn world(network: &Network, state: &str) -> World {
             let (at, _) = world.machine("worker-1").unwrap();
             world.transport.insert(Server::Apid(at), Transport::Silent);
         }
-        _ => panic!("how is `{state}` brought about?"),
+        state => panic!("how is `{state}` brought about?"),
     }
     world
 }

@@ -13,8 +13,14 @@ pub(super) fn tell(world: &mut World, recording: &Recording) {
     for call in recording.kubernetes().filter(|call| call.status == Some(200)) {
         let Some((resource, namespace)) = listed(call.path()) else { continue };
         let objects = world.kubernetes.objects.entry(resource.clone()).or_default();
-        objects.retain(|object| namespace.is_some() && object["metadata"]["namespace"].as_str() != namespace);
-        objects.extend(items(&call.body["items"]).cloned());
+        let listed: Vec<&Value> = items(&call.body["items"]).collect();
+        let has_uid = |object: &Value| listed.iter().any(|it| it["metadata"]["uid"] == object["metadata"]["uid"]);
+        objects.retain(|object| match namespace {
+            _ if call.is_of_some() => !has_uid(object),
+            Some(namespace) => object["metadata"]["namespace"] != namespace,
+            None => false,
+        });
+        objects.extend(listed.into_iter().cloned());
         if resource == "leases.coordination.k8s.io" {
             let stalled = items(&call.body["items"]).filter_map(|lease| stalled(lease, call));
             world.kubernetes.stalled_leases.extend(stalled);

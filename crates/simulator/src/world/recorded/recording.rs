@@ -168,6 +168,11 @@ impl KubernetesCall {
         host(&self.server)
     }
 
+    /// Whether the call asks for objects in a certain state. The answer says nothing about the others.
+    pub(super) fn is_of_some(&self) -> bool {
+        self.path.contains("fieldSelector=")
+    }
+
     /// The path without its query.
     pub(super) fn path(&self) -> &str {
         self.path.split_once('?').map_or(&self.path, |(path, _)| path)

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::world::{Kubernetes, Role, Rule, World, revision, seconds, uid};
+use crate::world::{Kubernetes, Role, Rule, Versions, World, revision, seconds, uid};
 
 /// Age of the cluster.
 const AGE: SignedDuration = SignedDuration::from_hours(21 * 24);
@@ -77,10 +77,7 @@ fn reader() -> Vec<Rule> {
 struct Cluster {
     machines: Vec<Machine>,
     balancer: IpAddr,
-    /// Version without `v`.
-    talos: String,
-    /// Version without `v`.
-    kubernetes: String,
+    versions: Versions,
     api_port: u16,
     created: Timestamp,
     objects: std::collections::BTreeMap<String, Vec<Value>>,
@@ -128,8 +125,7 @@ impl Cluster {
         Self {
             machines: machines.collect(),
             balancer,
-            talos: world.versions.talos.to_string(),
-            kubernetes: world.versions.kubernetes.clone(),
+            versions: world.versions.clone(),
             api_port: world.api_port,
             created: world.now() - AGE,
             objects: std::collections::BTreeMap::new(),
@@ -201,7 +197,11 @@ impl Cluster {
                 "type": "Available", "status": "True", "reason": "Local", "message": "Local APIServices are always available",
                 "lastTransitionTime": self.created(),
             });
-            let spec = json!({"group": group, "version": version, "groupPriorityMinimum": 18000, "versionPriority": 1});
+            let mut spec = json!({"version": version, "groupPriorityMinimum": 18000, "versionPriority": 1});
+            // The API server omits the name of the core group, which is empty.
+            if !group.is_empty() {
+                spec["group"] = json!(group);
+            }
             let rest = json!({"spec": spec, "status": {"conditions": [available]}});
             self.add("apiservices.apiregistration.k8s.io", None, format!("{version}.{group}").as_str(), metadata, rest);
         }

@@ -79,7 +79,7 @@ fn status(cluster: &Cluster, machine: &Machine) -> Value {
     } else {
         ("3950m", memory.saturating_sub(495_616))
     };
-    let (version, id) = (format!("v{}", cluster.kubernetes), machine_id(&machine.name, machine.address));
+    let (version, id) = (format!("v{}", cluster.versions.kubernetes), machine_id(&machine.name, machine.address));
     let amount = |cpu: &str, storage: &str, memory: u64| {
         json!({
             "cpu": cpu, "ephemeral-storage": storage, "hugepages-1Gi": "0", "hugepages-2Mi": "0",
@@ -98,7 +98,7 @@ fn status(cluster: &Cluster, machine: &Machine) -> Value {
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         "nodeInfo": {
             "machineID": id, "systemUUID": id, "bootID": uid(&format!("boot of {}", machine.name)),
-            "kernelVersion": "6.18.44-talos", "osImage": format!("Talos (v{})", cluster.talos),
+            "kernelVersion": "6.18.44-talos", "osImage": format!("Talos (v{})", cluster.versions.talos),
             "containerRuntimeVersion": "containerd://2.2.9", "kubeletVersion": version, "kubeProxyVersion": "",
             "operatingSystem": "linux", "architecture": "amd64",
         },

@@ -21,7 +21,7 @@ pub(super) fn fill(cluster: &mut Cluster) {
                 static_pod(cluster, &machine, component);
             }
         }
-        let (proxy, flannel) = (proxy(cluster), flannel());
+        let (proxy, flannel) = (proxy(cluster), flannel(cluster));
         of_daemon_set(cluster, &machine, PROXY, "kube-proxy", proxy);
         of_daemon_set(cluster, &machine, FLANNEL, "flannel", flannel);
     }
@@ -30,7 +30,8 @@ pub(super) fn fill(cluster: &mut Cluster) {
         let owner = controller("apps/v1", "ReplicaSet", "replicasets.apps", &dns_set());
         let generate_name = Some(format!("{}-", dns_set()));
         let metadata = Metadata { generate_name, labels, owner, generation: Some(1), ..Metadata::default() };
-        add(cluster, &machine, &name, metadata, coredns(), address);
+        let spec = coredns(cluster);
+        add(cluster, &machine, &name, metadata, spec, address);
     }
 }
 
@@ -74,7 +75,7 @@ fn of_daemon_set(cluster: &mut Cluster, machine: &Machine, set: &str, app: &str,
 fn static_pod(cluster: &mut Cluster, machine: &Machine, component: &str) {
     let name = format!("{component}-{}", machine.name);
     let endpoint = SocketAddr::new(cluster.balancer, API_SERVER);
-    let mut manifest = static_pods::manifest(component, &cluster.kubernetes, endpoint, cluster.api_port);
+    let mut manifest = static_pods::manifest(component, &cluster.versions, endpoint, cluster.api_port);
     let hash = static_uid(&name);
     let mut annotations = manifest["metadata"]["annotations"].take();
     annotations["kubernetes.io/config.hash"] = json!(hash);

@@ -4,9 +4,16 @@ use serde_json::{Value, json};
 
 use super::Cluster;
 use super::admission::defaulted;
+use crate::version::TalosVersion;
+use crate::world::flannel_image;
 
-const FLANNEL_IMAGE: &str = "ghcr.io/siderolabs/flannel:v0.28.4";
+/// From this release on, Talos's manifests state where kube-proxy and `CoreDNS` run, and what kube-proxy requests.
+const PLACED_SINCE: TalosVersion = TalosVersion::new(14, 0);
+
 const COREDNS_IMAGE: &str = "registry.k8s.io/coredns/coredns:v1.14.6";
+
+/// From this release on, flannel's manifest does without the directory of the plugins, which Talos itself fills.
+const WITHOUT_PLUGINS_SINCE: TalosVersion = TalosVersion::new(13, 0);
 
 /// Tolerations of `DaemonSet`s, which run on every node.
 fn everywhere() -> Value {
@@ -36,13 +43,22 @@ fn variables(of_pod: &[(&str, &str)], values: &[(&str, &str)]) -> Value {
     of_pod.chain(values.iter().map(|(name, value)| json!({"name": name, "value": value}))).collect()
 }
 
+/// The nodes for which Talos publishes images.
+fn supported_nodes() -> Value {
+    let expressions = json!([
+        {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+        {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64", "arm64"]},
+    ]);
+    json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}})
+}
+
 pub(super) fn proxy(cluster: &Cluster) -> Value {
     let volumes = [
         ("lib-modules", "/lib/modules", true),
         ("ssl-certs-host", "/etc/ssl/certs", true),
         ("kubeconfig", "/etc/kubernetes", true),
     ];
-    defaulted(json!({
+    let mut spec = json!({
         "volumes": [
             host_path("lib-modules", "/usr/lib/modules"),
             host_path("ssl-certs-host", "/etc/ssl/certs"),
@@ -50,7 +66,7 @@ pub(super) fn proxy(cluster: &Cluster) -> Value {
         ],
         "containers": [{
             "name": "kube-proxy",
-            "image": format!("registry.k8s.io/kube-proxy:v{}", cluster.kubernetes),
+            "image": format!("registry.k8s.io/kube-proxy:v{}", cluster.versions.kubernetes),
             "command": [
                 "/usr/local/bin/kube-proxy", "--cluster-cidr=10.244.0.0/16", "--conntrack-max-per-core=0",
                 "--hostname-override=$(NODE_NAME)", "--kubeconfig=/etc/kubernetes/kubeconfig", "--proxy-mode=nftables",
@@ -63,10 +79,16 @@ pub(super) fn proxy(cluster: &Cluster) -> Value {
         "hostNetwork": true,
         "tolerations": everywhere(),
         "priorityClassName": "system-cluster-critical",
-    }))
+    });
+    if cluster.versions.talos >= PLACED_SINCE {
+        spec["containers"][0]["resources"] = json!({"requests": {"cpu": "100m", "memory": "50Mi"}});
+        spec["affinity"] = json!({"nodeAffinity": supported_nodes()});
+    }
+    defaulted(spec)
 }
 
-pub(super) fn flannel() -> Value {
+pub(super) fn flannel(cluster: &Cluster) -> Value {
+    let image = flannel_image(cluster.versions.talos);
     let configuration = ("flannel-cfg", "/etc/kube-flannel/", false);
     let of_pod = [("POD_NAME", "metadata.name"), ("POD_NAMESPACE", "metadata.namespace")];
     let values = [
@@ -76,22 +98,26 @@ pub(super) fn flannel() -> Value {
         ("KUBERNETES_SERVICE_PORT", "7445"),
     ];
     let linux = json!({"matchExpressions": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]});
+    let mut volumes = vec![
+        host_path("run", "/run/flannel"),
+        host_path("cni", "/etc/cni/net.d"),
+        json!({"name": "flannel-cfg", "configMap": {"name": "kube-flannel-cfg"}}),
+    ];
+    if cluster.versions.talos < WITHOUT_PLUGINS_SINCE {
+        volumes.push(host_path("cni-plugin", "/opt/cni/bin"));
+    }
     defaulted(json!({
-        "volumes": [
-            host_path("run", "/run/flannel"),
-            host_path("cni", "/etc/cni/net.d"),
-            {"name": "flannel-cfg", "configMap": {"name": "kube-flannel-cfg"}},
-        ],
+        "volumes": volumes,
         "initContainers": [{
             "name": "install-config",
-            "image": FLANNEL_IMAGE,
+            "image": image,
             "command": ["cp"],
             "args": ["-f", "/etc/kube-flannel/cni-conf.json", "/etc/cni/net.d/10-flannel.conflist"],
             "volumeMounts": mounts(&[("cni", "/etc/cni/net.d", false), configuration]),
         }],
         "containers": [{
             "name": "kube-flannel",
-            "image": FLANNEL_IMAGE,
+            "image": image,
             "command": ["/opt/bin/flanneld"],
             "args": ["--ip-masq", "--kube-subnet-mgr"],
             "env": variables(&of_pod, &values),
@@ -109,14 +135,14 @@ pub(super) fn flannel() -> Value {
     }))
 }
 
-pub(super) fn coredns() -> Value {
+pub(super) fn coredns(cluster: &Cluster) -> Value {
     let ports = [("dns", "UDP", 53), ("dns-tcp", "TCP", 53), ("metrics", "TCP", 9153)];
     let ports = ports.map(|(name, protocol, port)| json!({"name": name, "containerPort": port, "protocol": protocol}));
     let tolerations = ["node-role.kubernetes.io/control-plane", "node.cloudprovider.kubernetes.io/uninitialized"];
     let tolerations = tolerations.map(|key| json!({"key": key, "operator": "Exists", "effect": "NoSchedule"}));
     let own = json!({"matchExpressions": [{"key": "k8s-app", "operator": "In", "values": ["kube-dns"]}]});
     let apart = json!({"labelSelector": own, "topologyKey": "kubernetes.io/hostname"});
-    defaulted(json!({
+    let mut spec = json!({
         "volumes": [{
             "name": "config-volume",
             "configMap": {"name": "coredns", "items": [{"key": "Corefile", "path": "Corefile"}]},
@@ -147,5 +173,9 @@ pub(super) fn coredns() -> Value {
         }},
         "tolerations": tolerations,
         "priorityClassName": "system-cluster-critical",
-    }))
+    });
+    if cluster.versions.talos >= PLACED_SINCE {
+        spec["affinity"]["nodeAffinity"] = supported_nodes();
+    }
+    defaulted(spec)
 }

@@ -14,7 +14,8 @@ pub(super) fn fill(cluster: &mut Cluster) {
     let template = proxy(cluster);
     daemon_set(cluster, PROXY, &labels, &template);
     let labels = json!({"k8s-app": "flannel", "tier": "node"});
-    daemon_set(cluster, FLANNEL, &labels, &flannel());
+    let template = flannel(cluster);
+    daemon_set(cluster, FLANNEL, &labels, &template);
     dns(cluster);
 }
 
@@ -41,7 +42,7 @@ fn daemon_set(cluster: &mut Cluster, name: &str, labels: &Value, template: &Valu
 fn dns(cluster: &mut Cluster) {
     let labels = json!({"k8s-app": "kube-dns", "kubernetes.io/name": "CoreDNS"});
     let replicas = dns_pods(cluster).len();
-    let template = json!({"metadata": {"labels": {"k8s-app": "kube-dns"}}, "spec": coredns()});
+    let template = json!({"metadata": {"labels": {"k8s-app": "kube-dns"}}, "spec": coredns(cluster)});
     let created = cluster.created();
     let condition = |kind: &str, reason: &str, message: &str| {
         json!({

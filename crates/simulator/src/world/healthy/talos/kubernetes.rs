@@ -9,11 +9,13 @@ use super::{Facts, Subject};
 use crate::address::API_SERVER;
 use crate::cosi::{Resource, kind};
 use crate::version::TalosVersion;
-use crate::world::Machine;
-use crate::world::static_pods;
+use crate::world::{Machine, Versions, flannel_image, static_pods};
 
 /// From this version on, the final configurations are separate resources in addition to the initial ones.
 const FINAL_CONFIGS: TalosVersion = TalosVersion::new(14, 0);
+
+/// From this release on, the configuration decides about kube-proxy's resources and flannel's backend.
+const MANIFESTS_ARE_CONFIGURED_SINCE: TalosVersion = TalosVersion::new(14, 0);
 
 /// Address of the proxy to the API servers on every machine.
 const KUBE_PRISM: &str = "127.0.0.1:7445";
@@ -111,7 +113,7 @@ fn endpoints(subject: &Subject<'_>, facts: &mut Facts) {
 
 fn control_plane(subject: &Subject<'_>, facts: &mut Facts) {
     let image = |name: &str| format!("registry.k8s.io/{name}:v{}", subject.world.versions.kubernetes);
-    let resources = json!({"requests": {"cpu": "", "memory": ""}, "limits": {}});
+    let resources = no_resources();
     let api_server = json!({
         "image": image("kube-apiserver"),
         "cloudProvider": "",
@@ -160,14 +162,18 @@ fn control_plane(subject: &Subject<'_>, facts: &mut Facts) {
     facts.put(kind::SECRET_STATUSES, "static-pods", rendered);
     for component in static_pods::components() {
         let endpoint = SocketAddr::new(subject.balancer, API_SERVER);
-        let manifest =
-            static_pods::manifest(component, &subject.world.versions.kubernetes, endpoint, subject.world.api_port);
+        let manifest = static_pods::manifest(component, &subject.world.versions, endpoint, subject.world.api_port);
         facts.put(kind::STATIC_PODS, component, manifest);
     }
 }
 
+/// The resources of a component for which the configuration states none.
+fn no_resources() -> Value {
+    json!({"requests": {"cpu": "", "memory": ""}, "limits": {}})
+}
+
 fn manifests(subject: &Subject<'_>, facts: &mut Facts) {
-    let config = json!({
+    let mut config = json!({
         "string": "https://127.0.0.1:7445",
         "clusterDomain": "cluster.local",
         "podCIDRs": ["10.244.0.0/16"],
@@ -182,7 +188,7 @@ fn manifests(subject: &Subject<'_>, facts: &mut Facts) {
         "dnsServiceIP": "10.96.0.10",
         "dnsServiceIPv6": "",
         "flannelEnabled": true,
-        "flannelImage": "ghcr.io/siderolabs/flannel:v0.28.4",
+        "flannelImage": flannel_image(facts.version),
         "flannelExtraArgs": [],
         "flannelKubeServiceHost": "127.0.0.1",
         "flannelKubeServicePort": "7445",
@@ -192,6 +198,20 @@ fn manifests(subject: &Subject<'_>, facts: &mut Facts) {
         "talosAPIServiceEnabled": false,
         "cniName": "flannel",
     });
+    if facts.version >= MANIFESTS_ARE_CONFIGURED_SINCE {
+        for (key, value) in [
+            ("proxyConfig", json!({})),
+            ("proxyConfigChecksum", json!("")),
+            ("proxyResources", no_resources()),
+            ("flannelBackendType", json!("vxlan")),
+            ("flannelBackendPort", json!(4789)),
+            ("flannelBackendMTU", json!(0)),
+            ("flannelBackendExtraConfig", json!({})),
+            ("flannelResources", no_resources()),
+        ] {
+            config[key] = value;
+        }
+    }
     facts.put(kind::BOOTSTRAP_MANIFESTS_CONFIGS, "manifests", config);
     let applied = [
         "00-kubelet-bootstrapping-token",
@@ -211,12 +231,12 @@ fn manifests(subject: &Subject<'_>, facts: &mut Facts) {
 
 /// Adds the statuses that a control plane's kubelet reports: all static pods have been running since shortly after
 /// boot.
-pub(super) fn tell_static_pods(machine: &mut Machine, address: IpAddr, kubernetes: &str, booted: Timestamp) {
+pub(super) fn tell_static_pods(machine: &mut Machine, address: IpAddr, versions: &Versions, booted: Timestamp) {
     let running = booted + SignedDuration::from_secs(28);
     let pods: Vec<_> = machine.resources.list(kind::STATIC_PODS).map(|(id, _)| id.to_owned()).collect();
     for component in pods {
         let id = format!("kube-system/{component}-{}", machine.name);
-        let status = static_pods::running(address, &machine.name, &component, kubernetes, running);
+        let status = static_pods::running(address, &machine.name, &component, versions, running);
         machine.resources.put(kind::STATIC_POD_STATUSES, &id, status);
         if let Some(mut status) = machine.resources.get(kind::STATIC_POD_STATUSES, &id).cloned() {
             status.created = running;

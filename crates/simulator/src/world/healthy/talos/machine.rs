@@ -12,9 +12,7 @@ pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
     let Subject { world, machine, .. } = subject;
     let ready = json!({"stage": "running", "status": {"ready": true, "unmetConditions": []}});
     facts.put_version(kind::MACHINE_STATUSES, "machine", 12, ready);
-    let synced = json!({
-        "synced": true, "epoch": 1, "syncDisabled": false, "spikeDetected": false, "consecutiveSpikes": 0,
-    });
+    let synced = json!({"synced": true, "epoch": 1, "syncDisabled": false});
     facts.put_version(kind::TIME_STATUSES, "node", 2, synced);
     let kernel = json!({
         "offset": "-44.014µs", "frequencyAdjustmentRatio": 1.000_014_703, "maxError": "191.5ms", "estError": "0s",

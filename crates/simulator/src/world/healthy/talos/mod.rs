@@ -52,7 +52,7 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
             machine.services = services;
             machine.resources = resources;
             services::tell(machine);
-            kubernetes::tell_static_pods(machine, address, &world.versions.kubernetes, booted);
+            kubernetes::tell_static_pods(machine, address, &world.versions, booted);
         }
     }
 }
