@@ -45,6 +45,7 @@ pub(super) fn of<'a>(
     talos: &TalosAccess<'_>,
     node: &Node,
     object: Option<&KubeNode>,
+    is_guest: bool,
 ) -> Option<Declaration<'a>> {
     let names = |entry: &&Declared| is_named(entry, node, object);
     let entries = || snapshot.asked.policy.machines.iter().filter(names);
@@ -54,7 +55,7 @@ pub(super) fn of<'a>(
     let is_listed = node.sources.discovery || node.sources.kubernetes || node.sources.etcd;
     // A name that two machines share, or that no source lists, does not prove of any machine that it is off.
     let is_certain = is_listed && !snapshot.nodes.iter().any(|other| is_another(&other));
-    let presence = match presence(snapshot, talos, node, object) {
+    let presence = match presence(snapshot, talos, node, object, is_guest) {
         Presence::Off if !is_certain => Presence::Unknown,
         presence => presence,
     };
@@ -65,8 +66,16 @@ fn is_named(entry: &Declared, node: &Node, object: Option<&KubeNode>) -> bool {
     node.is_called(&entry.name) || object.is_some_and(|object| object.name.eq_ignore_ascii_case(&entry.name))
 }
 
-fn presence(snapshot: &Snapshot, talos: &TalosAccess<'_>, node: &Node, object: Option<&KubeNode>) -> Presence {
-    let sides = [by_talos(snapshot, talos, node), by_kubernetes(snapshot, node, object)];
+fn presence(
+    snapshot: &Snapshot,
+    talos: &TalosAccess<'_>,
+    node: &Node,
+    object: Option<&KubeNode>,
+    is_guest: bool,
+) -> Presence {
+    // Another system has no Talos API that could be queried.
+    let by_talos = if is_guest { None } else { by_talos(snapshot, talos, node) };
+    let sides = [by_talos, by_kubernetes(snapshot, node, object)];
     let answers = |side: &&Option<Presence>| matches!(side, Some(Presence::Answers(_)));
     if let Some(Some(answers)) = sides.iter().find(answers) {
         *answers

@@ -33,6 +33,13 @@ pub(crate) struct Machine<'a> {
     pub(crate) declaration: Option<Declaration<'a>>,
 }
 
+impl Machine<'_> {
+    /// Returns true if the machine is off and the policy currently permits that.
+    pub(crate) fn is_declared_off(&self) -> bool {
+        self.declaration.is_some_and(|declaration| declaration.excuses())
+    }
+}
+
 pub(super) fn machines<'a>(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, identity: &Identity) -> Vec<Machine<'a>> {
     let listed = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
     let objects = Objects::of(snapshot, listed.map_or(&[], Vec::as_slice));
@@ -51,7 +58,7 @@ pub(super) fn machines<'a>(snapshot: &'a Snapshot, talos: &TalosAccess<'a>, iden
         let is_guest = is_another && !is_named_as_talos(node);
         let is_stale_discovery_member = removed.has(node);
         let object = objects.of_machine(node);
-        let declaration = declared::of(snapshot, talos, node, object);
+        let declaration = declared::of(snapshot, talos, node, object, is_guest);
         let is_excused = declaration.is_some_and(|declaration| declaration.excuses());
         Machine {
             standing: standing(snapshot, node, is_stale_discovery_member, is_excused, is_guest),

@@ -144,8 +144,8 @@ mod tests {
 
     use crate::checks::{Check, accept};
     use crate::model::{Excuse, Reason, Severity, Stage, Status, Verdict};
-    use crate::snapshot::{Acceptance, Declared, Gap, GapKind, Policy, Snapshot};
-    use crate::testing::fixture::{self, healthy, now};
+    use crate::snapshot::{Acceptance, Declared, Endpoint, Gap, GapKind, Policy, Snapshot};
+    use crate::testing::fixture::{self, gap, healthy, now};
 
     fn excuse(until: Timestamp) -> Excuse {
         Excuse { because: "OPS-1".to_owned(), until, line: 7 }
@@ -233,6 +233,32 @@ mod tests {
         snapshot.power_off("cp-5");
         declared(&mut snapshot, "cp-5", for_a_day());
         assert!(is_fine(&snapshot), "{:?}", said(&snapshot));
+    }
+
+    /// Its endpoint in the talosconfig and its removal are the same absence.
+    #[test]
+    fn the_endpoint_and_the_removal_of_a_machine_that_is_off_are_no_other_problems() {
+        let mut snapshot = fixture::Shape { control_planes: 5, ..fixture::Shape::default() }.world();
+        snapshot.power_off("cp-5");
+        declared(&mut snapshot, "cp-5", for_a_day());
+        let address = format!("{}:50000", snapshot.node("cp-5").unwrap().address);
+        let endpoints = &mut snapshot.talos.as_mut().unwrap().endpoints;
+        let dead = Endpoint { address, version: gap(GapKind::ConnectTimedOut), ..endpoints[0].clone() };
+        endpoints.push(dead);
+        assert_eq!(said(&snapshot), ["policy.machines cp-5 machine-off warn"]);
+        let leaving = off(for_a_day(), |it| it.node_mut("w-1").leaving = true);
+        let about_it: Vec<_> = leaving.iter().filter(|line| line.contains("w-1")).collect();
+        assert_eq!(about_it, ["policy.machines w-1 machine-off warn"]);
+    }
+
+    /// Kubernetes alone knows such a machine.
+    #[test]
+    fn a_machine_with_another_system_may_be_off() {
+        let mut snapshot = fixture::Shape { workers: 2, foreign: 1, ..fixture::Shape::default() }.world();
+        snapshot.power_off("x-1");
+        assert!(said(&snapshot).iter().any(|line| line.contains("x-1")), "{:?}", said(&snapshot));
+        declared(&mut snapshot, "x-1", for_a_day());
+        assert_eq!(said(&snapshot), ["policy.machines x-1 machine-off warn"]);
     }
 
     /// Covers a wrong kubelet version in the Node, and discovery that shows two machines.

@@ -29,8 +29,7 @@ fn words(why: NotJudged) -> &'static str {
 
 /// The outcome for a machine that is declared off; `None` for any other.
 pub(super) fn declared_off(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
-    let why = cluster.standing(node).not_judged().filter(|why| *why == NotJudged::DeclaredOff)?;
-    Some(Outcome::Skip(words(why).to_owned()))
+    cluster.machine(node).is_declared_off().then(|| Outcome::Skip(words(NotJudged::DeclaredOff).to_owned()))
 }
 
 /// Like [`reason_not_judged`], for checks that do not judge guests.
@@ -53,16 +52,16 @@ pub(super) fn each_node<'a>(cluster: &'a Assessment<'_>, judge: impl FnMut(&'a N
 }
 
 /// Like [`each_node`], before an upgrade. Kubernetes alone can answer part of this, so without Talos every Node of the scope is judged.
-/// Machines that a policy declares off are judged as well, because the upgrade still concerns them.
-pub(super) fn each_machine_to_upgrade<'a>(
+/// Machines that a policy declares off are judged as well, because the upgrade still concerns them. So is a guest that `--drain` names.
+pub(super) fn each_machine_to_drain<'a>(
     cluster: &'a Assessment<'_>,
     judge: impl FnMut(&'a Node, &mut Verdict),
 ) -> Verdict {
     let way = talos_way_if_asked(cluster);
-    way.map_or_else(Verdict::whole, |()| each_of_scope(cluster, reason_not_upgraded, judge))
+    way.map_or_else(Verdict::whole, |()| each_of_scope(cluster, reason_not_drained, judge))
 }
 
-/// Like [`each_machine_to_upgrade`], for facts that only Talos provides.
+/// Like [`each_machine_to_drain`], for facts that only Talos provides.
 pub(super) fn each_node_to_upgrade<'a>(
     cluster: &'a Assessment<'_>,
     judge: impl FnMut(&'a Node, &mut Verdict),
@@ -76,6 +75,12 @@ pub(super) fn reason_not_upgraded(cluster: &Assessment<'_>, node: &Node) -> Opti
         Standing::NotJudged(NotJudged::DeclaredOff) => cluster.is_guest(node).then_some(GUEST),
         Standing::Judged | Standing::Guest | Standing::NotJudged(_) => reason_not_judged_as_talos(cluster, node),
     }
+}
+
+/// Returns why a check of stage 8 that asks Kubernetes alone does not judge this node.
+pub(super) fn reason_not_drained(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
+    let is_named = || cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
+    reason_not_upgraded(cluster, node).filter(|_| cluster.standing(node) != Standing::Guest || !is_named())
 }
 
 fn each_of_scope<'a>(

@@ -33,9 +33,12 @@ image may still be downloading: wait a minute or two first.",
 fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::EtcdService, &[Reason::NeverBootstrapped]).collect();
     let Some(first) = signs.first() else { return Vec::new() };
+    let where_it_waits = match signs.len() {
+        1 => "on the only control plane, which has no data".to_owned(),
+        number => format!("on all {number} control planes, and none has data"),
+    };
     let headline = format!(
-        "the cluster was never bootstrapped, or all of it was wiped: etcd waits to be bootstrapped on all {} control planes, and none has data",
-        signs.len()
+        "the cluster was never bootstrapped, or all of it was wiped: etcd waits to be bootstrapped {where_it_waits}"
     );
     // Everything that Kubernetes consists of waits for etcd; other problems of the machines are unrelated.
     let waits = symptoms.all().filter(|sign| {

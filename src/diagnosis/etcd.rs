@@ -294,10 +294,16 @@ fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognized {
     let answering = views(symptoms).count();
     let learner = symptoms.about(sign.target).any(|it| it.problem.reason == Reason::Learner);
     let counts = if learner { "and blocks the next learner" } else { "but counts toward quorum" };
-    let headline = format!(
-        "stale etcd member {}{id}: matches none of the {answering} control planes that answer, {counts}",
-        sign.target
-    );
+    let headline = match &sign.target.address {
+        Some(host) if id.is_empty() => format!(
+            "etcd member {} was added for {host} and has never started: none of the {answering} control planes that answer is there, {counts}",
+            sign.target
+        ),
+        _ => format!(
+            "stale etcd member {}{id}: matches none of the {answering} control planes that answer, {counts}",
+            sign.target
+        ),
+    };
     let margin = symptoms.of_check(
         CheckId::EtcdTolerance,
         &[Reason::NoTolerance, Reason::EvenMembers, Reason::MarginUnmet, Reason::TwoMembers],

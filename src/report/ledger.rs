@@ -261,8 +261,10 @@ pub(crate) fn result(exit: Exit) -> RunResult {
 }
 
 fn targeted(snapshot: &Snapshot) -> Option<(usize, usize)> {
-    let in_scope = snapshot.nodes.iter().filter(|node| !node.out_of_scope).count();
-    (in_scope < snapshot.nodes.len()).then_some((in_scope, snapshot.nodes.len()))
+    // A name that only `--nodes` mentions is no machine of the cluster.
+    let known = || snapshot.nodes.iter().filter(|node| node.sources.name_it());
+    let in_scope = known().filter(|node| !node.out_of_scope).count();
+    (in_scope < known().count()).then_some((in_scope, known().count()))
 }
 
 /// Returns why selected checks have no result, and what was not observed although other facts vouch for it.

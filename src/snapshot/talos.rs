@@ -108,6 +108,13 @@ pub(crate) struct Sources {
     pub(crate) talosconfig: bool,
 }
 
+impl Sources {
+    /// Returns true if any source names the machine.
+    pub(crate) fn name_it(self) -> bool {
+        self != Self::default()
+    }
+}
+
 /// One machine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {

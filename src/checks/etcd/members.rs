@@ -276,9 +276,15 @@ fn joining(cluster: &Assessment<'_>, node: &Node, member: &EtcdMember) -> Proble
 }
 
 fn stale(cluster: &Assessment<'_>, member: &EtcdMember) -> Problem {
-    let observed = "no control plane reports its ID";
+    let (observed, likely) = if member.has_never_started() {
+        let observed = format!("added for {}, not started, and no control plane is there", member.hosts().join(", "));
+        (observed, "its machine is about to join and not up yet, or was given up")
+    } else {
+        let observed = "no control plane reports its ID".to_owned();
+        (observed, "its machine was removed or reinstalled without leaving etcd")
+    };
     let problem = Problem::fail(Reason::StaleMember, "a member that belongs to a control plane", observed)
-        .hint(Hint::likely("its machine was removed or reinstalled without leaving etcd"));
+        .hint(Hint::likely(likely));
     let healthy = cluster
         .control_planes()
         .find(|node| matches!(talos_service(cluster, node, "etcd"), Ok(Some(service)) if service.is_healthy()));

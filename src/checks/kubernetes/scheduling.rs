@@ -8,7 +8,7 @@ use super::nodes::each_object_of;
 use crate::assess::Assessment;
 use crate::assess::workloads::says_ready;
 use crate::checks::Check;
-use crate::checks::scope::GUEST;
+use crate::checks::scope::{GUEST, declared_off};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{AUTOSCALER_TAINT, Allowance, Condition, KubeNode, Node, OWN_TAINTS, System, Taint};
 use crate::text::duration::human;
@@ -79,7 +79,7 @@ fn schedulable(cluster: &Assessment<'_>) -> Verdict {
     });
     for node in cluster.nodes().iter().filter(|node| node.leaving && !node.out_of_scope) {
         verdict.findings.retain(|finding| *finding.target != node.target());
-        verdict.problem(node.target(), leaving());
+        verdict.push(node.target(), declared_off(cluster, node).unwrap_or_else(|| Outcome::problem(leaving())));
     }
     if let Some(outcome) = leases(cluster).err().filter(|_| node_objects(cluster, "").is_ok()) {
         verdict.push(Target::cluster(), outcome);
@@ -90,84 +90,98 @@ fn schedulable(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-/// Reports that no node is left for workloads. If all nodes are control planes with their taint, workloads that tolerate it count, such as
-/// cluster DNS, because the cluster never had room for others. Nodes with other systems may be reserved for workloads of that system.
+/// A node as a place for ordinary pods.
+struct Place<'a> {
+    node: &'a Node,
+    object: &'a KubeNode,
+    works: bool,
+    obstacle: Option<String>,
+    /// About to be drained, which begins with a cordon. Stage 8 judges the consequences.
+    goes: bool,
+}
+
+impl<'a> Place<'a> {
+    /// Returns `None` for nodes that ordinary pods never run on. Images are built for one operating system, almost always Linux; virtual
+    /// nodes do not run containers; a node with another system than Talos may be reserved for workloads of that system.
+    fn of(cluster: &Assessment<'a>, node: &'a Node) -> Option<Self> {
+        let object = cluster.object(node)?;
+        let is_linux = !object.is_windows() && !(cluster.is_guest(node) && object.system() == System::Virtual);
+        let is_set_apart = cluster.is_guest(node) && (is_reserved(object) || is_kept(object));
+        (is_linux && !is_set_apart).then(|| Self {
+            node,
+            object,
+            works: cluster.life(&object.name).may_serve(),
+            obstacle: obstacle(object),
+            goes: cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named)),
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        self.works && self.obstacle.is_none()
+    }
+
+    fn why_closed(&self) -> String {
+        format!("{} {}", self.object.name, self.obstacle.as_deref().unwrap_or("is not ready"))
+    }
+}
+
+/// Returns true for control planes that take only pods that tolerate their taint, such as cluster DNS.
+fn is_kept(object: &KubeNode) -> bool {
+    object.taints.iter().any(is_of_control_planes)
+}
+
+/// Reports that no node is left for workloads. If all nodes are control planes with their taint, they count, because the cluster never had
+/// room for others.
 fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     node_objects(cluster, "").ok()?;
-    let all = cluster.nodes().iter().filter_map(|node| Some((node, cluster.object(node)?)));
-    let (guests, own): (Vec<_>, Vec<_>) = all.partition(|(node, _)| cluster.is_guest(node));
-    let guests: Vec<_> = guests.into_iter().filter(|(node, _)| !node.leaving).collect();
-    let is_kept = |object: &KubeNode| object.taints.iter().any(is_of_control_planes);
-    let (kept, workers): (Vec<_>, Vec<_>) = own.into_iter().partition(|(_, object)| is_kept(object));
-    let had_workers = workers.iter().any(|(node, _)| !node.out_of_scope);
+    let all = cluster.nodes().iter().filter_map(|node| Place::of(cluster, node));
+    let (kept, workers): (Vec<_>, Vec<_>) = all.partition(|place| is_kept(place.object));
+    let had_workers = workers.iter().any(|place| !place.node.out_of_scope);
     let workers_at_first = workers.len();
-    let mut own = workers;
-    own.retain(|(node, _)| !node.leaving);
-    // Workers with another system are workers; a virtual kubelet is not.
-    let machines: Vec<_> = guests.iter().copied().filter(|(_, object)| object.system() != System::Virtual).collect();
-    let works = |object: &KubeNode| cluster.life(&object.name).may_serve();
-    let lost_guests = !machines.is_empty() && machines.iter().all(|(_, object)| !works(object));
-    let own = if own.is_empty() && !had_workers && !lost_guests { kept } else { own };
-    let is_place = |object: &KubeNode| works(object) && obstacle(object).is_none();
-    // A drain begins with a cordon; stage 8 judges its consequences. The other nodes, if there are any, have to take over.
-    let goes = |node: &Node| cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
-    let others = || own.iter().filter(|(node, _)| !goes(node));
-    let stay_closed: Vec<_> = others().filter(|(_, it)| obstacle(it).is_some()).collect();
-    let is_own_place = |node: &Node, object: &KubeNode| {
-        let is_drained = || goes(node) && object.unschedulable && works(object);
-        // Without Talos, machines with Windows are not told apart.
-        !object.is_windows() && (is_place(object) || (is_drained() && others().all(|(_, it)| is_place(it))))
-    };
-    // Images are built for one operating system, almost always Linux. Virtual nodes do not run containers.
-    let is_linux = |object: &KubeNode| !object.is_windows() && object.system() != System::Virtual;
-    let is_open_guest = |object: &KubeNode| is_place(object) && !is_kept(object) && is_linux(object);
-    let why = |(_, object): &(&Node, &KubeNode)| {
-        let why = obstacle(object).unwrap_or_else(|| "is not ready".to_owned());
-        format!("{} {why}", object.name)
-    };
+    let stay: Vec<_> = workers.into_iter().filter(|place| !place.node.leaving).collect();
+    let places = if stay.is_empty() && !had_workers { kept } else { stay };
     let expected = "a node that takes new pods";
-    if guests.iter().any(|(_, it)| is_open_guest(it)) {
-        return None;
-    }
-    let mut open = own.iter().filter(|(node, it)| is_own_place(node, it)).peekable();
-    if let Some((drained, _)) = open.peek() {
-        let (_, closed) = stay_closed.first().filter(|_| open.all(|(node, _)| goes(node)))?;
-        let names = some(stay_closed.iter().map(|it| why(it)), NAMES);
-        let observed = format!("none but {}, which is to be drained: {names}", drained.name);
+    // The nodes that are not drained, if there are any, have to take over.
+    let others = || places.iter().filter(|place| !place.goes);
+    let is_drained = |place: &Place<'_>| place.goes && place.object.unschedulable && place.works;
+    let takes = |place: &&Place<'_>| place.is_open() || (is_drained(place) && others().all(Place::is_open));
+    let open: Vec<_> = places.iter().filter(takes).collect();
+    if let Some(drained) = open.first() {
+        let closed: Vec<_> = others().filter(|place| place.obstacle.is_some()).collect();
+        let first = closed.first().filter(|_| open.iter().all(|place| place.goes))?;
+        let names = some(closed.iter().map(|place| place.why_closed()), NAMES);
+        let observed = format!("none but {}, which is to be drained: {names}", drained.object.name);
         let problem = Problem::warn(Reason::NothingSchedulable, expected, observed);
-        return Some(problem.hint(Hint::run("{kubectl} describe node {}", [&closed.name])));
+        return Some(problem.hint(Hint::run("{kubectl} describe node {}", [&first.object.name])));
     }
     // An autoscaler may remove the last worker if none is needed.
-    if own.is_empty() && had_workers && !lost_guests {
+    if places.is_empty() && had_workers {
         let problem = Problem::warn(Reason::NothingSchedulable, expected, "every worker is being removed");
         return Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
     }
     // Workers that are merely not ready are judged by k8s.nodes.ready, which does not report that no others are left, which passes over
     // some of them, and which an allowance may excuse. Those that the policy declares off are meant to be.
-    let is_off = |node: &Node| cluster.machine(node).declaration.is_some_and(|declaration| declaration.excuses());
-    let meant: Vec<_> = own.iter().filter(|(node, _)| !is_off(node)).collect();
-    let judged = meant.iter().filter(|(node, _)| cluster.standing(node).is_judged()).count();
+    let meant = || places.iter().map(|place| place.node).filter(|node| !cluster.machine(node).is_declared_off());
+    let judged = meant().filter(|node| cluster.standing(node).is_judged()).count();
     let may_be_excused = match cluster.asked.max_unready_workers {
         Allowance::None => false,
         Allowance::Count(count) => count >= judged && judged > 0,
         Allowance::Percent(percent) => percent >= 100,
     };
-    let are_away = lost_guests || own.len() < workers_at_first || judged < meant.len();
-    let own: Vec<_> = own.into_iter().chain(machines.into_iter().filter(|_| lost_guests)).collect();
-    let closed = own.iter().find(|(_, object)| obstacle(object).is_some());
-    let is_closed = closed.is_some();
-    let (_, closed) = closed.or_else(|| own.first().filter(|_| are_away || may_be_excused))?;
-    let observed = some(own.iter().map(why), NAMES);
+    let are_away = places.len() < workers_at_first || judged < meant().count();
+    let closed = places.iter().find(|place| place.obstacle.is_some());
+    let shown = closed.or_else(|| places.first().filter(|_| are_away || may_be_excused))?;
     // The allowance covers all workers.
-    let is_allowed = may_be_excused && !is_closed && !are_away;
-    let is_warning = is_allowed || own.iter().any(|(_, object)| is_reserved(object));
+    let is_allowed = may_be_excused && closed.is_none() && !are_away;
+    let is_warning = is_allowed || places.iter().any(|place| is_reserved(place.object));
     let severity = if is_warning { Severity::Warn } else { Severity::Fail };
-    let problem = Problem::fail(Reason::NothingSchedulable, expected, observed)
-        .hint(Hint::run("{kubectl} describe node {}", [&closed.name]));
-    let are_cordoned = own.iter().all(|(_, object)| object.unschedulable);
+    let problem =
+        Problem::fail(Reason::NothingSchedulable, expected, some(places.iter().map(Place::why_closed), NAMES))
+            .hint(Hint::run("{kubectl} describe node {}", [&shown.object.name]));
+    let are_cordoned = places.iter().all(|place| place.object.unschedulable);
     let problem = if are_cordoned { problem.hint(Hint::likely(CORDONED_ON_PURPOSE)) } else { problem };
     // A taint or a cordon is an independent cause, regardless of other problems with other nodes.
-    let lost = own.iter().filter(|_| !is_closed).map(|(node, _)| node.name.as_str());
+    let lost = places.iter().filter(|_| closed.is_none()).map(|place| place.node.name.as_str());
     Some(Problem { severity, ..problem }.on(lost))
 }
 

@@ -11,7 +11,7 @@ use crate::assess::workloads::{WorkloadKind, describe_unready, is_well, workload
 use crate::assess::{Assessment, Excuse, Life, Shortfall, UNNOTICED, takes_when_ready};
 use crate::checks::Check;
 use crate::checks::gaps::listed;
-use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::model::{CheckId, Fact, Hint, Kind, NO_NODE, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{KubeNode, Kubernetes, Node, Observed, Pod, Workload, has_ended};
 use crate::text::duration::human;
 use crate::text::some;
@@ -181,13 +181,18 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
     let uncounted = (!is_counted).then(|| format!("generation {generation} not observed yet"));
     let standing = match (given_up, unchanged_for) {
         (Some(words), _) => Some(format!("rollout stuck: {words}")),
+        // The status does not know yet, so its age says nothing.
+        (None, _) if !cut_off.is_empty() => None,
         (None, unchanged) => unchanged.map(|unchanged| format!("unchanged for {}", human(unchanged))),
     };
+    let of_cut_off =
+        |pod: &&Pod| format!("{} is on {}, which is down", pod.name, pod.node.as_deref().unwrap_or(NO_NODE));
+    let lost = (!cut_off.is_empty()).then(|| some(cut_off.iter().map(of_cut_off), NAMES));
     let bare = lacking.iter().flat_map(Shortfall::unexcused).filter(|place| place.pods.is_empty());
     let bare: Vec<_> = bare.map(|place| place.node.name.as_str()).collect();
     let bare = (!bare.is_empty()).then(|| format!("none on {}", some(bare.into_iter(), NAMES)));
     let words =
-        [Some(format!("{available} of {desired} pods available")), bare, uncounted, standing, workload.refusal()];
+        [Some(format!("{available} of {desired} pods available")), lost, bare, uncounted, standing, workload.refusal()];
     let words = words.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let observed = with_troubles(cluster, words, &unwell);
     let problem = |severity, reason| {

@@ -3,7 +3,7 @@
 use crate::assess::{Assessment, is_older, lets_nobody_in};
 use crate::checks::Check;
 use crate::checks::gaps::{self, NO_TALOS, is_no_connection, says_nothing};
-use crate::checks::scope::each_node;
+use crate::checks::scope::{declared_off, each_node};
 use crate::checks::stated;
 use crate::model::{
     About, CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict,
@@ -101,8 +101,14 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     for endpoint in &talos.endpoints {
         let target = Target::new(Kind::Endpoint, endpoint.address.as_str());
+        let is_it = |node: &&Node| node.addresses.iter().any(|address| address == host(&endpoint.address));
+        let off = || declared_off(cluster, cluster.nodes().iter().find(is_it)?);
         match &endpoint.version {
             Err(gap) => {
+                if let Some(outcome) = off().filter(|_| some_forwards) {
+                    verdict.push(target, outcome);
+                    continue;
+                }
                 let problem = dead_endpoint(cluster, talos, &endpoint.address, gap);
                 let severity = if some_forwards { Severity::Warn } else { severity_of_last(cluster, gap.kind) };
                 let problem = Problem { severity, ..problem };

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 
 use self::data::Numbers;
 use super::gaps::{listed, says_nothing, talos_contact};
-use super::scope::{each_machine_to_upgrade, is_narrowed, reason_not_upgraded};
+use super::scope::{each_machine_to_drain, is_narrowed, reason_not_drained};
 use super::stated;
 use crate::assess::Assessment;
 use crate::model::{CheckId, Outcome, Problem, Reason, Target, Verdict};
@@ -64,7 +64,7 @@ fn each_to_go<'a>(
     mut judge: impl FnMut(&'a Node, &mut Verdict),
 ) -> Verdict {
     let upgrade = &cluster.asked.upgrade;
-    let mut verdict = each_machine_to_upgrade(cluster, |node, verdict| {
+    let mut verdict = each_machine_to_drain(cluster, |node, verdict| {
         let goes = upgrade.drain.as_deref().map_or(upgrade.talos.is_some(), |named| node.is_called(named));
         if goes {
             judge(node, verdict);
@@ -89,7 +89,7 @@ fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
     let Some(node) = cluster.nodes().iter().find(|node| node.is_called(named)) else {
         return Some(stated::unknown(cluster, named));
     };
-    let why = reason_not_upgraded(cluster, node)?;
+    let why = reason_not_drained(cluster, node)?;
     let reason = if node.leaving { Reason::NodeLeaving } else { Reason::NodeMissing };
     Some(Problem::error(reason, expected, format!("{} is not checked: {why}", node.target())).permanent())
 }

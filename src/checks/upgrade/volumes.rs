@@ -6,7 +6,7 @@ use super::{BEFORE_DRAINS, bound_pods, is_evicted, not_asked, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
-use crate::checks::scope::each_machine_to_upgrade;
+use crate::checks::scope::each_machine_to_drain;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::VolumeAttachment;
 
@@ -35,7 +35,7 @@ fn volumes(cluster: &Assessment<'_>) -> Verdict {
         Ok(seen) => seen,
         Err(outcome) => return Verdict::whole(outcome),
     };
-    let mut verdict = each_machine_to_upgrade(cluster, |node, verdict| {
+    let mut verdict = each_machine_to_drain(cluster, |node, verdict| {
         let Some(object) = cluster.object(node) else { return verdict.push(node.target(), unregistered(node)) };
         let is_drained = object.unschedulable && !undrained.contains(object.name.as_str());
         let attached = attachments.get(object.name.as_str()).filter(|_| is_drained);

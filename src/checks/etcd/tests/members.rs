@@ -116,6 +116,19 @@ fn who_refuses_speaks_for_no_other_voter() {
     assert_eq!(seen, [format!("1 of 5 voters {of_endpoints}: cp-5; down: cp-4")]);
 }
 
+/// Its peer URL is all that shows which machine is meant.
+#[test]
+fn a_member_that_never_started_is_known_by_its_address() {
+    let mut snapshot = healthy();
+    let peer_urls = vec!["https://192.0.2.9:2380".to_owned()];
+    let added = EtcdMember { id: 77, name: String::new(), client_urls: Vec::new(), peer_urls, ..member(0) };
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        snapshot.talos_of(name).etcd_members.as_mut().unwrap().push(added.clone());
+    }
+    let observed = observed("etcd.members.nodes", &snapshot);
+    assert_eq!(observed, ["added for 192.0.2.9, not started, and no control plane is there"]);
+}
+
 #[test]
 fn a_voter_that_never_started_is_down_for_everybody() {
     let mut snapshot = external(|_| {}).without_talos();

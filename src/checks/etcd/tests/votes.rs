@@ -178,7 +178,7 @@ fn members_of_nobody_are_down_whoever_else_is_silent() {
         (old.name, old.peer_urls) = ("cp-3".to_owned(), member(2).peer_urls);
         snapshot.set_members(&[member(0), member(1), member(2), old]);
     });
-    assert_eq!(observed("etcd.tolerance", &renewed), ["3 of 4 voters up (cp-3 is not), tolerates 0"]);
+    assert_eq!(observed("etcd.tolerance", &renewed), ["3 of 4 voters up (0000000000000009 is not), tolerates 0"]);
 }
 
 #[test]

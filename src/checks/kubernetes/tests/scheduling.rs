@@ -167,6 +167,11 @@ fn control_planes_alone_may_keep_their_taint() {
     let guest = Shape { foreign: 1, ..bare };
     assert_eq!(closed(&guest, &["x-1"], |it| it.taints = vec![taint("virtual-kubelet.io/provider")]), Status::Pass);
     assert_eq!(closed(&Shape { workers: 1, ..guest.clone() }, &["w-1"], cordon), Status::Warn);
+    // Nothing else takes pods while the only worker does not.
+    assert_eq!(closed(&guest, &["x-1"], cordon), Status::Fail);
+    let starts: fn(&mut KubeNode) = |it| it.taints = vec![taint("node.cilium.io/agent-not-ready")];
+    assert_eq!(closed(&guest, &["x-1"], starts), Status::Fail);
+    assert_eq!(closed(&Shape { workers: 1, ..guest.clone() }, &["x-1"], starts), Status::Pass);
     let mut windows = Shape { workers: 1, ..guest }.world();
     windows.kube_node_mut("w-1").unschedulable = true;
     windows.kube_node_mut("x-1").os_image = "Windows Server 2022 Datacenter".to_owned();

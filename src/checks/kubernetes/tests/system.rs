@@ -184,6 +184,22 @@ fn a_pod_that_has_ended_says_nothing_of_its_successors() {
     assert_eq!(of("Failed"), ["warn workload-degraded kube-system/metrics-server"]);
 }
 
+/// The status counts the pod until Kubernetes notices, so its age says nothing.
+#[test]
+fn pods_on_nodes_that_are_down_are_named() {
+    let snapshot = with(|snapshot| {
+        (metrics(snapshot).available, metrics(snapshot).desired) = (1, 1);
+        metrics(snapshot).unchanged_for = Some(Duration::from_secs(864_000));
+        let mut pod = snapshot.kube().pods.as_ref().unwrap()[0].clone();
+        (pod.name, pod.mirror, pod.node) = ("metrics-server-7f-x".to_owned(), false, Some("w-9".to_owned()));
+        pod.controller = Some(("ReplicaSet".to_owned(), "metrics-server-7f".to_owned()));
+        snapshot.kube().pods.as_mut().unwrap().push(pod);
+    });
+    let verdict = judge(&snapshot, SYSTEM);
+    let observed: Vec<_> = verdict.problems().map(|(_, problem)| problem.observed.as_str()).collect();
+    assert_eq!(observed, ["0 of 1 pods available, metrics-server-7f-x is on w-9, which is down"]);
+}
+
 /// The pods are on the lost node, or wait for it.
 #[test]
 fn pods_of_a_deployment_that_went_with_their_node_are_the_nodes() {

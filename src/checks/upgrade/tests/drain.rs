@@ -5,7 +5,7 @@ use crate::checks::find;
 use crate::engine;
 use crate::model::Reason;
 use crate::snapshot::{BoundPod, DisruptionBudget, Gap, Requirement};
-use crate::testing::fixture::{bound_pod, budget};
+use crate::testing::fixture::{Shape, bound_pod, budget};
 
 const DRAIN: &str = "upgrade.drain";
 
@@ -517,4 +517,19 @@ fn a_thousand_machines_of_a_hundred_pods_are_judged_at_once() {
     let verdicts = engine::judge(&[check], &snapshot);
     assert!(verdicts[0].1.status().is_fine());
     assert!(began.elapsed().as_secs() < 10, "{:?}", began.elapsed());
+}
+
+/// Kubernetes alone answers whether its pods can leave.
+#[test]
+fn a_machine_with_another_system_can_be_drained_too() {
+    let mut guest = Shape { workers: 1, foreign: 1, ..Shape::default() }.world();
+    guest.asked.upgrade.drain = Some("x-1".to_owned());
+    assert_eq!(lines(DRAIN, &guest), ["x-1 can be drained now"]);
+    let pod = bound_pod("default", "web", "x-1", Some(("ReplicaSet", "web")));
+    guest.kube().bound_pods.as_mut().unwrap().push(pod);
+    guest.kube().disruption_budgets.as_mut().unwrap()[0].disruptions_allowed = 0;
+    assert!(wrong(DRAIN, &guest).contains(&"x-1: fail eviction-blocked".to_owned()));
+    // An upgrade of Talos passes it over.
+    guest.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
+    assert!(!wrong(DRAIN, &guest).iter().any(|line| line.starts_with("x-1")));
 }
