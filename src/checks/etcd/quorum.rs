@@ -376,8 +376,8 @@ fn tolerance(cluster: &Assessment<'_>) -> Verdict {
     let best = quorum.tolerates(quorum.following + quorum.untold);
     let voters_down = voters_down(views, *members);
     let twins = |one: &EtcdMember| members.iter().copied().flatten().filter(|it| it.name == one.name).count();
-    let named = |member: &EtcdMember| if twins(member) > 1 { hex(member.id) } else { name(member) };
-    let down: BTreeSet<String> = voters_down.iter().map(|(member, _)| named(member)).collect();
+    let unambiguous = |member: &EtcdMember| if twins(member) > 1 { hex(member.id) } else { name(member) };
+    let down: BTreeSet<String> = voters_down.iter().map(|(member, _)| unambiguous(member)).collect();
     let down: Vec<String> = down.into_iter().collect();
     let wanted = cluster.asked.require_quorum_margin.unwrap_or(0);
     let margin = margin(quorum, &down, wanted);

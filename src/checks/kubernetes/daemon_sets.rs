@@ -111,8 +111,8 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
         (wanted, Some(set)) => {
             coverage(cluster, its, set, &target, &mut verdict);
             // Only Talos machines are known to need a pod each.
-            let of_proxy = || without_proxy(cluster, set).filter(|_| its.name == PROXY.name);
-            let problem = uncovered(cluster, set).or_else(of_proxy);
+            let of_proxy = || without_proxy(cluster, set).or_else(|| proxy_nowhere(cluster, set));
+            let problem = uncovered(cluster, set).or_else(|| of_proxy().filter(|_| its.name == PROXY.name));
             if wanted == Wanted::NoTalos
                 && let Some(problem) = problem
             {
@@ -131,6 +131,17 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     }
     warn_of_restarts(cluster, labeled_pods(cluster, its.app), &mut verdict);
     verdict
+}
+
+/// Warns about a kube-proxy that is wanted on no node beside flannel, which does not do its work. A node selector that matches nothing can
+/// also be deliberate.
+fn proxy_nowhere(cluster: &Assessment<'_>, proxy: &Workload) -> Option<Problem> {
+    let is_missed = proxy.is_observed() && proxy.desired == 0 && flannel_is_alone(cluster);
+    let observed = "wanted on no node, and flannel does not replace it";
+    is_missed.then(|| {
+        Problem::warn(Reason::DaemonsetIncomplete, "wanted on every node", observed)
+            .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&proxy.namespace, &proxy.name]))
+    })
 }
 
 /// Returns true if a DaemonSet that the configuration requires is missing.

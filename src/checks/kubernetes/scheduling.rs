@@ -105,9 +105,9 @@ impl<'a> Place<'a> {
     /// nodes do not run containers; a node with another system than Talos may be reserved for workloads of that system.
     fn of(cluster: &Assessment<'a>, node: &'a Node) -> Option<Self> {
         let object = cluster.object(node)?;
-        let is_linux = !object.is_windows() && !(cluster.is_guest(node) && object.system() == System::Virtual);
-        let is_set_apart = cluster.is_guest(node) && (is_reserved(object) || is_kept(object));
-        (is_linux && !is_set_apart).then(|| Self {
+        let is_of_others = || is_reserved(object) || is_kept(object) || object.system() == System::Virtual;
+        let is_never = object.is_windows() || (cluster.is_guest(node) && is_of_others());
+        (!is_never).then(|| Self {
             node,
             object,
             works: cluster.life(&object.name).may_serve(),

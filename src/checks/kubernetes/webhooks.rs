@@ -354,8 +354,8 @@ pub(in crate::checks) fn in_the_way_of_evictions(
     Ok(dead)
 }
 
-/// Returns webhooks that fail closed on the creation of their own pods, if all of these pods are evicted: neither they nor any other pods
-/// can then be created.
+/// Returns webhooks that fail closed on a request without which their own pods cannot be replaced, if all of these pods are evicted: neither
+/// they nor the other pods that the webhook concerns then come back.
 pub(in crate::checks) fn that_would_lock_themselves_out(
     cluster: &Assessment<'_>,
     evicted: &[&BoundPod],
@@ -412,8 +412,8 @@ fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
     let concerns = |namespace: &str| selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)]);
     // Other labels of the namespace are unknown.
     let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
-    let is_needed = || TO_SERVE.into_iter().any(covers) || (concerns("kube-system") && covers(RENEW_LEASE));
-    is_closed(hook) && is_told && concerns(namespace) && is_needed()
+    let is_in_its_way = || concerns(namespace) && TO_SERVE.into_iter().any(covers);
+    is_closed(hook) && is_told && (is_in_its_way() || (concerns("kube-system") && covers(RENEW_LEASE)))
 }
 
 /// Returns true if every working pod behind the webhook is evicted and matched by the webhook itself. A webhook without any working pod is

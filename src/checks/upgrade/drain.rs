@@ -245,9 +245,11 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
     }
     let locked = that_would_lock_themselves_out(cluster, evicted)?;
     let problem = || {
-        told(Reason::WebhookEvicted, "pods can be created while this machine is away", &locked).hint(Hint::likely(
-            "without them no pod is created, theirs included: run more replicas, or exclude their namespace",
-        ))
+        told(Reason::WebhookEvicted, "evicted pods can be replaced while this machine is away", &locked).hint(
+            Hint::likely(
+                "without them no new pod gets to work, theirs included: run more replicas, or exclude their namespace",
+            ),
+        )
     };
     Ok((!locked.is_empty()).then(problem))
 }

@@ -147,7 +147,9 @@ fn kubernetes_step(it: &Running, to: Numbers, target: &str) -> Option<Problem> {
     (to.1 - minor > behind).then(|| {
         let plural = if behind == 1 { "" } else { "s" };
         unsupported(format!("at most {behind} minor version{plural} older than v{target}")).hint(Hint::likely(
-            if it.is_of_nodes() {
+            if it.is_guest() {
+                "upgrade that kubelet first, or delete its Node if the machine is gone".to_owned()
+            } else if it.is_of_nodes() {
                 "bring it to the version of the control plane first".to_owned()
             } else {
                 format!("upgrade to the latest patch of 1.{} first", minor + 1)

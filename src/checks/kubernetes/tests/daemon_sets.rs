@@ -54,6 +54,8 @@ fn a_kube_proxy_that_wants_no_node_may_be_replaced() {
     };
     let nodes = ["cp-1", "cp-2", "cp-3", "w-1"].map(|node| format!("fail daemonset-incomplete {node}"));
     assert_eq!(said(&with(none), PROXY), nodes);
+    let without_talos = with(none).without_talos();
+    assert_eq!(said(&without_talos, PROXY), ["warn daemonset-incomplete kube-system/kube-proxy"]);
     let mut replaced = with(none);
     without_flannel(&mut replaced);
     assert_eq!((said(&replaced, PROXY), status(&replaced, PROXY)), (Vec::new(), Status::Skip));

@@ -337,6 +337,15 @@ fn a_webhook_for_evictions_without_a_backend_blocks() {
     passes(&dead(elsewhere));
 }
 
+/// Leaves the namespace of its own pods out.
+fn elsewhere(hook: &mut crate::snapshot::Webhook) {
+    hook.namespaces = vec![Requirement {
+        key: "kubernetes.io/metadata.name".to_owned(),
+        operator: "NotIn".to_owned(),
+        values: vec!["default".to_owned()],
+    }];
+}
+
 /// Narrows the webhook to one kind of request.
 fn on(hook: &mut crate::snapshot::Webhook, group: &str, resource: &str, operation: &str) {
     let rule = &mut hook.rules[0];
@@ -389,11 +398,13 @@ fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
     passes(&hooked(|hook, _| on(hook, "", "pods", "UPDATE")));
     passes(&hooked(|hook, _| on(hook, "apps", "deployments", "CREATE")));
     passes(&hooked(|hook, _| {
-        hook.namespaces = vec![Requirement {
-            key: "kubernetes.io/metadata.name".to_owned(),
-            operator: "NotIn".to_owned(),
-            values: vec!["default".to_owned()],
-        }];
+        on(hook, "", "pods", "CREATE");
+        elsewhere(hook);
+    }));
+    // Without their leases, the controllers that replace its pods stop.
+    locked(&hooked(|hook, _| {
+        on(hook, "coordination.k8s.io", "leases", "UPDATE");
+        elsewhere(hook);
     }));
     // The webhook's own namespace may have that label.
     passes(&hooked(|hook, _| {
