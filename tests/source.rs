@@ -39,6 +39,7 @@ const CHECKS: &[(&str, &[&str])] = &[
     ("gaps", &[]),
     ("scope", &["gaps"]),
     ("stated", &[]),
+    ("order", &[]),
     ("talos", &["gaps", "scope", "stated"]),
     ("etcd", &["gaps", "scope", "stated"]),
     ("kubernetes", &["gaps", "scope", "stated"]),

@@ -9,6 +9,7 @@ mod etcd;
 pub(crate) mod evidence;
 mod gaps;
 mod kubernetes;
+mod order;
 mod policy;
 mod require;
 mod scope;
@@ -41,31 +42,15 @@ pub(crate) struct Check {
     /// Every reason for which the check fails or warns. Obstacles to observation are errors, and not listed because any check can report
     /// them.
     pub(crate) finds: &'static [Reason],
-    /// Checks that are selected together with this one. If this check could not observe a target, and one of these did not pass for the
-    /// target, the engine reports this check as blocked by that one.
-    pub(crate) requires: &'static [CheckId],
-    /// Checks that block this one like `requires` if they run. They are not selected along with it; without them, this check itself reports
-    /// what it could not observe.
-    pub(crate) after: &'static [CheckId],
     /// The facts that the check reads. The engine requests no others.
     pub(crate) facts: &'static [Fact],
     pub(crate) judge: fn(&Assessment<'_>) -> Verdict,
 }
 
 impl Check {
-    /// Returns all checks that can block this one, if they run.
-    pub(crate) fn before(&self) -> impl Iterator<Item = CheckId> {
-        self.requires.iter().chain(self.after).copied()
-    }
-
     /// Returns true if the check runs only when an option of its own or a policy requests it.
     pub(crate) fn is_asked_by_option(&self) -> bool {
         matches!(self.stage, Stage::Upgrade | Stage::Policy | Stage::Server) || self.id == CheckId::TalosNodesExtensions
-    }
-
-    /// Returns true if the check requires no other check. Such a check is judged from files alone, before any request.
-    pub(crate) fn is_preflight(&self) -> bool {
-        self.requires.is_empty()
     }
 }
 

@@ -25,8 +25,6 @@ is off is lost all the same. Before an upgrade (stage 8) nothing is excused.",
         Reason::ExcuseUnproven,
         Reason::NodeUnknown,
     ],
-    requires: &[CheckId::K8sCredentials],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
     judge: machines,
 };
@@ -41,8 +39,6 @@ This check warns about entries that accept nothing: nothing matches, more proble
 clock of this runner or of any API server. If no API server has reported its time, nothing is accepted.",
     severity: Severity::Warn,
     finds: &[Reason::ExcuseExpired, Reason::ExcuseUnproven, Reason::AcceptUnused, Reason::AcceptExceeded],
-    requires: &[CheckId::K8sCredentials],
-    after: &[],
     facts: &[Fact::NodeLeases],
     judge: accept,
 };

@@ -105,8 +105,8 @@ fn explain_check(check: &Check, lines: &mut Vec<String>) {
     field("stage", vec![format!("{} ({})", check.stage.number(), check.stage.name())]);
     field("severity", vec![check.severity.status().name().to_owned()]);
     field("reasons", check.finds.iter().map(|reason| reason.code().to_owned()).collect());
-    field("requires", check.requires.iter().map(ToString::to_string).collect());
-    field("after", check.after.iter().map(ToString::to_string).collect());
+    field("requires", check.requires().iter().map(ToString::to_string).collect());
+    field("after", check.after().iter().map(ToString::to_string).collect());
     field("reads", check.facts.iter().map(|fact| fact.reads().to_owned()).collect());
     field("needs", needs(check));
     explain_paragraphs(check.explain, lines);
@@ -206,7 +206,7 @@ mod tests {
     fn explains_checks_and_reasons() {
         let text = explain("etcd.quorum").unwrap();
         assert!(text.starts_with("etcd.quorum: etcd has a quorum\n"), "{text}");
-        assert!(text.contains("requires   etcd.service\n"), "{text}");
+        assert!(text.contains("requires   talos.nodes.reachable, etcd.service\n"), "{text}");
         for reason in Reason::ALL {
             let text = explain(reason.code()).unwrap();
             assert!(text.contains("What to do:") && text.contains("\nSee also: "), "{text}");

@@ -41,8 +41,8 @@ pub(super) fn write(
             group: check.stage.name(),
             severity: check.severity.status().name(),
             title: check.summary,
-            requires: check.requires.iter().map(|id| id.name()).collect(),
-            after: check.after.iter().map(|id| id.name()).collect(),
+            requires: check.requires().iter().map(|id| id.name()).collect(),
+            after: check.after().iter().map(|id| id.name()).collect(),
             reads: check.facts.iter().map(|fact| fact.reads()).collect(),
             needs: needs(check),
         })

@@ -123,8 +123,8 @@ fn check_page(check: &Check) -> String {
         ("stage", format!("{} ({})", check.stage.number(), check.stage.name())),
         ("severity", check.severity.status().name().to_owned()),
         ("reasons", reasons.join(", ")),
-        ("requires", ids(check.requires)),
-        ("after", ids(check.after)),
+        ("requires", ids(&check.requires())),
+        ("after", ids(&check.after())),
         ("reads", check.facts.iter().map(|fact| prose(fact.reads())).collect::<Vec<_>>().join(", ")),
         ("needs", needs(check).into_iter().map(|it| prose(&it)).collect::<Vec<_>>().join("; ")),
     ];

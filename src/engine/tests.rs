@@ -78,14 +78,12 @@ static CHECK: Check = Check {
     summary: "",
     explain: "",
     severity: Severity::Fail,
-    requires: &[CheckId::TalosCredentials],
     finds: Reason::ALL,
-    after: &[],
     facts: &[Fact::NodeLeases],
     judge: said,
 };
 
-static CREDENTIALS: Check = Check { id: CheckId::TalosCredentials, requires: &[], judge: judge_credentials, ..CHECK };
+static CREDENTIALS: Check = Check { id: CheckId::TalosCredentials, judge: judge_credentials, ..CHECK };
 
 fn judge_credentials(snapshot: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
@@ -268,7 +266,7 @@ static COUNTED: [Check; 3] = {
         JUDGED.set(JUDGED.get() + 1);
         Verdict::whole(Outcome::Pass(None))
     }
-    const OF: Check = Check { requires: &[], judge: counted, ..CHECK };
+    const OF: Check = Check { judge: counted, ..CHECK };
     [OF, Check { id: CheckId::EtcdAlarms, ..OF }, Check { id: CheckId::EtcdSpace, ..OF }]
 };
 

@@ -172,6 +172,11 @@ impl Fact {
         }
     }
 
+    /// Returns true for objects of Kubernetes, except Nodes and their leases: these also name the machines of every other check.
+    pub(crate) fn is_object(self) -> bool {
+        matches!(self.right(), Some(Right::Resource(..))) && !matches!(self, Self::KubeNodes | Self::NodeLeases)
+    }
+
     /// Returns the least privileged Talos role that can read the fact; `None` if the fact does not come from the Talos API.
     pub(crate) fn role(self) -> Option<&'static str> {
         match self.access() {

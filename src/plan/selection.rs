@@ -44,7 +44,7 @@ fn select_from(
             Selection::NotSelected(NotSelected::Skip)
         } else if wanted.no_talos && is_talos_only(check) {
             Selection::NotSelected(NotSelected::NoTalos)
-        } else if wanted.no_kubernetes && is_kubernetes_only(check) {
+        } else if wanted.no_kubernetes && check.is_kubernetes_only() {
             Selection::NotSelected(NotSelected::NoKubernetes)
         } else if check.is_asked_by_option() {
             Selection::Selected
@@ -70,11 +70,8 @@ fn select_from(
 /// Adds the prerequisites of selected checks, and theirs in turn, unless the user left them out.
 fn add_prerequisites(selection: &mut [(&'static Check, Selection)]) {
     loop {
-        let needed: Vec<CheckId> = selection
-            .iter()
-            .filter(|(_, part)| part.runs())
-            .flat_map(|(check, _)| check.requires.iter().copied())
-            .collect();
+        let needed: Vec<CheckId> =
+            selection.iter().filter(|(_, part)| part.runs()).flat_map(|(check, _)| check.requires()).collect();
         let mut added = false;
         for (check, part) in selection.iter_mut() {
             let is_free = matches!(part, Selection::NotSelected(option) if !option.is_left_out());
@@ -117,10 +114,6 @@ fn is_talos_only(check: &Check) -> bool {
         || check.stage == Stage::Server
         || matches!(check.id, K8sApiIdentity | K8sStaticpodsRendered)
         || matches!(check.id, UpgradeTalosPath | UpgradeMatrix | UpgradeEtcd | UpgradeExtensions)
-}
-
-fn is_kubernetes_only(check: &Check) -> bool {
-    matches!(check.stage, Stage::ApiServer | Stage::Nodes) || check.id == CheckId::PolicyRequire
 }
 
 fn in_level(check: &Check, level: Option<Level>) -> bool {
@@ -184,25 +177,23 @@ mod tests {
     use super::*;
     use crate::model::{Severity, Verdict};
 
-    const fn check(id: CheckId, stage: Stage, requires: &'static [CheckId]) -> Check {
+    const fn check(id: CheckId, stage: Stage) -> Check {
         Check {
             id,
             stage,
             summary: "",
             explain: "",
             severity: Severity::Fail,
-            requires,
             finds: Reason::ALL,
-            after: &[],
             facts: &[],
             judge: |_| Verdict::default(),
         }
     }
 
-    const REACHABLE: Check = check(CheckId::TalosNodesReachable, Stage::Connectivity, &[]);
-    const SERVICE: Check = check(CheckId::EtcdService, Stage::Etcd, &[CheckId::TalosNodesReachable]);
-    const QUORUM: Check = check(CheckId::EtcdQuorum, Stage::Etcd, &[CheckId::EtcdService]);
-    const READY: Check = check(CheckId::K8sNodesReady, Stage::Nodes, &[]);
+    const REACHABLE: Check = check(CheckId::TalosNodesReachable, Stage::Connectivity);
+    const SERVICE: Check = check(CheckId::EtcdService, Stage::Etcd);
+    const QUORUM: Check = check(CheckId::EtcdQuorum, Stage::Etcd);
+    const READY: Check = check(CheckId::K8sNodesReady, Stage::Nodes);
     const CATALOG: &[&Check] = &[&REACHABLE, &SERVICE, &QUORUM, &READY];
 
     fn part(wanted: &Wanted<'_>) -> Vec<(&'static str, char)> {
@@ -248,7 +239,7 @@ mod tests {
     fn what_the_user_leaves_out_stays_out() {
         let check = ["etcd.quorum".to_owned()];
         let skip = ["etcd.service".to_owned()];
-        assert_eq!(letters(&Wanted { check: &check, skip: &skip, ..Wanted::default() }), "--s-");
+        assert_eq!(letters(&Wanted { check: &check, skip: &skip, ..Wanted::default() }), "p-s-");
     }
 
     #[test]

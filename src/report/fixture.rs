@@ -13,46 +13,31 @@ use crate::model::{
 use crate::rollout::{Cluster, Machine, Rollout, State};
 use crate::snapshot::{First, Upgrade};
 
-const fn check(id: CheckId, stage: Stage, summary: &'static str, requires: &'static [CheckId]) -> Check {
+const fn check(id: CheckId, stage: Stage, summary: &'static str) -> Check {
     Check {
         id,
         stage,
         summary,
         explain: "What it measures.\n\nWhy it fails.",
         severity: Severity::Fail,
-        requires,
         finds: Reason::ALL,
-        after: &[],
         facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::EndpointReadyz],
         judge: |_| Verdict::default(),
     }
 }
 
 pub(crate) static REACHABLE: Check =
-    check(CheckId::TalosNodesReachable, Stage::Connectivity, "every node answers on the Talos API", &[]);
-pub(crate) static READY: Check = check(
-    CheckId::TalosNodesReady,
-    Stage::Readiness,
-    "every node says that it is ready",
-    &[CheckId::TalosNodesReachable],
-);
-pub(crate) static SERVICE: Check =
-    check(CheckId::EtcdService, Stage::Etcd, "etcd runs on every control plane", &[CheckId::TalosNodesReachable]);
-pub(crate) static QUORUM: Check = check(CheckId::EtcdQuorum, Stage::Etcd, "etcd has a quorum", &[CheckId::EtcdService]);
-pub(crate) static TOLERANCE: Check =
-    check(CheckId::EtcdTolerance, Stage::Etcd, "etcd can lose a member", &[CheckId::EtcdQuorum]);
-pub(crate) static ENDPOINT: Check = check(CheckId::K8sApiEndpoint, Stage::ApiServer, "the endpoint is ready", &[]);
-pub(crate) static SCHEDULER: Check = check(
-    CheckId::K8sControlplaneScheduler,
-    Stage::ControlPlane,
-    "kube-scheduler is ready",
-    &[CheckId::K8sApiEndpoint],
-);
-pub(crate) static NODES: Check =
-    check(CheckId::K8sNodesReady, Stage::Nodes, "every node is Ready", &[CheckId::K8sApiEndpoint]);
-pub(crate) static PROXY: Check = check(CheckId::K8sKubeProxy, Stage::Nodes, "kube-proxy runs where it should", &[]);
-pub(crate) static STATIC_PODS: Check =
-    check(CheckId::K8sStaticpodsRunning, Stage::StaticPods, "static pods run", &[CheckId::TalosNodesReachable]);
+    check(CheckId::TalosNodesReachable, Stage::Connectivity, "every node answers on the Talos API");
+pub(crate) static READY: Check = check(CheckId::TalosNodesReady, Stage::Readiness, "every node says that it is ready");
+pub(crate) static SERVICE: Check = check(CheckId::EtcdService, Stage::Etcd, "etcd runs on every control plane");
+pub(crate) static QUORUM: Check = check(CheckId::EtcdQuorum, Stage::Etcd, "etcd has a quorum");
+pub(crate) static TOLERANCE: Check = check(CheckId::EtcdTolerance, Stage::Etcd, "etcd can lose a member");
+pub(crate) static ENDPOINT: Check = check(CheckId::K8sApiEndpoint, Stage::ApiServer, "the endpoint is ready");
+pub(crate) static SCHEDULER: Check =
+    check(CheckId::K8sControlplaneScheduler, Stage::ControlPlane, "kube-scheduler is ready");
+pub(crate) static NODES: Check = check(CheckId::K8sNodesReady, Stage::Nodes, "every node is Ready");
+pub(crate) static PROXY: Check = check(CheckId::K8sKubeProxy, Stage::Nodes, "kube-proxy runs where it should");
+pub(crate) static STATIC_PODS: Check = check(CheckId::K8sStaticpodsRunning, Stage::StaticPods, "static pods run");
 
 pub(crate) static CHECKS: [&Check; 10] =
     [&REACHABLE, &READY, &SERVICE, &QUORUM, &TOLERANCE, &ENDPOINT, &SCHEDULER, &NODES, &PROXY, &STATIC_PODS];

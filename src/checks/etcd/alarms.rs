@@ -24,8 +24,6 @@ CORRUPT: a member's data differs from that of the others. Do not disarm this ala
 it rejoin.",
     severity: Severity::Fail,
     finds: &[Reason::EtcdUnhealthy, Reason::AlarmNospace, Reason::AlarmCorrupt, Reason::AlarmUnknown],
-    requires: &[CheckId::EtcdQuorum],
-    after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::EtcdAlarms],
     judge: alarms,
 };

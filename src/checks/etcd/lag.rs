@@ -35,8 +35,6 @@ that is short of CPU.",
         Reason::Lagging,
         Reason::EtcdSlow,
     ],
-    requires: &[CheckId::EtcdLeader],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: lag,
 };

@@ -27,8 +27,6 @@ that they join it. `members-differ` is usually a change in progress, so the memb
 are sampled again one second later before it counts.",
     severity: Severity::Fail,
     finds: &[Reason::SplitCluster, Reason::MembersDiffer],
-    requires: &[CheckId::EtcdQuorum],
-    after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: consistent,
 };
@@ -48,8 +46,6 @@ planes have restarted, the members cannot find each other. This is a warning.\n\
 A member without a name was added and has not started yet. That is normal for a few minutes while a control plane joins.",
     severity: Severity::Fail,
     finds: &[Reason::ForeignEtcd, Reason::StaleMember, Reason::NotAMember, Reason::MemberJoining, Reason::PeerAddress],
-    requires: &[CheckId::EtcdQuorum],
-    after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Addresses, Fact::Services, Fact::EtcdMembership],
     judge: nodes,
 };
@@ -67,8 +63,6 @@ other on port 2380 in both directions. If it does not recover: `talosctl etcd re
 EPHEMERAL partition.",
     severity: Severity::Fail,
     finds: &[Reason::Learner],
-    requires: &[CheckId::EtcdQuorum],
-    after: &[CheckId::EtcdLeader],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: learners,
 };

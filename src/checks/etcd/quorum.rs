@@ -30,8 +30,6 @@ to read with a quorum, or in one piece from a database that stands in for etcd; 
 `storage-unproven`.",
     severity: Severity::Fail,
     finds: &[Reason::QuorumLost, Reason::SplitCluster],
-    requires: &[CheckId::EtcdService, CheckId::TalosNodesReachable],
-    after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::KubeNodes],
     judge: quorum,
 };
@@ -58,8 +56,6 @@ One that no source lists may be a mistake.",
         Reason::LeadersDiffer,
         Reason::LeaderChanges,
     ],
-    requires: &[CheckId::EtcdQuorum],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: leader,
 };
@@ -79,8 +75,6 @@ that does not answer Talos while its API server answers at its own address: mach
 also applies to a voter that `--etcd-endpoints` does not name: nothing else would show what is wrong with it.",
     severity: Severity::Fail,
     finds: &[Reason::EvenMembers, Reason::TwoMembers, Reason::NoTolerance, Reason::MarginUnmet],
-    requires: &[CheckId::EtcdQuorum],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::ServerReadyz],
     judge: tolerance,
 };

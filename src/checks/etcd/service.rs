@@ -22,8 +22,6 @@ create a second cluster. In any other case it is `etcd-starting`: a slow image p
 A member that is Waiting and \"going to restart forever\" was removed from the cluster while its machine kept running.",
     severity: Severity::Fail,
     finds: &[Reason::ServiceMissing, Reason::NeverBootstrapped, Reason::EtcdStarting, Reason::EtcdUnhealthy],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::EtcdData, Fact::EndpointReadyz],
     judge: service,
 };

@@ -29,8 +29,6 @@ member does not respond while it is defragmented: defragment one member at a tim
         Reason::SpaceNearlyFull,
         Reason::Fragmented,
     ],
-    requires: &[CheckId::EtcdLeader],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::EtcdSpecs],
     judge: space,
 };

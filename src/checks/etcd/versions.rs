@@ -27,8 +27,6 @@ member. If they stay different, the upgrade left a member out, or its image is p
         Reason::ServerCertificateExpired,
         Reason::VersionsMixed,
     ],
-    requires: &[CheckId::EtcdLeader],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership],
     judge: versions,
 };

@@ -20,8 +20,6 @@ certificate.\n\n\
 The check is skipped if the credentials cannot list apiservices.",
     severity: Severity::Warn,
     finds: &[Reason::ApiserviceUnavailable],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::ApiServices],
     judge: apiservices,
 };

@@ -25,8 +25,6 @@ A server that could not be reached presents no certificate and is not checked. `
 shows why a renewal failed.",
     severity: Severity::Fail,
     finds: &[Reason::CertificateExpiresSoon, Reason::ServerCertificateExpired],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiServers],
-    after: &[],
     facts: servers::FACTS,
     judge: serving,
 };
@@ -45,8 +43,6 @@ an approver or approve each by hand.\n\n\
 The check is skipped if the credentials cannot list the requests. `kubectl get csr` shows them.",
     severity: Severity::Warn,
     finds: &[Reason::CsrPending, Reason::CsrDenied, Reason::CsrNotIssued],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::SigningRequests],
     judge: requests,
 };

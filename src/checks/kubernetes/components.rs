@@ -23,8 +23,6 @@ With --no-talos it is skipped where no API server is a static pod.\n\n\
 one.",
     severity: Severity::Fail,
     finds: &[Reason::ComponentMissing, Reason::ComponentNotReady, Reason::CrashLooping, Reason::Restarting],
-    requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
-    after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     facts: &[
         Fact::TalosNodes,
         Fact::StaticPods,
@@ -51,8 +49,6 @@ bootstrap are normal. If it keeps restarting, the API server on the same node us
 `talosctl -n NODE containers --kubernetes` lists the containers, `talosctl -n NODE logs --kubernetes ID` shows the log of one.",
     severity: Severity::Fail,
     finds: &[Reason::ComponentMissing, Reason::ComponentNotReady, Reason::CrashLooping, Reason::Restarting],
-    requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
-    after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
     facts: &[
         Fact::TalosNodes,
         Fact::ComponentConfigs,

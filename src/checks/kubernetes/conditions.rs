@@ -24,8 +24,6 @@ reports the type at all: nothing sets it, or the type is misspelled.\n\n\
 `kubectl describe node NODE` shows all conditions with their reasons and times.",
     severity: Severity::Fail,
     finds: &[Reason::NodeCondition],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[CheckId::K8sNodesRegistered],
     facts: &[Fact::TalosNodes, Fact::KubeNodes],
     judge: conditions,
 };

@@ -25,8 +25,6 @@ The report lists the nodes without a ready pod; look at the pods there (`kubectl
 -o wide`).",
     severity: Severity::Fail,
     finds: &[Reason::Restarting, Reason::DaemonsetIncomplete, Reason::DaemonsetMissing],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[],
     facts: &[
         Fact::TalosNodes,
         Fact::BootstrapManifests,

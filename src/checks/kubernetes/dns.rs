@@ -40,8 +40,6 @@ run outside of Kubernetes, or it was deleted. Otherwise look at `kubectl -n kube
         Reason::DnsDegraded,
         Reason::DnsMissing,
     ],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[],
     facts: &[
         Fact::TalosNodes,
         Fact::BootstrapManifests,

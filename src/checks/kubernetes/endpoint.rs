@@ -39,8 +39,6 @@ Pass --kubeconfig a file with at least the rights that `cluster-health rbac` pri
         Reason::PluginFailed,
         Reason::KubeconfigInsecure,
     ],
-    requires: &[],
-    after: &[],
     facts: &[],
     judge: credentials,
 };
@@ -81,8 +79,6 @@ virtual IP, which backends the load balancer sees, what the name resolves to.",
         Reason::EndpointDownServersReady,
         Reason::EndpointAddressDead,
     ],
-    requires: &[CheckId::K8sCredentials],
-    after: &[],
     facts: &[Fact::EndpointReadyz],
     judge: endpoint,
 };

@@ -21,8 +21,6 @@ clusters are the same, but the CA in the kubeconfig has not signed the API serve
 Omni or Rancher, or a load balancer with its own certificate, is in between.",
     severity: Severity::Fail,
     finds: &[Reason::WrongCluster, Reason::EndpointBehindProxy],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::EtcdMembership],
     judge: identity,
 };

@@ -26,8 +26,6 @@ component that has neither a pod nor a lease cannot be checked, and k8s.pods.sta
 `kubectl -n kube-system get lease` shows holders and ages; the log of an instance shows why it cannot acquire the lease.",
     severity: Severity::Fail,
     finds: &[Reason::ForeignLeader, Reason::NotLeading, Reason::ElectionOff],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[],
     facts: &[
         Fact::TalosNodes,
         Fact::ComponentConfigs,

@@ -32,13 +32,6 @@ skipped.\n\n\
 Look at `talosctl -n CP logs controller-runtime` for the line that names the manifest and the error of the API server.",
     severity: Severity::Fail,
     finds: &[Reason::ManifestsNotApplied],
-    requires: &[
-        CheckId::TalosNodesReachable,
-        CheckId::K8sCredentials,
-        CheckId::K8sApiEndpoint,
-        CheckId::K8sApiIdentity,
-    ],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::BootstrapManifests, Fact::ManifestStatuses, Fact::DaemonSets, Fact::KubeNodes],
     judge: manifests,
 };

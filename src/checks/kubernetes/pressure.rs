@@ -34,8 +34,6 @@ have is a warning, unless it was set with the annotation `public-ip-overwrite`.\
 is left.",
     severity: Severity::Fail,
     finds: &[Reason::NodeAddress, Reason::PodCidrShared, Reason::NodePressure, Reason::NoAnswer],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
-    after: &[],
     facts: &[
         Fact::TalosNodes,
         Fact::Addresses,

@@ -44,8 +44,6 @@ the cloud controller manager.",
         Reason::NothingSchedulable,
         Reason::NodeLeaving,
     ],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[CheckId::K8sNodesRegistered],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::NodeLeases],
     judge: schedulable,
 };

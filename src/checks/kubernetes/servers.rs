@@ -54,8 +54,6 @@ Look at the server's log on the node (`talosctl -n NODE logs --kubernetes kube-s
         Reason::ApiServiceEmpty,
         Reason::EndpointOnMachine,
     ],
-    requires: &[CheckId::K8sCredentials],
-    after: &[CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     facts: FACTS,
     judge: servers,
 };

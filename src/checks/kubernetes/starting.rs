@@ -49,8 +49,6 @@ decides where it can: a pod without volumes of its own that has waited for 5 min
 event.",
     severity: Severity::Fail,
     finds: &[Reason::PodsCannotStart, Reason::PodsNotScheduled, Reason::NodeCannotAttach, Reason::NodeCannotPull],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity, CheckId::K8sNodesReady],
-    after: &[],
     facts: &[
         Fact::TalosNodes,
         Fact::StartingPods,

@@ -25,8 +25,6 @@ rendering.\n\n\
 `talosctl -n NODE logs controller-runtime` names the controller that failed and why.",
     severity: Severity::Fail,
     finds: &[Reason::StaticPodNotRendered],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::StaticPods, Fact::ConfigStatuses, Fact::ComponentConfigs],
     judge: rendered,
 };
@@ -53,14 +51,6 @@ certificates.",
         Reason::StaticPodMissing,
         Reason::StaticPodFailed,
         Reason::NoTolerance,
-    ],
-    requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet, CheckId::K8sStaticpodsRendered],
-    after: &[
-        CheckId::EtcdService,
-        CheckId::K8sCredentials,
-        CheckId::K8sApiEndpoint,
-        CheckId::K8sApiIdentity,
-        CheckId::K8sNodesReady,
     ],
     facts: &[
         Fact::TalosNodes,

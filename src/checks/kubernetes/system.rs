@@ -47,8 +47,6 @@ machine without one cannot give new pods a network.\n\n\
 Look at the events and pods of the workload (`kubectl -n kube-system describe deployment NAME`).",
     severity: Severity::Fail,
     finds: &[Reason::Restarting, Reason::DaemonsetIncomplete, Reason::WorkloadUnavailable, Reason::WorkloadDegraded],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[],
     facts: &[
         Fact::TalosNodes,
         Fact::BootstrapManifests,

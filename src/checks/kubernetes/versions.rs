@@ -14,18 +14,6 @@ use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stag
 use crate::snapshot::{Node, Pod, PodState, System};
 use crate::text::version;
 
-/// Checks that run before any comparison of Kubernetes versions.
-pub(in crate::checks) const AFTER: &[CheckId] = &[
-    CheckId::K8sCredentials,
-    CheckId::K8sApiEndpoint,
-    CheckId::K8sApiIdentity,
-    CheckId::K8sControlplaneApiserver,
-    CheckId::K8sControlplaneControllerManager,
-    CheckId::K8sControlplaneScheduler,
-    CheckId::K8sNodesRegistered,
-    CheckId::K8sNodesReady,
-];
-
 pub(in crate::checks) const VERSIONS: Check = Check {
     id: CheckId::K8sControlplaneVersions,
     stage: Stage::ControlPlane,
@@ -41,8 +29,6 @@ An image without a version in its tag (pinned by digest) has no version to compa
 requires one. `talosctl -n CP upgrade-k8s --to VERSION` brings all components to one version.",
     severity: Severity::Fail,
     finds: &[Reason::VersionUnexpected, Reason::VersionsMixed, Reason::VersionSkew],
-    requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
-    after: AFTER,
     facts: FACTS,
     judge: versions,
 };

@@ -35,8 +35,6 @@ Repair the backend. If it cannot start because of its own webhook, set failurePo
 its controller creates it again.",
     severity: Severity::Fail,
     finds: &[Reason::WebhookUnavailable, Reason::ConversionUnavailable],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[],
     facts: &[
         Fact::TalosNodes,
         Fact::KubeNodes,

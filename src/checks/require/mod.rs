@@ -44,8 +44,6 @@ prints the rights that the entries need.",
         Reason::ObjectMissing,
         Reason::KindNotServed,
     ],
-    requires: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
-    after: &[],
     facts: &[Fact::Required],
     judge: require,
 };

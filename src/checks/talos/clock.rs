@@ -27,8 +27,6 @@ A machine with time synchronization disabled is skipped, unless its clock is see
 compare its clock with (container mode without Kubernetes).",
     severity: Severity::Fail,
     finds: &[Reason::TimeNotSynced, Reason::ClockSkew],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::TimeStatus, Fact::NodeLeases, Fact::KubeNodes],
     judge: time,
 };

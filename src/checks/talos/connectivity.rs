@@ -55,8 +55,6 @@ endpoint`.",
         Reason::NotSupportedByVersion,
         Reason::NoAnswer,
     ],
-    requires: &[CheckId::TalosCredentials],
-    after: &[],
     facts: &[Fact::TalosNodes],
     judge: endpoints,
 };
@@ -80,8 +78,6 @@ What Kubernetes reports about the same machine is checked separately: a node tha
         Reason::NodeFrozen,
         Reason::NoAnswer,
     ],
-    requires: &[CheckId::TalosCredentials, CheckId::TalosEndpoints],
-    after: &[],
     facts: &[Fact::TalosNodes],
     judge: reachable,
 };

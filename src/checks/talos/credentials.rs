@@ -37,8 +37,6 @@ it answers `invalid signature`, which `talos.endpoints` reports. `omnictl servic
         Reason::ConfigUnreadable,
         Reason::ContextUnknown,
     ],
-    requires: &[],
-    after: &[],
     facts: &[Fact::TalosNodes],
     judge: credentials,
 };

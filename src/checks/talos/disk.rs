@@ -25,8 +25,6 @@ host's. A machine that reports no sizes or mounts is not checked for them: a sin
 network share, keeps Talos from reporting any.",
     severity: Severity::Fail,
     finds: &[Reason::DiskTooSmall, Reason::DiskNearlyFull, Reason::DiskFull, Reason::VolumeFailed],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Volumes],
     judge: disk,
 };

@@ -16,8 +16,6 @@ reports (`ExtensionStatuses`), with or without the `siderolabs/` that the Image 
 missing, because the installer of the last upgrade did not have it.",
     severity: Severity::Fail,
     finds: &[Reason::ExtensionMissing],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Extensions],
     judge: extensions,
 };

@@ -22,8 +22,6 @@ With `rotate-server-certificates` look for unapproved certificate requests (k8s.
 once the certificate has expired (`talosctl -n NODE service kubelet restart`): it then makes a new one.",
     severity: Severity::Fail,
     finds: &[Reason::CertificateExpiresSoon, Reason::ServerCertificateExpired],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeletCertificate],
     judge: |cluster| each_node(cluster, |node, verdict| verdict.push(node.target(), shown(cluster, node))),
 };

@@ -27,8 +27,6 @@ Where KubeSpan is enabled, each control plane reports which peers it can reach. 
 machines, and the pods on them, reach each other in other ways or not at all. Pairs of workers are not checked.",
     severity: Severity::Fail,
     finds: &[Reason::NetworkNotReady, Reason::NodeAddress, Reason::KubespanPeerDown],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::NetworkStatus, Fact::Addresses, Fact::KubeSpan],
     judge: network,
 };
@@ -43,8 +41,6 @@ processes under load (OOM), and etcd is a likely victim.\n\n\
 In container mode the memory is the host's, and the machine is skipped.",
     severity: Severity::Fail,
     finds: &[Reason::MemoryTooSmall],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Memory],
     judge: memory,
 };
@@ -60,8 +56,6 @@ talos.dev/diagnostic/ID explains each.\n\n\
 Talos before 1.8 has no diagnostics, and such machines are skipped.",
     severity: Severity::Warn,
     finds: &[Reason::Diagnostic],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Diagnostics],
     judge: diagnostics,
 };

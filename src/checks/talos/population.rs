@@ -33,8 +33,6 @@ Kubernetes credentials, or pass the expected numbers.",
         Reason::MachineTypeInit,
         Reason::SingleSource,
     ],
-    requires: &[CheckId::TalosCredentials, CheckId::TalosEndpoints],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::EtcdMembership],
     judge: expected,
 };

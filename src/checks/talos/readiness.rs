@@ -31,8 +31,6 @@ rounds and was rebooted in between; with `--stable-for` the stability period sta
         Reason::NodeRebooted,
         Reason::ServiceBlocksBoot,
     ],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::MachineStatus, Fact::Services],
     judge: booted,
 };
@@ -49,8 +47,6 @@ until you have done so.\n\n\
 An unmet condition often repeats what another check has found in more detail; then that check is shown as the cause.",
     severity: Severity::Fail,
     finds: &[Reason::ConditionUnmet],
-    requires: &[CheckId::TalosNodesBooted],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::MachineStatus],
     judge: ready,
 };
@@ -69,8 +65,6 @@ The last event and the message of the health check are shown; `talosctl -n NODE 
 have the history.",
     severity: Severity::Fail,
     finds: &[Reason::ServiceFailed, Reason::ServiceMissing, Reason::Restarting],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::MachineStatus],
     judge: services,
 };
@@ -89,8 +83,6 @@ KubePrism that cannot reach any API server is a warning: the kubelet keeps worki
 within a minute.",
     severity: Severity::Fail,
     finds: &[Reason::ServiceMissing, Reason::KubeletUnhealthy, Reason::KubeprismUnhealthy],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::KubePrism],
     judge: kubelet,
 };

@@ -21,8 +21,6 @@ It needs the role os:admin; with another role this check is skipped. It may take
 a large cluster it takes minutes.",
     severity: Severity::Fail,
     finds: &[Reason::ServerCheckFailed],
-    requires: &[CheckId::TalosEndpoints],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::ServerCheck],
     judge: server,
 };

@@ -23,8 +23,6 @@ report to Kubernetes. For the other machines, only failures are reported.\n\n\
 were left out, were not rebooted, or rolled back to the previous version because the new one did not boot.",
     severity: Severity::Fail,
     finds: &[Reason::VersionUnexpected, Reason::VersionsMixed],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes],
     judge: versions,
 };

@@ -28,14 +28,6 @@ If no API server can be queried at its own address, as behind Omni or with a con
 queried through the endpoint. If there are others, a warning reports how many.",
     severity: Severity::Fail,
     finds: &[Reason::RemovedApiRequested, Reason::RequestsPartlySeen],
-    requires: &[
-        CheckId::TalosNodesReachable,
-        CheckId::K8sCredentials,
-        CheckId::K8sApiEndpoint,
-        CheckId::K8sApiIdentity,
-        CheckId::K8sApiServers,
-    ],
-    after: &[],
     facts: &[
         Fact::TalosNodes,
         Fact::KubeNodes,

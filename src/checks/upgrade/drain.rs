@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::places::Places;
-use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_drained, is_evicted, not_asked, pods_named, some_of};
+use super::{bound_pods, each_to_go, is_drained, is_evicted, not_asked, pods_named, some_of};
 use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
@@ -53,8 +53,6 @@ within minutes.",
         Reason::LocalData,
         Reason::LocalVolume,
     ],
-    requires: BEFORE_DRAINS,
-    after: &[],
     facts: &[
         Fact::TalosNodes,
         Fact::KubeNodes,

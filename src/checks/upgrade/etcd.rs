@@ -36,8 +36,6 @@ An image counts as set in the configuration if its version is not the default of
 Talos that is not in cluster-health's table of etcd versions is an error (`target-unknown`), never a pass.",
     severity: Severity::Fail,
     finds: &[Reason::EtcdTooOld, Reason::EtcdImageUnfit, Reason::EtcdFlagRefused, Reason::EtcdDowngrade],
-    requires: &[CheckId::TalosNodesReachable, CheckId::EtcdLeader, CheckId::EtcdMembersNodes],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Services, Fact::EtcdMembership, Fact::EtcdSpecs],
     judge: etcd,
 };

@@ -26,8 +26,6 @@ error \
 (`image-unknown`), never a pass. If you have compared them yourself: `--warn-only image-unknown`.",
     severity: Severity::Fail,
     finds: &[Reason::NodeUnknown, Reason::ExtensionsLost],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::Extensions],
     judge: extensions,
 };

@@ -30,9 +30,7 @@ With --no-talos, the command lines are those of the static pods that Kubernetes 
 nodes, or that others host, show none, and Kubernetes does not show the flags of kubelets.",
     severity: Severity::Fail,
     finds: &[Reason::RemovedFlag, Reason::KubeletFlagsUnseen],
-    requires: &[CheckId::TalosNodesReachable],
     // Kubernetes shows the command line of kube-proxy and, without Talos, those of all other components.
-    after: &[CheckId::K8sCredentials, CheckId::K8sApiEndpoint, CheckId::K8sApiIdentity],
     facts: &[
         Fact::TalosNodes,
         Fact::StaticPods,

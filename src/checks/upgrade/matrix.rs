@@ -21,8 +21,6 @@ Nothing else checks this in advance: Talos refuses an unsupported Kubernetes onl
 upgrade-k8s` knows only the current Talos. A version that cluster-health does not know is an error (`target-unknown`).",
     severity: Severity::Fail,
     finds: &[Reason::VersionsIncompatible],
-    requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
-    after: versions::AFTER,
     facts: versions::FACTS,
     judge: matrix,
 };

@@ -37,7 +37,7 @@ use super::gaps::{listed, says_nothing, talos_contact};
 use super::scope::{each_machine_to_drain, is_narrowed, reason_not_drained};
 use super::stated;
 use crate::assess::Assessment;
-use crate::model::{CheckId, Outcome, Problem, Reason, Target, Verdict};
+use crate::model::{Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BoundPod, Node, has_ended};
 use crate::text::version;
 
@@ -45,15 +45,6 @@ use crate::text::version;
 fn not_asked(option: &str) -> Verdict {
     Verdict::skipped(format!("`{option}` is not given"))
 }
-
-/// Checks that cover access to each machine's pods and to everything that the pods need.
-const BEFORE_DRAINS: &[CheckId] = &[
-    CheckId::TalosNodesReachable,
-    CheckId::K8sCredentials,
-    CheckId::K8sApiEndpoint,
-    CheckId::K8sApiIdentity,
-    CheckId::K8sNodesRegistered,
-];
 
 /// Judges each machine that may be taken down next: all of them, or the one of `--drain`.
 ///

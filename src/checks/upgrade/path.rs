@@ -23,8 +23,6 @@ cluster-health does not know is an error (`target-unknown`), \
 never a pass.",
     severity: Severity::Fail,
     finds: &[Reason::UpgradePathUnsupported, Reason::MinorSkipped, Reason::Downgrade, Reason::TargetInDevelopment],
-    requires: &[CheckId::TalosNodesReachable],
-    after: &[],
     facts: &[Fact::TalosNodes],
     judge: talos,
 };
@@ -42,8 +40,6 @@ a Talos in development supports is a warning. A component with an image that nam
 version is unknown; with --no-talos, the version that the API server reports is enough.",
     severity: Severity::Fail,
     finds: &[Reason::UpgradePathUnsupported, Reason::TargetInDevelopment],
-    requires: &[CheckId::TalosNodesReachable, CheckId::TalosNodesKubelet],
-    after: versions::AFTER,
     facts: versions::FACTS,
     judge: kubernetes,
 };

@@ -38,17 +38,6 @@ unknown, and only API servers and DNS are checked; the report says so.\n\n\
         Reason::EndpointOnMachine,
         Reason::LastDnsEndpoint,
     ],
-    requires: &[
-        CheckId::TalosNodesReachable,
-        CheckId::EtcdQuorum,
-        CheckId::EtcdTolerance,
-        CheckId::K8sCredentials,
-        CheckId::K8sApiEndpoint,
-        CheckId::K8sApiIdentity,
-        CheckId::K8sApiServers,
-        CheckId::K8sNodesRegistered,
-    ],
-    after: &[CheckId::K8sDns],
     facts: &[
         Fact::TalosNodes,
         Fact::MachineStatus,

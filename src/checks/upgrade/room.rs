@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::places::{CORDON, DELETION, Places, SILENCE, unreadable};
-use super::{BEFORE_DRAINS, bound_pods, each_to_go, is_evicted, not_asked, pods_named, some_of};
+use super::{bound_pods, each_to_go, is_evicted, not_asked, pods_named, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{says_nothing, unregistered};
@@ -25,8 +25,6 @@ fit on no other node and stay Pending until the machine is back. Pods that have 
 Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
     severity: Severity::Fail,
     finds: &[Reason::NodeUnknown, Reason::PodsDoNotFit, Reason::LittleRoom, Reason::PinnedPod],
-    requires: BEFORE_DRAINS,
-    after: &[],
     facts: &[
         Fact::TalosNodes,
         Fact::KubeNodes,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::{BEFORE_DRAINS, bound_pods, is_evicted, not_asked, some_of};
+use super::{bound_pods, is_evicted, not_asked, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
@@ -21,8 +21,6 @@ An attachment with a detach error fails. Any other is a warning, because detachi
 machine went down with volumes attached. Volumes of machines that are not drained do not count.",
     severity: Severity::Fail,
     finds: &[Reason::VolumeAttached],
-    requires: BEFORE_DRAINS,
-    after: &[],
     facts: &[Fact::TalosNodes, Fact::KubeNodes, Fact::BoundPods, Fact::VolumeAttachments],
     judge: volumes,
 };

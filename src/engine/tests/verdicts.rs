@@ -11,7 +11,7 @@ fn pace(waits: bool) -> Pace {
     }
 }
 
-static OTHER_CREDENTIALS: Check = Check { id: CheckId::K8sCredentials, requires: &[], judge: said, ..CHECK };
+static OTHER_CREDENTIALS: Check = Check { id: CheckId::K8sCredentials, judge: said, ..CHECK };
 
 fn observer(broken: GapKind) -> Scripted {
     Scripted { round_takes: VecDeque::new(), rounds: 0, again: 0, broken_credentials: Some(broken), forbidden: false }

@@ -191,7 +191,8 @@ fn chain(round: &Round, check: &Check) -> String {
     let part = |word: &str, ids: &[CheckId]| {
         (!ids.is_empty()).then(|| format!("{word} {}", joined(ids.iter().map(|id| status(*id)))))
     };
-    let parts: Vec<_> = [part("requires", check.requires), part("after", check.after)].into_iter().flatten().collect();
+    let parts: Vec<_> =
+        [part("requires", &check.requires()), part("after", &check.after())].into_iter().flatten().collect();
     if parts.is_empty() { String::new() } else { format!(": {}", parts.join("; ")) }
 }
 

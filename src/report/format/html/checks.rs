@@ -86,8 +86,8 @@ fn check<'a>(check: &'a CheckReport, index: &Index<'a>, origins: &[Origin<'a>], 
                         @if has_card { a href={ "#" (problem_anchor(id)) } { "of its own problems" } }
                     }))
                 }
-                (before("requires", check.check.requires, index.report))
-                (before("after", check.check.after, index.report))
+                (before("requires", &check.check.requires(), index.report))
+                (before("after", &check.check.after(), index.report))
                 (more(id.name(), Page::Check(id)))
             }
             (findings(check, groups))

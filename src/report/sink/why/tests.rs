@@ -14,7 +14,7 @@ fn with_required(snapshot: Snapshot, ids: &[&str]) -> Round {
     let mut plan: Vec<&Check> = ids.iter().map(|id| checks::find(id).unwrap()).collect();
     let mut at = 0;
     while at < plan.len() {
-        let required = plan[at].requires.iter().map(|id| checks::find(id.name()).unwrap());
+        let required = plan[at].requires().into_iter().map(|id| checks::find(id.name()).unwrap());
         let new: Vec<_> = required.filter(|check| plan.iter().all(|it| it.id != check.id)).collect();
         plan.extend(new);
         at += 1;

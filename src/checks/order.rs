@@ -1,0 +1,117 @@
+//! The checks before each check: those on the way to its facts, and those that judge what its own subject builds on.
+//!
+//! The ways follow from the facts; the rest is in two tables. The graph of causes (`src/diagnosis/graph/`) cannot provide it: that graph
+//! shows what does not work without something else, and this order shows what cannot be *seen* without it.
+
+use super::Check;
+use crate::model::{CheckId as Id, Fact, Stage};
+
+/// The way to the facts that machines report through Talos. Its other checks stand before this one.
+const MACHINES: &[Id] = &[Id::TalosNodesReachable];
+/// The way to the objects of Kubernetes. Each check is listed, because the last one does not run with `--no-talos`.
+const OBJECTS: &[Id] = &[Id::K8sCredentials, Id::K8sApiEndpoint, Id::K8sApiIdentity];
+const BOTH: &[Id] = &[Id::TalosNodesReachable, Id::K8sCredentials, Id::K8sApiEndpoint, Id::K8sApiIdentity];
+
+impl Check {
+    /// Returns the checks that are selected together with this one. If this check could not observe a target, and one of these did not pass
+    /// for the target, the engine reports this check as blocked by that one.
+    pub(crate) fn requires(&self) -> Vec<Id> {
+        let also: &[Id] = match self.id {
+            // The ways themselves.
+            Id::TalosCredentials | Id::K8sCredentials => return Vec::new(),
+            Id::TalosEndpoints => return vec![Id::TalosCredentials],
+            Id::TalosNodesReachable | Id::TalosNodesExpected => return vec![Id::TalosCredentials, Id::TalosEndpoints],
+            Id::TalosServer => return vec![Id::TalosEndpoints],
+            // A policy needs no answer, but is judged in rounds, not before the first request.
+            Id::K8sApiEndpoint | Id::K8sApiServers | Id::PolicyMachines | Id::PolicyAccept => {
+                return vec![Id::K8sCredentials];
+            }
+            Id::K8sApiIdentity => return vec![Id::K8sCredentials, Id::K8sApiEndpoint, Id::TalosNodesReachable],
+            Id::K8sApiCertificates => return vec![Id::K8sCredentials, Id::K8sApiEndpoint, Id::K8sApiServers],
+            // The other check is on the same way.
+            Id::TalosNodesReady => return vec![Id::TalosNodesBooted],
+            Id::EtcdLeader
+            | Id::EtcdMembersConsistent
+            | Id::EtcdMembersNodes
+            | Id::EtcdLearners
+            | Id::EtcdAlarms
+            | Id::EtcdTolerance => return vec![Id::EtcdQuorum],
+            Id::EtcdSpace | Id::EtcdLag | Id::EtcdVersions => return vec![Id::EtcdLeader],
+
+            Id::EtcdQuorum => &[Id::EtcdService],
+            // The kubelet reports static pods.
+            Id::K8sControlplaneApiserver
+            | Id::K8sControlplaneControllerManager
+            | Id::K8sControlplaneScheduler
+            | Id::K8sControlplaneVersions
+            | Id::UpgradeKubernetesPath
+            | Id::UpgradeMatrix => &[Id::TalosNodesKubelet],
+            Id::K8sStaticpodsRunning => &[Id::TalosNodesKubelet, Id::K8sStaticpodsRendered],
+            Id::K8sNodesReady | Id::UpgradeDrain | Id::UpgradeRoom | Id::UpgradeVolumes => &[Id::K8sNodesRegistered],
+            Id::K8sNodesPressure | Id::K8sPodsStarting => &[Id::K8sNodesReady],
+            // Talos applies them, and knows which ones there should be.
+            Id::K8sManifests => MACHINES,
+            Id::UpgradeEtcd => &[Id::EtcdLeader, Id::EtcdMembersNodes],
+            Id::UpgradeApis => &[Id::K8sApiServers],
+            Id::UpgradeQuorum => &[Id::EtcdQuorum, Id::EtcdTolerance, Id::K8sApiServers, Id::K8sNodesRegistered],
+            _ => &[],
+        };
+        [self.ways().0, also].concat()
+    }
+
+    /// Returns checks that block this one like those of [`Self::requires`] if they run. They are not selected along with it; without them,
+    /// this check itself reports what it could not observe.
+    pub(crate) fn after(&self) -> Vec<Id> {
+        let also: &[Id] = match self.id {
+            // Without Talos, an API server that stores something proves a quorum.
+            Id::EtcdQuorum => &[Id::K8sCredentials, Id::K8sApiEndpoint],
+            Id::EtcdMembersConsistent | Id::EtcdMembersNodes | Id::EtcdLearners | Id::EtcdAlarms => &[Id::EtcdLeader],
+            // Each server is queried at its own address, whether the endpoint answers or not.
+            Id::K8sApiServers => &[Id::K8sApiEndpoint, Id::K8sApiIdentity],
+            Id::K8sControlplaneApiserver | Id::K8sControlplaneControllerManager | Id::K8sControlplaneScheduler => {
+                &[Id::K8sNodesReady]
+            }
+            Id::K8sControlplaneVersions | Id::UpgradeKubernetesPath | Id::UpgradeMatrix => &[
+                Id::K8sControlplaneApiserver,
+                Id::K8sControlplaneControllerManager,
+                Id::K8sControlplaneScheduler,
+                Id::K8sNodesRegistered,
+                Id::K8sNodesReady,
+            ],
+            Id::K8sNodesConditions | Id::K8sNodesSchedulable => &[Id::K8sNodesRegistered],
+            Id::K8sStaticpodsRunning => &[Id::EtcdService, Id::K8sNodesReady],
+            Id::UpgradeQuorum => &[Id::K8sDns],
+            _ => &[],
+        };
+        [self.ways().1, also].concat()
+    }
+
+    /// Returns all checks that can block this one, if they run.
+    pub(crate) fn before(&self) -> impl Iterator<Item = Id> {
+        self.requires().into_iter().chain(self.after())
+    }
+
+    /// Returns true if the check requires no other check. Such a check is judged from files alone, before any request.
+    pub(crate) fn is_preflight(&self) -> bool {
+        self.requires().is_empty()
+    }
+
+    /// Returns true if the check has no subject with `--no-kubernetes`.
+    pub(crate) fn is_kubernetes_only(&self) -> bool {
+        matches!(self.stage, Stage::ApiServer | Stage::Nodes) || self.id == Id::PolicyRequire
+    }
+
+    /// Returns the ways to the facts of the check: one that it requires, and one that it comes after.
+    fn ways(&self) -> (&'static [Id], &'static [Id]) {
+        let has_objects = self.facts.iter().any(|fact| fact.is_object());
+        // Talos only says which components have a lease.
+        if self.is_kubernetes_only() || self.id == Id::K8sControlplaneLeases {
+            (OBJECTS, &[])
+        } else if has_objects && self.facts.contains(&Fact::StaticPods) {
+            // Talos knows the static pods. Kubernetes is the second source, for machines that report none.
+            (MACHINES, OBJECTS)
+        } else {
+            (if has_objects { BOTH } else { MACHINES }, &[])
+        }
+    }
+}
