@@ -1,17 +1,94 @@
 //! Extensions registered with the API server, which it calls before it answers: admission webhooks and aggregated APIs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::future::join_all;
+
 use super::lists::Kept;
 use super::wire::admission;
 use super::wire::aggregation::APIService;
 use super::wire::definition::CustomResourceDefinition;
 use super::wire::meta::LabelSelector;
-use crate::snapshot::{ApiService, Condition, Requirement, Webhook, WebhookRule, badness};
+use super::{KubeClient, wanted};
+use crate::model::Fact;
+use crate::snapshot::{
+    ApiService, Condition, GapKind, Observed, Requirement, ServiceEndpoint, Webhook, WebhookRule, badness,
+};
+use crate::text::is_label;
 use crate::text::sanitize::without_secrets;
 
+/// Validating webhooks, mutating webhooks, conversion webhooks, and the endpoints of their Services.
+pub(super) type Webhooks = (
+    Observed<Vec<Webhook>>,
+    Observed<Vec<Webhook>>,
+    Observed<Vec<Webhook>>,
+    BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>,
+);
+
+impl KubeClient {
+    /// Reads all kinds of webhooks, and then the endpoints of their Services, all at once.
+    pub(super) async fn webhooks(&self, facts: &BTreeSet<Fact>) -> Webhooks {
+        let validating = async { Ok(self.everywhere::<Validating>().await?.into_iter().flat_map(|it| it.0).collect()) };
+        let mutating = async { Ok(self.everywhere::<Mutating>().await?.into_iter().flat_map(|it| it.0).collect()) };
+        let (validating, mutating, conversions): (Observed<Vec<Webhook>>, Observed<Vec<Webhook>>, _) = tokio::join!(
+            wanted(facts, Fact::ValidatingWebhooks, validating),
+            wanted(facts, Fact::MutatingWebhooks, mutating),
+            wanted(facts, Fact::Conversions, Box::pin(self.conversions())),
+        );
+        let hooks = validating.iter().chain(&mutating).chain(&conversions).flatten();
+        let services: BTreeSet<_> = hooks.filter_map(|hook| hook.service.clone()).collect();
+        let endpoints = services.into_iter().map(async |service| {
+            let (namespace, name) = &service;
+            let endpoints = wanted(facts, Fact::WebhookEndpoints, self.endpoints_of(namespace, name)).await;
+            (service, endpoints)
+        });
+        let endpoints = join_all(endpoints).await.into_iter().collect();
+        (validating, mutating, conversions, endpoints)
+    }
+
+    /// Reads the conversion webhooks once in a run, or again if the next answer may be different.
+    async fn conversions(&self) -> Observed<Vec<Webhook>> {
+        if let Some(known) = self.conversions.get() {
+            return known.clone();
+        }
+        let read = self.everywhere::<Option<Webhook>>().await;
+        let read = read.map(|all| all.into_iter().flatten().collect::<Vec<_>>());
+        if read.is_ok() || read.as_ref().is_err_and(|gap| gap.kind == GapKind::TooLarge) {
+            let _ = self.conversions.set(read.clone());
+        }
+        read
+    }
+
+    /// Reads aggregated APIs, and then the endpoints behind those that are not available.
+    pub(super) async fn api_services(&self) -> Observed<Vec<ApiService>> {
+        let mut services: Vec<ApiService> = self.everywhere().await?;
+        // Several versions of an API have one Service.
+        let unavailable = services.iter().filter(|it| !it.is_available()).filter_map(|it| it.service.clone());
+        let unavailable: BTreeSet<(String, String)> = unavailable.collect();
+        let backends = unavailable.into_iter().map(async |service| {
+            let backends = self.endpoints_of(&service.0, &service.1).await.unwrap_or_default();
+            (service, backends)
+        });
+        let backends: BTreeMap<_, _> = join_all(backends).await.into_iter().collect();
+        for it in services.iter_mut().filter(|it| !it.is_available()) {
+            it.backends = it.service.as_ref().and_then(|service| backends.get(service)).cloned().unwrap_or_default();
+        }
+        Ok(services)
+    }
+
+    /// Returns the endpoints of a Service that another object names. No Service has a name that is not a label, so it has no endpoints.
+    async fn endpoints_of(&self, namespace: &str, service: &str) -> Observed<Vec<ServiceEndpoint>> {
+        if !is_label(namespace) || !is_label(service) {
+            return Ok(Vec::new());
+        }
+        self.endpoints(namespace, service).await
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct Validating(pub(super) Vec<Webhook>);
+struct Validating(Vec<Webhook>);
 #[derive(Debug)]
-pub(super) struct Mutating(pub(super) Vec<Webhook>);
+struct Mutating(Vec<Webhook>);
 
 /// Implements both kinds of webhook configuration, which have the same fields.
 macro_rules! webhooks {

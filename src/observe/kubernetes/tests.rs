@@ -15,6 +15,7 @@ use kube::Config;
 use rustls::pki_types::CertificateDer;
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
 use super::testing::{Clients, Leaf, Pki, Reply, Server, credentials, head, http, serve};
 use super::*;
@@ -610,53 +611,4 @@ async fn a_plugin_may_answer_a_client_certificate() {
     let client = opened(config, direct(), CALL).await.unwrap();
     let seen = client.observe(&BTreeSet::from([Fact::EndpointReadyz]), &KnownLeases::default(), true).await;
     assert_eq!(seen.endpoint.unwrap().status, 200);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lease_is_as_old_as_the_last_sample_that_showed_another_version() {
-    let sample_of = |namespace: &str, version: &str| {
-        let lease = crate::snapshot::Lease {
-            namespace: namespace.to_owned(),
-            renewed: None,
-            resource_version: version.to_owned(),
-            hostname: None,
-            holder: None,
-            lasts: None,
-            moved_within: None,
-            still_for: None,
-        };
-        Ok(Leases { date: None, last_date: None, by_name: BTreeMap::from([("cp-1".to_owned(), lease)]) })
-    };
-    let sample = |version: &str| sample_of("kube-node-lease", version);
-    let of_version = |known: &KnownLeases, version: &str| movement(&known.node, "cp-1", version);
-    let moved = |known: &KnownLeases, version: &str| of_version(known, version).moved_within.map(|it| it.as_secs());
-    let still = |known: &KnownLeases, version: &str| of_version(known, version).still_for.map(|it| it.as_secs());
-    let (of, none) = (Ok(credentials("https://192.0.2.1:6443")), Err(Gap::not_asked()));
-    let seconds = |seconds| tokio::time::advance(Duration::from_secs(seconds));
-    let mut known = KnownLeases::default();
-    assert_eq!((moved(&known, "1"), still(&known, "1")), (None, None), "the first sight of it");
-    known.remember(&of, Instant::now(), &sample("1"), &none);
-    assert_eq!((moved(&known, "1"), still(&known, "1")), (None, Some(0)));
-    assert_eq!(moved(&known, ""), None, "no version is no evidence");
-    // The lease may have been renewed right after the sample and not since.
-    seconds(70).await;
-    assert_eq!((moved(&known, "2"), still(&known, "2")), (Some(70), None));
-    assert_eq!(still(&known, "1"), Some(70));
-    // A sample that took long counts from the time it was requested.
-    let asked = Instant::now();
-    seconds(5).await;
-    known.remember(&of, asked, &sample("2"), &none);
-    assert_eq!(moved(&known, "2"), Some(75));
-    assert_eq!(moved(&known, "3"), Some(5));
-    // A lease of this name in another namespace is another lease.
-    known.remember(&of, Instant::now(), &sample_of("elsewhere", "9"), &none);
-    assert_eq!(moved(&known, "2"), Some(75));
-    // A list that could not be read changes nothing.
-    seconds(10).await;
-    known.remember(&of, Instant::now(), &none, &none);
-    known.remember(&Err(Gap::not_asked()), Instant::now(), &none, &none);
-    assert_eq!((moved(&known, "2"), moved(&known, "3")), (Some(85), Some(15)));
-    known.remember(&of, Instant::now(), &sample("2"), &none);
-    assert_eq!((moved(&known, "2"), moved(&known, "3")), (Some(85), Some(0)));
-    assert_eq!(still(&known, "2"), Some(15), "since its first sample");
 }

@@ -1,18 +1,146 @@
-//! Converts Deployments, DaemonSets and `StatefulSet`s to facts.
+//! Deployments, DaemonSets and `StatefulSet`s: which are read, and their conversion to facts.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::lists::Kept;
-use super::objects::{Ages, Since, is_critical, labels, name};
+use super::lists::{Kept, Selection, list};
+use super::objects::{Ages, Since, aged, is_critical, labels, name};
 use super::pods::component_flags;
 use super::room;
-use super::wire::apps;
 use super::wire::meta::ObjectMeta;
-use crate::snapshot::{Spread, Workload};
+use super::wire::{apps, core};
+use super::{KubeClient, SYSTEM, wanted};
+use crate::model::Fact;
+use crate::snapshot::{Gap, GapKind, Observed, Pod, Spread, Workload};
 use crate::text::sanitize::without_secrets;
+
+impl KubeClient {
+    /// Reads the workloads in `kube-system` and in the namespaces of the network plugin, which are found through its DaemonSet, and the
+    /// DaemonSets of drivers in any namespace. Without Talos, workloads marked as critical are added; if they cannot be read, the results
+    /// for `kube-system` still stand. The returned pods are those of the network plugin, and of drivers with missing pods.
+    pub(super) async fn workloads(
+        &self,
+        facts: &BTreeSet<Fact>,
+        others: impl Future<Output = BTreeSet<String>>,
+        asks_talos: bool,
+    ) -> ([Observed<Vec<Workload>>; 3], Observed<Vec<String>>, Vec<Pod>) {
+        let (others, sets, mut deployments, mut stateful_sets) = tokio::join!(
+            others,
+            wanted(facts, Fact::DaemonSets, self.daemon_sets()),
+            wanted(facts, Fact::Deployments, self.aged::<_, apps::Deployment>(SYSTEM)),
+            wanted(facts, Fact::StatefulSets, self.aged::<_, apps::StatefulSet>(SYSTEM)),
+        );
+        let (sets, all) = match sets {
+            Ok((sets, all)) => (Ok(sets), all),
+            Err(gap) => (Err(gap.clone()), Err(gap)),
+        };
+        let mut namespaces = all.map(|()| {
+            let of_plugin = network_namespaces(sets.iter().flatten());
+            of_plugin.into_iter().chain(others).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+        });
+        let of_plugin = namespaces.iter().flatten().map(async |namespace| {
+            tokio::join!(
+                wanted(facts, Fact::Deployments, self.aged::<_, apps::Deployment>(namespace)),
+                wanted(facts, Fact::StatefulSets, self.aged::<_, apps::StatefulSet>(namespace)),
+                wanted(facts, Fact::Pods, self.aged::<_, core::Pod>(namespace)),
+            )
+        });
+        let mut pods = Vec::new();
+        for (more_deployments, more_sets, more_pods) in join_all(of_plugin).await {
+            let parts = [
+                extend(deployments.as_mut().ok(), more_deployments),
+                extend(stateful_sets.as_mut().ok(), more_sets),
+                extend(Some(&mut pods), more_pods),
+            ];
+            if let Some(gap) = parts.into_iter().find_map(Result::err) {
+                namespaces = Err(gap);
+            }
+        }
+        let is_system = |set: &Workload| {
+            let is_beside = |namespaces: &Vec<String>| namespaces.contains(&set.namespace);
+            let is_known = set.installs_network || set.registers_driver || namespaces.iter().any(is_beside);
+            set.namespace == SYSTEM || is_known || (set.is_critical && !asks_talos)
+        };
+        let sets: Observed<Vec<Workload>> = sets.map(|sets| sets.into_iter().filter(is_system).collect());
+        let (more_pods, lost) = self.pods_beside(facts, sets.iter().flatten(), namespaces.iter().flatten()).await;
+        pods.extend(more_pods);
+        let namespaces = lost.map_or(namespaces, Err);
+        ([sets, deployments, stateful_sets], namespaces, pods)
+    }
+
+    /// Reads the pods of DaemonSets with missing pods in namespaces that have not been read. For complete DaemonSets, their counts are
+    /// enough.
+    async fn pods_beside<'a>(
+        &self,
+        facts: &BTreeSet<Fact>,
+        sets: impl Iterator<Item = &'a Workload>,
+        read: impl Iterator<Item = &'a String>,
+    ) -> (Vec<Pod>, Option<Gap>) {
+        let read: BTreeSet<&str> = read.map(String::as_str).chain([SYSTEM]).collect();
+        let lacks = |set: &&Workload| !set.is_observed() || set.missing() > 0 || set.rollout(0).is_some();
+        let lacking: BTreeSet<(&str, &str)> = sets
+            .filter(|set| !read.contains(set.namespace.as_str()))
+            .filter(lacks)
+            .map(|set| (set.namespace.as_str(), set.name.as_str()))
+            .collect();
+        let namespaces: BTreeSet<&str> = lacking.iter().map(|(namespace, _)| *namespace).collect();
+        let lists = namespaces.into_iter().map(async |namespace| {
+            let pods: Observed<Vec<Pod>> = wanted(facts, Fact::Pods, self.aged::<_, core::Pod>(namespace)).await;
+            pods
+        });
+        let (mut pods, mut lost) = (Vec::new(), None);
+        for answer in join_all(lists).await {
+            match answer {
+                Ok(found) => pods.extend(found),
+                Err(gap) => lost = lost.or(Some(gap)),
+            }
+        }
+        let is_theirs = |pod: &Pod| match &pod.controller {
+            Some((kind, name)) => kind == "DaemonSet" && lacking.contains(&(pod.namespace.as_str(), name.as_str())),
+            None => false,
+        };
+        pods.retain(is_theirs);
+        (pods, lost)
+    }
+
+    /// Reads the DaemonSets of all namespaces. If only those of `kube-system` may be read, returns these and the reason for the missing
+    /// others.
+    async fn daemon_sets(&self) -> Observed<(Vec<Workload>, Observed<()>)> {
+        let all = self.limited(list(&self.transport, &self.lists, Selection::default())).await;
+        match all {
+            Ok(all) => Ok((aged::<Workload, apps::DaemonSet>(all), Ok(()))),
+            Err(gap) if matches!(gap.kind, GapKind::Forbidden | GapKind::TooLarge) => {
+                Ok((self.aged::<_, apps::DaemonSet>(SYSTEM).await?, Err(gap)))
+            }
+            Err(gap) => Err(gap),
+        }
+    }
+}
+
+/// Returns the namespaces of the network plugin other than `kube-system`.
+fn network_namespaces<'a>(sets: impl Iterator<Item = &'a Workload>) -> Vec<String> {
+    let own = sets.filter(|set| set.is_of_network_plugin()).map(|set| set.namespace.as_str());
+    // Calico's operator has its own namespace, and so does the API server that it runs.
+    let with_operator = |namespace| match namespace {
+        "calico-system" => vec![namespace, "tigera-operator", "calico-apiserver"],
+        _ => vec![namespace],
+    };
+    let all: BTreeSet<&str> = own.flat_map(with_operator).filter(|namespace| *namespace != SYSTEM).collect();
+    all.into_iter().map(str::to_owned).collect()
+}
+
+/// Appends additional results to the list, if the list was read.
+fn extend<T>(list: Option<&mut Vec<T>>, part: Observed<Vec<T>>) -> Observed<()> {
+    let part = part?;
+    if let Some(list) = list {
+        list.extend(part);
+    }
+    Ok(())
+}
 
 impl Ages for Workload {
     fn set_age(&mut self, age: Option<Duration>) {
