@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use super::access::contact;
 use crate::model::CheckId;
-use crate::snapshot::{Endpoint, EtcdMember, GapKind, KubeNode, Kubernetes, Node, Observed, Readyz, Snapshot};
+use crate::snapshot::{
+    Endpoint, EtcdMember, GapKind, KubeNode, KubeNodes, Kubernetes, Node, Observed, Readyz, Snapshot,
+};
 use crate::text::host;
 
 /// The result of comparing the machines with the Node objects.
@@ -61,18 +63,12 @@ pub(super) fn compare(snapshot: &Snapshot) -> Identity {
     if seen.is_empty() {
         return Identity::NoMachine;
     }
-    let ids: HashSet<&str> = objects.iter().map(|object| object.machine_id.as_str()).collect();
-    if seen.iter().any(|node| node.machine_ids().any(|id| ids.contains(id.as_str()))) {
+    let by_name = KubeNodes::of(objects);
+    if seen.iter().any(|node| node.machine_ids().any(|id| by_name.with_id(id) > 0)) {
         return Identity::Same;
     }
-    // Indexed by name, because comparing every machine with every object would be slow.
-    let mut by_name: HashMap<String, Vec<&KubeNode>> = HashMap::new();
-    for object in objects {
-        by_name.entry(object.name.to_ascii_lowercase()).or_default().push(object);
-    }
-    let namesakes = |node: &Node| by_name.get(&node.name.to_ascii_lowercase()).into_iter().flatten().copied();
     let any = |is_it: &dyn Fn(&Node, &KubeNode) -> bool| {
-        seen.iter().any(|node| namesakes(node).any(|object| is_it(node, object)))
+        seen.iter().any(|node| by_name.called(&node.name).any(|object| is_it(node, object)))
     };
     // Machines with the same name and address in two clusters are distinguished by their machine IDs.
     let is_twin = any(&|node, object| object.is_of_a_namesake(&node.name, node.machine_ids()));
@@ -81,7 +77,7 @@ pub(super) fn compare(snapshot: &Snapshot) -> Identity {
     if is_at && !is_twin {
         return Identity::Same;
     }
-    let same_name = |node: &&&Node| namesakes(node).any(|object| object.name == node.name);
+    let same_name = |node: &&&Node| by_name.called(&node.name).any(|object| object.name == node.name);
     let alike = names(seen.iter().filter(same_name).map(|node| node.name.as_str()));
     // The common nodes may be those that no longer answer, and etcd may know the addresses that Kubernetes uses.
     let discovers = snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.is_ok());

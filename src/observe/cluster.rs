@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::credentials::KubernetesSide;
 use super::endpoints::{Endpoints, Sighting, TalosSide};
+use super::join::Candidate;
 use super::kubernetes::{KubeClient, unasked};
-use super::population::{self, Candidate};
 use super::{API_PORT, Observer};
 use crate::model::Fact;
 use crate::model::Role;
@@ -109,9 +109,9 @@ impl Observer<'_> {
         let probes = control_planes.map(|candidate| async move {
             let port = candidate.api_port.unwrap_or(API_PORT);
             let asked = probe(client, &candidate.addresses, port, None, until);
-            let shown = population::shown(candidate);
+            let shown = candidate.shown();
             let answer = self.awaited.one(Part::Servers, shown, Result::is_ok, asked).await;
-            (population::label(candidate), answer)
+            (candidate.label(), answer)
         });
         join_all(probes).await.into_iter().collect()
     }

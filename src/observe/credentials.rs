@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::budget::Budget;
+use super::join::Candidate;
 use super::kubernetes::KubeClient;
-use super::population::{self, Candidate};
+use super::population;
 use super::talos;
 use crate::config::access::{Access, KubernetesOptions, TalosOptions};
 use crate::config::etcd::{self, EtcdAccess};

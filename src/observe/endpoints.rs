@@ -9,7 +9,8 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 
 use super::budget::Budget;
-use super::population::{self, Candidate};
+use super::join::Candidate;
+use super::population;
 use super::talos::{EndpointAnswer, TalosClient};
 use super::{Observer, credentials};
 use crate::model::Role;

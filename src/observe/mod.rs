@@ -14,6 +14,7 @@ mod etcd;
 #[path = "no_etcd.rs"]
 mod etcd;
 mod flags;
+mod join;
 mod kubelet;
 mod kubernetes;
 mod nodes;
@@ -45,13 +46,13 @@ pub(crate) use self::credentials::Credentials;
 use self::credentials::KubernetesSide;
 use self::endpoints::{AskedEndpoint, Endpoints, Sighting, TalosSide, first_endpoints};
 use self::etcd::EtcdClients;
+use self::join::{Candidate, Index};
 use self::kubelet::Handshakes;
 pub(crate) use self::kubernetes::abandon;
 #[cfg(test)]
 pub(crate) use self::kubernetes::taken;
 use self::kubernetes::{KnownLeases, unasked};
-use self::nodes::{Places, put_own_first};
-use self::population::Candidate;
+use self::nodes::put_own_first;
 use self::silent::Silent;
 use self::talos::first_contact_takes;
 use crate::model::{Fact, Shared as Kept};
@@ -219,9 +220,9 @@ impl Observer<'_> {
         let all = self.population(&known, ours.map_or(&[], Vec::as_slice));
         yield_now().await;
         let mut late = Vec::new();
-        let places = Places::of(&nodes);
+        let asked = Index::of(nodes.iter().map(|asked| &asked.candidate));
         for candidate in &all {
-            match places.find(&nodes, candidate) {
+            match asked.near(candidate, None).filter(|place| nodes[*place].is(candidate)).min() {
                 Some(place) => nodes[place].candidate = candidate.clone(),
                 None => late.push(candidate.clone()),
             }

@@ -1,6 +1,6 @@
 //! The nodes: querying each machine, and merging the answers into the final list.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,34 +10,75 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use super::endpoints::{Endpoints, Sighting, TalosSide};
+use super::join::{Candidate, Index};
 use super::kubelet::beside;
-use super::population::{self, Candidate, KnownEndpoint, Said};
+use super::population::{self, KnownEndpoint, Said};
 use super::silent::Greeting;
 use super::talos::{Lane, Member, NodeAsk, TalosClient};
 use super::{API_PORT, Observer};
 use crate::model::Fact;
 use crate::model::{Role, Shared};
 use crate::snapshot::{
-    EtcdMember, Gap, GapKind, KubeNode, Node, Observed, Part, ServingCertificate, Snapshot, TalosNode, own_role,
+    EtcdMember, Gap, GapKind, KubeNode, KubeNodes, Node, Observed, Part, ServingCertificate, Snapshot, TalosNode,
+    own_role,
 };
 
 /// A node and its answers.
 pub(super) struct Answered {
     pub(super) candidate: Candidate,
     pub(super) talos: Shared<TalosNode>,
-    /// The machine's own report of its addresses. Read only for machines that no source knows by name; for others, it is empty.
-    pub(super) own_addresses: Observed<BTreeSet<IpAddr>>,
+    /// The addresses that are known to be its own; empty if they are unknown.
+    known: BTreeSet<IpAddr>,
+    /// The reason why a machine that no source knows by name did not report its addresses.
+    unread: Option<Gap>,
 }
 
 impl Answered {
-    /// Returns whether candidates from different stages of a round are the same machine.
+    fn new(candidate: Candidate, talos: Shared<TalosNode>, own_addresses: Observed<Vec<String>>) -> Self {
+        let is_told = candidate.sources.discovery || candidate.sources.kubernetes;
+        let said = if is_told { &candidate.addresses } else { &candidate.own_addresses };
+        let ips = |addresses: &[String]| addresses.iter().filter_map(|address| address.parse().ok()).collect();
+        let known = own_addresses.as_deref().map(ips).ok().filter(|own: &BTreeSet<_>| !own.is_empty());
+        Self { known: known.unwrap_or_else(|| ips(said)), unread: own_addresses.err(), candidate, talos }
+    }
+
+    /// Returns the name of the machine. One that was queried only by address may have reported its name.
+    fn name(&self) -> Option<&String> {
+        self.candidate.name.iter().chain(self.talos.nodename.iter().flatten()).next()
+    }
+
+    /// Returns whether candidates from different stages of a round are the same machine. An address that was assigned to another machine
+    /// proves nothing.
     pub(super) fn is(&self, other: &Candidate) -> bool {
-        // A machine that was queried only by address may have reported its name, and an address that was assigned to another machine proves
-        // nothing.
-        let told = self.talos.nodename.iter().flatten();
-        match (self.candidate.name.iter().chain(told).next(), &other.name) {
-            (Some(a), Some(b)) => a.eq_ignore_ascii_case(b) && !population::are_two(&self.candidate, other, None),
-            _ => self.candidate.addresses.iter().any(|address| other.addresses.contains(address)),
+        let is_at = || self.candidate.addresses.iter().any(|address| other.addresses.contains(address));
+        let has_names = self.name().is_some() && other.name.is_some();
+        self.candidate.may_be(self.name(), other, None) && (has_names || is_at())
+    }
+
+    /// Whether machines of the same name are two machines: both have answered, and they share no address.
+    fn is_another(&self, other: &Self) -> bool {
+        let apart = !self.known.is_empty() && !other.known.is_empty() && self.known.is_disjoint(&other.known);
+        apart && self.is_elsewhere(other)
+    }
+
+    /// Whether machines of the same name may be two machines: both have answered, and the addresses of at least one could not be read.
+    fn may_be_another(&self, other: &Self) -> bool {
+        (self.unread.is_some() || other.unread.is_some()) && self.is_elsewhere(other)
+    }
+
+    fn is_elsewhere(&self, other: &Self) -> bool {
+        let at = |machine: &Self| match &machine.talos.contact {
+            Ok(contact) if contact.answered_by_other.is_none() => Some(contact.address.clone()),
+            _ => None,
+        };
+        matches!((at(self), at(other)), (Some(a), Some(b)) if a != b)
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.known.extend(other.known);
+        self.candidate.merge(other.candidate);
+        if self.talos.contact.is_err() && other.talos.contact.is_ok() {
+            self.talos = other.talos;
         }
     }
 
@@ -138,12 +179,12 @@ impl Observer<'_> {
         join_all(candidates.into_iter().map(|candidate| {
             let (working, not_talos) = (&working, &not_talos);
             async move {
-                let before = self.repeated.as_ref().and_then(|all| all.get(&population::label(&candidate)));
+                let before = self.repeated.as_ref().and_then(|all| all.get(&candidate.label()));
                 if let Some(talos) = before {
-                    return Answered { candidate, talos: talos.clone(), own_addresses: Ok(BTreeSet::new()) };
+                    return Answered::new(candidate, talos.clone(), Ok(Vec::new()));
                 }
                 if !candidate.is_talos && self.has_client() {
-                    return Answered { candidate, talos: not_talos.clone(), own_addresses: Ok(BTreeSet::new()) };
+                    return Answered::new(candidate, not_talos.clone(), Ok(Vec::new()));
                 }
                 // Boxed: it is as large as all answers of a machine.
                 Box::pin(self.ask(candidate, working, known, until)).await
@@ -161,7 +202,7 @@ impl Observer<'_> {
         let (talos, certificate) = beside(asked, self.kubelet_certificate(&candidate, until)).await;
         let talos = TalosNode { kubelet_certificate: certificate, ..talos };
         let own_addresses = self.own_addresses(&candidate, &talos, until).await;
-        Answered { candidate, talos: talos.into(), own_addresses }
+        Answered::new(candidate, talos.into(), own_addresses)
     }
 
     async fn ask_node(&self, candidate: &Candidate, working: &[usize], known: &Endpoints, until: Instant) -> TalosNode {
@@ -171,7 +212,7 @@ impl Observer<'_> {
         if working.is_empty() {
             return TalosNode::unasked(&known.no_way());
         }
-        let name = population::label(candidate);
+        let name = candidate.label();
         let expected: Vec<String> = candidate.name.iter().cloned().collect();
         let role = candidate.role.unwrap_or(Role::Unknown);
         let ask =
@@ -185,7 +226,7 @@ impl Observer<'_> {
                 Err(gap) => TalosNode::unasked(&gap),
             }
         });
-        let shown = population::shown(candidate);
+        let shown = candidate.shown();
         self.awaited.one(Part::Nodes, shown, |node: &TalosNode| node.contact.is_ok(), asked).await
     }
 
@@ -226,17 +267,12 @@ impl Observer<'_> {
         self.expected_control_planes().filter(move |_| is_whole)
     }
 
-    async fn own_addresses(
-        &self,
-        candidate: &Candidate,
-        talos: &TalosNode,
-        until: Instant,
-    ) -> Observed<BTreeSet<IpAddr>> {
+    async fn own_addresses(&self, candidate: &Candidate, talos: &TalosNode, until: Instant) -> Observed<Vec<String>> {
         match (&self.talos, &talos.contact) {
             (Some(TalosSide { client: Some(client), .. }), Ok(contact)) if candidate.name.is_none() => {
-                Ok(ips(&Box::pin(client.own_addresses(contact, until)).await?))
+                Box::pin(client.own_addresses(contact, until)).await
             }
-            _ => Ok(BTreeSet::new()),
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -282,33 +318,23 @@ impl Observer<'_> {
         .await
     }
 
-    /// Turns answers into nodes: fills in names, prefers the roles that machines report themselves, and merges duplicates.
+    /// Turns answers into nodes: merges those of one machine, and prefers the roles that machines report themselves.
     pub(super) fn finish(&self, asked: Vec<Answered>) -> Vec<Node> {
-        let mut machines = Machines::default();
+        let mut nodes = Vec::new();
         let mut guesses = HashSet::new();
-        for Answered { candidate, talos, own_addresses } in asked {
-            let own_name = talos.nodename.clone().ok().flatten();
-            let name = candidate.name.clone().or(own_name).unwrap_or_else(|| population::label(&candidate));
+        for (name, Answered { candidate, talos, .. }) in machines(asked) {
             let own_role = Some(own_role(&talos.machine_type)).filter(|role| *role != Role::Unknown);
-            let address = match &talos.contact {
-                Ok(contact) => contact.address.clone(),
-                Err(_) => candidate.addresses.first().unwrap_or(&name).clone(),
-            };
-            let told = candidate.sources.discovery || candidate.sources.kubernetes;
-            let unread = own_addresses.as_ref().err().cloned();
-            let own_addresses = own_addresses.unwrap_or_default();
-            let said = if told { &candidate.addresses } else { &candidate.own_addresses };
-            let known = if own_addresses.is_empty() { ips(said) } else { own_addresses };
-            // A machine that answers without reporting its role may be more than its label in Kubernetes shows.
-            let is_guess = !candidate.role_told && candidate.is_talos && talos.contact.is_ok();
-            // A silent machine cannot be assumed to be a worker because its Node lacks a label.
-            if !candidate.role_told && candidate.is_talos && talos.contact.is_err() {
+            let is_silent = talos.contact.is_err();
+            // A machine that answers without reporting its role may be more than its label in Kubernetes shows. A silent machine cannot be
+            // assumed to be a worker because its Node lacks a label.
+            let is_guess = !candidate.role_told && candidate.is_talos;
+            if is_guess && is_silent {
                 guesses.insert(name.clone());
             }
             let mut node = Node {
-                address,
+                address: address(&candidate, &talos),
                 hostname: candidate.hostname,
-                role: own_role.or(candidate.role.filter(|_| !is_guess)).unwrap_or(Role::Unknown),
+                role: own_role.or(candidate.role.filter(|_| !is_guess || is_silent)).unwrap_or(Role::Unknown),
                 sources: candidate.sources,
                 is_talos: candidate.is_talos,
                 leaving: candidate.leaving,
@@ -318,16 +344,15 @@ impl Observer<'_> {
                 own_addresses: candidate.own_addresses,
                 machine_id: candidate.machine_id,
                 own_machine_id: candidate.own_machine_id,
-                name,
+                name: candidate.name.unwrap_or_default(),
                 talos,
             };
             let is_named = self.asked.names(&node);
             // A machine that the user named has to exist.
             node.leaving &= !node.sources.flags && !is_named;
             node.out_of_scope = !is_named && !self.asked.nodes.is_empty();
-            machines.add(Machine { name: node.name.clone(), known, unread, node });
+            nodes.push(Node { name, ..node });
         }
-        let mut nodes: Vec<Node> = machines.all.into_iter().map(|machine| machine.node).collect();
         mark_etcd_members(&mut nodes, &guesses);
         keep_etcd_members(&mut nodes);
         nodes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -335,156 +360,69 @@ impl Observer<'_> {
     }
 }
 
-/// A node before it is added to the snapshot.
-struct Machine {
-    /// The machine's own name, or the name that others give it.
-    name: String,
-    node: Node,
-    /// The addresses that are known to be its own; empty if they are unknown.
-    known: BTreeSet<IpAddr>,
-    /// The reason why they could not be read.
-    unread: Option<Gap>,
-}
-
-impl Machine {
-    /// Whether machines of the same name are two machines: both have answered, and they share no address.
-    fn is_another(&self, other: &Self) -> bool {
-        let apart = !self.known.is_empty() && !other.known.is_empty() && self.known.is_disjoint(&other.known);
-        apart && self.is_elsewhere(other)
-    }
-
-    /// Whether machines of the same name may be two machines: both have answered, and the addresses of at least one could not be read.
-    fn may_be_another(&self, other: &Self) -> bool {
-        (self.unread.is_some() || other.unread.is_some()) && self.is_elsewhere(other)
-    }
-
-    fn is_elsewhere(&self, other: &Self) -> bool {
-        let at = |machine: &Self| match &machine.node.talos.contact {
-            Ok(contact) if contact.answered_by_other.is_none() => Some(contact.address.clone()),
-            _ => None,
-        };
-        matches!((at(self), at(other)), (Some(a), Some(b)) if a != b)
+/// Returns the address at which the machine answers, or was expected to.
+fn address(candidate: &Candidate, talos: &TalosNode) -> String {
+    match &talos.contact {
+        Ok(contact) => contact.address.clone(),
+        Err(_) => candidate.addresses.first().cloned().unwrap_or_else(|| candidate.label()),
     }
 }
 
-#[derive(Default)]
-struct Machines {
-    all: Vec<Machine>,
-    /// Indexes into `all` by the name of the machine.
-    by_name: HashMap<String, Vec<usize>>,
-}
-
-impl Machines {
-    /// Adds a machine. Two addresses given by hand usually belong to one machine. If they belong to two, both have to be judged: no other
-    /// source has a name for the second one.
-    fn add(&mut self, mut new: Machine) {
-        let namesakes = self.by_name.entry(new.name.clone()).or_default();
-        if let Some(at) = namesakes.iter().find(|at| !self.all[**at].is_another(&new)) {
-            let known = &mut self.all[*at];
+/// Merges the answers of each machine. Two addresses given by hand usually belong to one machine. If they belong to two, both have to be
+/// judged, and because no other source has a name for the second one, its address is added to the name. Each machine comes with the name
+/// that it is shown by.
+fn machines(asked: Vec<Answered>) -> Vec<(String, Answered)> {
+    let mut all: Vec<Answered> = Vec::new();
+    let mut index = Index::default();
+    for mut new in asked {
+        let name = new.name().cloned().unwrap_or_else(|| new.candidate.label());
+        new.candidate.name = Some(name.clone());
+        if let Some(at) = index.called(&name).find(|at| !all[*at].is_another(&new)) {
+            let known = &mut all[at];
             if !known.may_be_another(&new) {
-                known.known.extend(new.known);
-                merge(&mut known.node, new.node);
-                return;
+                known.merge(new);
+                continue;
             }
             // Neither known to be the same machine nor known to be another: it counts as unseen and must not be left out.
             if known.unread.is_some() {
                 mem::swap(known, &mut new);
             }
             if let Some(gap) = &new.unread {
-                new.node.talos = TalosNode::unasked(gap).into();
+                new.talos = TalosNode::unasked(gap).into();
             }
         }
-        if let Some(first) = namesakes.first() {
-            let known = &mut self.all[*first];
-            if new.node.sources.kubernetes && !known.node.sources.kubernetes {
+        if let Some(first) = index.called(&name).next() {
+            let known = &mut all[first];
+            if new.candidate.sources.kubernetes && !known.candidate.sources.kubernetes {
                 // The Node belongs to the new machine.
                 mem::swap(known, &mut new);
-                known.node.name.clone_from(&known.name);
-            }
-            new.node.name = format!("{} ({})", new.name, new.node.address);
-        }
-        namesakes.push(self.all.len());
-        self.all.push(new);
-    }
-}
-
-/// An index of the machines that have been queried, so that no machine has to be compared with all of them.
-pub(super) struct Places {
-    /// Indexes by name, in lower case.
-    named: HashMap<String, Vec<usize>>,
-    /// The first index at each address, among all machines and among those without a name.
-    at: HashMap<String, usize>,
-    unnamed_at: HashMap<String, usize>,
-}
-
-impl Places {
-    pub(super) fn of(asked: &[Answered]) -> Self {
-        let mut places = Self { named: HashMap::new(), at: HashMap::new(), unnamed_at: HashMap::new() };
-        for (place, Answered { candidate, .. }) in asked.iter().enumerate() {
-            if let Some(name) = &candidate.name {
-                places.named.entry(name.to_ascii_lowercase()).or_default().push(place);
-            }
-            for address in &candidate.addresses {
-                places.at.entry(address.clone()).or_insert(place);
-                if candidate.name.is_none() {
-                    places.unnamed_at.entry(address.clone()).or_insert(place);
-                }
             }
         }
-        places
+        index.add(all.len(), &new.candidate);
+        all.push(new);
     }
-
-    /// Returns the first index of the same machine.
-    pub(super) fn find(&self, asked: &[Answered], other: &Candidate) -> Option<usize> {
-        let named =
-            other.name.as_ref().and_then(|name| self.named.get(&name.to_ascii_lowercase())).into_iter().flatten();
-        let at = if other.name.is_some() { &self.unnamed_at } else { &self.at };
-        let places = other.addresses.iter().filter_map(|address| at.get(address)).chain(named);
-        // A machine that had no name may have reported one since, and turn out to be another machine.
-        places.copied().filter(|place| asked[*place].is(other)).min()
-    }
-}
-
-fn ips(addresses: &[String]) -> BTreeSet<IpAddr> {
-    addresses.iter().filter_map(|address| address.parse().ok()).collect()
-}
-
-fn merge(known: &mut Node, other: Node) {
-    for address in other.addresses {
-        if !known.addresses.contains(&address) {
-            known.addresses.push(address);
+    let named = all.into_iter().enumerate().map(|(at, machine)| {
+        let name = machine.candidate.label();
+        match index.called(&name).next() {
+            Some(first) if first != at => {
+                (format!("{name} ({})", address(&machine.candidate, &machine.talos)), machine)
+            }
+            _ => (name, machine),
         }
-    }
-    known.own_addresses.extend(other.own_addresses);
-    known.hostname = known.hostname.take().or(other.hostname);
-    known.machine_id = known.machine_id.take().or(other.machine_id);
-    known.own_machine_id = known.own_machine_id.take().or(other.own_machine_id);
-    known.sources.discovery |= other.sources.discovery;
-    known.sources.kubernetes |= other.sources.kubernetes;
-    known.sources.flags |= other.sources.flags;
-    known.sources.talosconfig |= other.sources.talosconfig;
-    known.is_talos |= other.is_talos;
-    known.leaving = (known.leaving || other.leaving) && !known.sources.flags;
-    known.out_of_scope &= other.out_of_scope;
-    if known.talos.contact.is_err() && other.talos.contact.is_ok() {
-        known.talos = other.talos;
-        known.address = other.address;
-    }
-    if known.role == Role::Unknown {
-        known.role = other.role;
-    }
+    });
+    named.collect()
 }
 
 /// Returns the addresses of a control plane at which another machine may answer, such as a virtual IP, which discovery lists for its
 /// current holder: neither Kubernetes nor the machine's etcd reports these addresses. Empty if they report none of its addresses.
-fn doubtful(node: &Node, members: &[EtcdMember], kube_nodes: &HashMap<String, Vec<&KubeNode>>) -> Vec<String> {
+fn doubtful(node: &Node, members: &[EtcdMember], kube_nodes: &KubeNodes<'_>) -> Vec<String> {
     if node.role != Role::ControlPlane {
         return Vec::new();
     }
     let id = node.talos.etcd_member_id.clone().ok().flatten();
     let is_own = |member: &&EtcdMember| id.map_or(member.name == node.name, |id| member.id == id);
     let hosts = members.iter().filter(is_own).flat_map(EtcdMember::hosts);
-    let objects = kube_nodes.get(&node.name.to_ascii_lowercase()).into_iter().flatten();
+    let objects = kube_nodes.called(&node.name);
     let known: BTreeSet<String> = hosts.chain(objects.flat_map(|object| object.addresses.clone())).collect();
     let (own, others): (Vec<_>, Vec<_>) = node.addresses.iter().cloned().partition(|it| known.contains(it));
     if own.is_empty() { Vec::new() } else { others }
@@ -493,13 +431,10 @@ fn doubtful(node: &Node, members: &[EtcdMember], kube_nodes: &HashMap<String, Ve
 /// Puts each machine's own address first, regardless of which one has answered. Returns the doubtful addresses of each machine.
 pub(super) fn put_own_first(nodes: &mut [Node], kube_nodes: &[KubeNode]) -> BTreeMap<String, Vec<String>> {
     let members: Vec<_> = nodes.iter().flat_map(|node| node.talos.etcd_members.iter().flatten()).cloned().collect();
-    let mut by_name: HashMap<String, Vec<&KubeNode>> = HashMap::new();
-    for node in kube_nodes {
-        by_name.entry(node.name.to_ascii_lowercase()).or_default().push(node);
-    }
+    let kube_nodes = KubeNodes::of(kube_nodes);
     let mut found = BTreeMap::new();
     for node in nodes {
-        let doubtful = doubtful(node, &members, &by_name);
+        let doubtful = doubtful(node, &members, &kube_nodes);
         node.addresses.sort_by_key(|address| doubtful.contains(address));
         if doubtful.contains(&node.address) {
             node.address.clone_from(&node.addresses[0]);
@@ -546,7 +481,7 @@ mod tests {
     use super::*;
     use crate::snapshot::{Contact, Sources, Version};
 
-    fn machine(name: &str, address: &str, known: &[&str]) -> Machine {
+    fn talos(address: &str) -> TalosNode {
         let version = Version { tag: "v1.13.0".into(), mode: "metal".into() };
         let contact = Contact {
             endpoint: "10.0.0.1".into(),
@@ -555,7 +490,11 @@ mod tests {
             answered_by_other: None,
             not_through: Vec::new(),
         };
-        let node = Node {
+        TalosNode { contact: Ok(contact), ..TalosNode::unasked(&Gap::not_asked()) }
+    }
+
+    fn node(name: &str, address: &str) -> Node {
+        Node {
             name: name.into(),
             hostname: None,
             address: address.into(),
@@ -569,18 +508,19 @@ mod tests {
             leaving: false,
             out_of_scope: false,
             api_port: API_PORT,
-            talos: TalosNode { contact: Ok(contact), ..TalosNode::unasked(&Gap::not_asked()) }.into(),
-        };
-        let known: Vec<String> = known.iter().map(|&address| address.to_owned()).collect();
-        Machine { name: name.into(), node, known: ips(&known), unread: None }
+            talos: talos(address).into(),
+        }
     }
 
-    fn names(all: impl IntoIterator<Item = Machine>) -> Vec<String> {
-        let mut machines = Machines::default();
-        for machine in all {
-            machines.add(machine);
-        }
-        machines.all.into_iter().map(|machine| machine.node.name).collect()
+    fn machine(name: &str, address: &str, known: &[&str]) -> Answered {
+        let (name, addresses) = (Some(name.to_owned()), vec![address.to_owned()]);
+        let candidate = Candidate { name, addresses, is_talos: true, ..Candidate::default() };
+        let known = known.iter().map(|&address| address.to_owned()).collect();
+        Answered::new(candidate, talos(address).into(), Ok(known))
+    }
+
+    fn names(all: impl IntoIterator<Item = Answered>) -> Vec<String> {
+        machines(all.into_iter().collect()).into_iter().map(|(name, _)| name).collect()
     }
 
     #[test]
@@ -600,22 +540,18 @@ mod tests {
         assert_eq!(names([first(), machine("w-1", "w-1.k8s.example", &["10.0.0.4"])]), ["w-1"]);
         assert_eq!(names([first(), machine("w-1", "203.0.113.4", &[])]), ["w-1"], "nobody knows its addresses");
         let mut silent = machine("w-1", "10.0.0.5", &["10.0.0.5"]);
-        silent.node.talos.contact = Err(Gap::not_asked());
+        silent.talos.contact = Err(Gap::not_asked());
         assert_eq!(names([first(), silent]), ["w-1"], "it did not answer");
     }
 
     #[test]
     fn a_machine_of_unread_addresses_is_not_taken_for_its_namesake() {
         let first = || machine("w-1", "10.0.0.4", &["10.0.0.4"]);
-        let unread = |address| Machine { unread: Some(Gap::not_asked()), ..machine("w-1", address, &[]) };
+        let unread = |address| Answered { unread: Some(Gap::not_asked()), ..machine("w-1", address, &[]) };
         for all in [[first(), unread("10.0.0.5")], [unread("10.0.0.5"), first()]] {
-            let mut machines = Machines::default();
-            for machine in all {
-                machines.add(machine);
-            }
             let seen: Vec<_> =
-                machines.all.iter().map(|it| (it.node.name.as_str(), it.node.talos.contact.is_ok())).collect();
-            assert_eq!(seen, [("w-1", true), ("w-1 (10.0.0.5)", false)]);
+                machines(all.into()).into_iter().map(|(name, it)| (name, it.talos.contact.is_ok())).collect();
+            assert_eq!(seen, [("w-1".to_owned(), true), ("w-1 (10.0.0.5)".to_owned(), false)]);
         }
         assert_eq!(names([first(), unread("10.0.0.4")]), ["w-1"], "it answered there");
     }
@@ -628,7 +564,7 @@ mod tests {
     #[test]
     fn members_that_nobody_else_names_are_asked_where_their_peers_find_them() {
         let first = |change: &dyn Fn(&mut TalosNode)| {
-            let Node { name, addresses, mut talos, .. } = machine("cp-1", "10.0.0.1", &[]).node;
+            let Node { name, addresses, mut talos, .. } = node("cp-1", "10.0.0.1");
             talos.etcd_members = Ok(vec![
                 EtcdMember { id: 2, ..member("cp-2", "10.0.0.2") },
                 EtcdMember { id: 3, ..member("", "10.0.0.3") },
@@ -636,7 +572,7 @@ mod tests {
             ]);
             change(&mut talos);
             let candidate = Candidate { name: Some(name), addresses, ..Candidate::default() };
-            Answered { candidate, talos, own_addresses: Ok(BTreeSet::new()) }
+            Answered::new(candidate, talos, Ok(Vec::new()))
         };
         let asked = |nodes: &[Answered]| -> Vec<String> {
             other_members(nodes).into_iter().flat_map(|candidate| candidate.addresses).collect()
@@ -652,7 +588,7 @@ mod tests {
                 ..Candidate::default()
             };
             let talos = TalosNode::unasked(&Gap::not_asked()).into();
-            Answered { candidate, talos, own_addresses: Ok(BTreeSet::new()) }
+            Answered::new(candidate, talos, Ok(Vec::new()))
         };
         assert_eq!(asked(&[first(&|_| ()), known(Some("CP-2"), "10.9.0.2")]), ["10.0.0.3"]);
         assert_eq!(asked(&[first(&|_| ()), known(None, "10.0.0.3")]), ["10.0.0.2"]);
@@ -664,10 +600,10 @@ mod tests {
     #[test]
     fn a_virtual_ip_that_discovery_lists_is_not_what_its_machine_is_called() {
         let with = |change: &dyn Fn(&mut Node), kube_nodes: &[KubeNode]| {
-            let mut other = machine("cp-2", "10.0.0.2", &[]).node;
+            let mut other = node("cp-2", "10.0.0.2");
             other.role = Role::ControlPlane;
             other.talos.etcd_members = Ok(vec![member("cp-1", "10.0.0.1"), member("cp-2", "10.0.0.2")]);
-            let mut node = machine("cp-1", "10.0.0.100", &[]).node;
+            let mut node = node("cp-1", "10.0.0.100");
             node.role = Role::ControlPlane;
             node.addresses = ["10.0.0.100", "10.9.0.1", "10.0.0.1"].map(str::to_owned).to_vec();
             change(&mut node);
@@ -718,11 +654,10 @@ mod tests {
     #[test]
     fn whom_etcd_lists_is_a_control_plane_unless_it_says_otherwise() {
         let role_of = |told: Role, members: Observed<Vec<EtcdMember>>, guesses: &[&str]| {
-            let mut node = machine("cp-3", "10.0.0.3", &[]).node;
-            node.role = told;
-            let mut other = machine("cp-1", "10.0.0.1", &[]).node;
+            let cp_3 = Node { role: told, ..node("cp-3", "10.0.0.3") };
+            let mut other = node("cp-1", "10.0.0.1");
             other.talos.etcd_members = members;
-            let mut nodes = [other, node];
+            let mut nodes = [other, cp_3];
             mark_etcd_members(&mut nodes, &guesses.iter().map(|&name| name.to_owned()).collect());
             nodes[1].role
         };
@@ -745,9 +680,9 @@ mod tests {
     #[test]
     fn a_control_plane_leaves_once_etcd_no_longer_knows_it() {
         let leaves = |role: Role, members: Observed<Vec<EtcdMember>>| {
-            let mut leaving = machine("cp-3", "10.0.0.3", &[]).node;
+            let mut leaving = node("cp-3", "10.0.0.3");
             (leaving.role, leaving.leaving) = (role, true);
-            let mut other = machine("cp-1", "10.0.0.1", &[]).node;
+            let mut other = node("cp-1", "10.0.0.1");
             other.talos.etcd_members = members;
             let mut nodes = [other, leaving];
             mark_etcd_members(&mut nodes, &HashSet::new());

@@ -1,44 +1,12 @@
-//! The machines of the cluster: the reports of all sources, merged by identity.
-//!
-//! A machine is identified by its own name. One that has registered under another name is recognized by its machine id, and so are two
-//! machines of the same name. Addresses only help to recognize that two sources report the same machine. A suspected virtual IP does not
-//! even do that, because different control planes hold it at different times.
+//! The machines of the cluster, from the reports of all sources.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
+use super::join::{Candidate, Index};
 use super::talos::{Member, machine_id};
 use crate::model::Role;
-use crate::snapshot::{KubeNode, Sources, System};
-
-/// A machine that some source names, before it was queried.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Candidate {
-    /// Node name, if any source knows it.
-    pub(crate) name: Option<String>,
-    /// DNS name from discovery, which users may have written instead of the node name.
-    pub(crate) hostname: Option<String>,
-    /// Addresses to query it at, most promising first. Names only if nothing else is known.
-    pub(crate) addresses: Vec<String>,
-    /// Addresses reported by Talos: by discovery, or by the machine itself.
-    pub(crate) own_addresses: Vec<String>,
-    /// The `machineID` expected in Kubernetes, from the machine's id in discovery and from its own report.
-    pub(crate) machine_id: Option<String>,
-    pub(crate) own_machine_id: Option<String>,
-    /// The `machineID` that Kubernetes reports.
-    pub(crate) registered_id: Option<String>,
-    pub(crate) role: Option<Role>,
-    /// Whether a source has stated the role. Kubernetes' label is only a guess, and a missing label is not even that.
-    pub(crate) role_told: bool,
-    pub(crate) sources: Sources,
-    pub(crate) api_port: Option<u16>,
-    pub(crate) is_talos: bool,
-    /// Whether the machine's Node reports another system.
-    pub(crate) runs_another: bool,
-    /// Whether a user named the machine; the name may belong to any machine.
-    pub(crate) by_hand: bool,
-    pub(crate) leaving: bool,
-}
+use crate::snapshot::{KubeNode, KubeNodes, Sources, System};
 
 /// The reports of all sources.
 #[derive(Debug, Default)]
@@ -74,81 +42,26 @@ pub(crate) struct KnownEndpoint {
 /// Returns the union of all sources, sorted by name. A role given by a flag counts only if no other source reports one.
 pub(crate) fn population(said: &Said<'_>) -> Vec<Candidate> {
     let vip = virtual_ip(said);
-    let mut known = Known::default();
+    let (mut all, mut index): (Vec<Candidate>, _) = (Vec::new(), Index::default());
     for candidate in everything_said(said) {
-        known.add(candidate, vip.as_deref());
+        let at = index.twin(&all, &candidate, vip.as_deref()).unwrap_or(all.len());
+        match all.get_mut(at) {
+            Some(known) => known.merge(candidate),
+            None => all.push(candidate),
+        }
+        index.add(at, &all[at]);
     }
-    let Known { mut all, by_name, .. } = known;
     for candidate in &mut all {
         put_last(&mut candidate.addresses, vip.as_deref());
         // If Talos is queried, a machine named by the user is assumed to run it unless its Node reports another system.
         candidate.is_talos |= candidate.by_hand && said.asks_talos && !candidate.runs_another;
         // Another machine has this hostname as its name.
-        candidate.hostname.take_if(|hostname| by_name.contains_key(&hostname.to_ascii_lowercase()));
+        candidate.hostname.take_if(|hostname| index.called(hostname).next().is_some());
     }
     // If two machines have the same name, the one that has a Node keeps it.
-    let place = |of: &Candidate| (label(of), !of.sources.kubernetes);
+    let place = |of: &Candidate| (of.label(), !of.sources.kubernetes);
     all.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.addresses.cmp(&b.addresses)));
     all
-}
-
-/// The machines known so far, indexed so that no machine has to be compared with all others.
-#[derive(Default)]
-struct Known {
-    all: Vec<Candidate>,
-    /// All machines of each name, in lower case, and the first at each address. A virtual node on a machine may share the machine's
-    /// address.
-    by_name: HashMap<String, Vec<usize>>,
-    by_address: HashMap<String, usize>,
-    by_hostname: HashMap<String, usize>,
-    /// Machines known only by addresses that a user wrote down.
-    unnamed: BTreeSet<usize>,
-}
-
-impl Known {
-    fn add(&mut self, candidate: Candidate, vip: Option<&str>) {
-        let at = self.twin(&candidate, vip).unwrap_or(self.all.len());
-        let addresses = candidate.addresses.clone();
-        match self.all.get_mut(at) {
-            Some(known) => merge(known, candidate),
-            None => self.all.push(candidate),
-        }
-        for address in addresses {
-            let first = self.by_address.entry(address).or_insert(at);
-            *first = [at, *first].into_iter().min_by_key(|at| (self.all[*at].runs_another, *at)).unwrap_or(at);
-        }
-        if let Some(hostname) = &self.all[at].hostname {
-            self.by_hostname.entry(hostname.to_ascii_lowercase()).or_insert(at);
-        }
-        match &self.all[at].name {
-            Some(name) => {
-                self.unnamed.remove(&at);
-                let namesakes = self.by_name.entry(name.to_ascii_lowercase()).or_default();
-                if !namesakes.contains(&at) {
-                    namesakes.push(at);
-                }
-            }
-            None => drop(self.unnamed.insert(at)),
-        }
-    }
-
-    /// Returns the first known entry of the same machine.
-    fn twin(&self, new: &Candidate, vip: Option<&str>) -> Option<usize> {
-        let named = |name: &String| self.by_name.get(&name.to_ascii_lowercase()).into_iter().flatten();
-        if let Some(name) = &new.name {
-            let is_it = |at: &&usize| same(&self.all[**at], new, vip);
-            let namesakes = || named(name).filter(|at| !are_two(&self.all[**at], new, vip));
-            // A matching id decides first, because another machine of this name may not report one.
-            let proven = namesakes().find(|at| ids(&self.all[**at]).any(|id| ids(new).any(|other| id == other)));
-            let one = proven.or_else(|| namesakes().min());
-            return one.into_iter().chain(self.unnamed.iter().find(is_it)).min().copied();
-        }
-        let telling = new.addresses.iter().filter(|address| Some(address.as_str()) != vip);
-        let sharing = telling.filter_map(|address| self.by_address.get(address));
-        let of_hostname = || new.addresses.iter().find_map(|host| self.by_hostname.get(&host.to_ascii_lowercase()));
-        let known = sharing.chain(new.addresses.iter().flat_map(named));
-        known.min_by_key(|at| (self.all[**at].runs_another, **at)).or_else(of_hostname).copied()
-    }
 }
 
 /// Collects all reports. The order matters: earlier sources have the better addresses. Kubernetes' `InternalIP` comes before discovery's
@@ -210,30 +123,25 @@ fn everything_said(said: &Said<'_>) -> impl Iterator<Item = Candidate> {
 /// The own names of machines that have registered under another name. Each requires proof: the same machine id, which no other Node shows,
 /// and neither of the two names belongs to another machine in the other list.
 struct OwnNames<'a> {
-    /// Names of discovery members and of Nodes, in lower case.
+    /// Names of discovery members, in lower case.
     members: HashSet<String>,
-    nodes: HashSet<String>,
-    /// First member with each machine ID, and how many Nodes show it.
+    /// First member with each machine ID.
     by_id: HashMap<String, &'a Member>,
-    shown: HashMap<&'a str, usize>,
+    nodes: KubeNodes<'a>,
 }
 
 impl<'a> OwnNames<'a> {
     fn of(said: &Said<'a>) -> Self {
-        let (mut by_id, mut shown) = (HashMap::new(), HashMap::new());
+        let mut by_id = HashMap::new();
         for member in said.members {
             if let Some(id) = machine_id(&member.node_id) {
                 by_id.entry(id).or_insert(member);
             }
         }
-        for node in said.kube_nodes {
-            *shown.entry(node.machine_id.as_str()).or_default() += 1;
-        }
         Self {
             members: said.members.iter().map(|member| member.name.to_ascii_lowercase()).collect(),
-            nodes: said.kube_nodes.iter().map(|node| node.name.to_ascii_lowercase()).collect(),
             by_id,
-            shown,
+            nodes: KubeNodes::of(said.kube_nodes),
         }
     }
 
@@ -242,8 +150,8 @@ impl<'a> OwnNames<'a> {
             return None;
         }
         let member = self.by_id.get(&node.machine_id)?;
-        let is_alone = self.shown.get(node.machine_id.as_str()) == Some(&1);
-        let is_free = !self.nodes.contains(&member.name.to_ascii_lowercase());
+        let is_alone = self.nodes.with_id(&node.machine_id) == 1;
+        let is_free = self.nodes.called(&member.name).next().is_none();
         (is_alone && is_free).then_some(&member.name)
     }
 }
@@ -253,79 +161,6 @@ impl<'a> OwnNames<'a> {
 fn named_by_hand(node: &str, role: Option<Role>) -> Candidate {
     let role_told = role.is_some();
     Candidate { addresses: vec![node.to_owned()], role, role_told, by_hand: true, ..Candidate::default() }
-}
-
-fn ids(candidate: &Candidate) -> impl Iterator<Item = &String> {
-    candidate.machine_id.iter().chain(&candidate.own_machine_id).chain(&candidate.registered_id)
-}
-
-/// Returns whether two machines were given the same name: they share neither an id nor an address, and both have reported them. A
-/// reinstalled machine has a new id at its old addresses.
-pub(crate) fn are_two(known: &Candidate, new: &Candidate, vip: Option<&str>) -> bool {
-    fn apart<T: PartialEq>(a: &[T], b: &[T]) -> bool {
-        !a.is_empty() && !b.is_empty() && !a.iter().any(|one| b.contains(one))
-    }
-    let all_ids = |of| ids(of).collect::<Vec<_>>();
-    let addresses = |of: &Candidate| {
-        let telling = of.addresses.iter().filter(|address| Some(address.as_str()) != vip);
-        telling.filter_map(|address| address.parse::<IpAddr>().ok()).collect::<Vec<_>>()
-    };
-    apart(&all_ids(known), &all_ids(new)) && apart(&addresses(known), &addresses(new))
-}
-
-fn same(known: &Candidate, new: &Candidate, vip: Option<&str>) -> bool {
-    if let (Some(a), Some(b)) = (&known.name, &new.name) {
-        return a.eq_ignore_ascii_case(b);
-    }
-    let telling = |address: &&String| Some(address.as_str()) != vip;
-    let shares = known.addresses.iter().filter(telling).any(|address| new.addresses.contains(address));
-    // A name given by hand is in the address list.
-    let by_name = |name: &Option<String>, other: &Candidate| {
-        name.as_ref().is_some_and(|name| other.addresses.iter().any(|given| given.eq_ignore_ascii_case(name)))
-    };
-    shares || by_name(&known.name, new) || by_name(&new.name, known)
-}
-
-fn merge(known: &mut Candidate, new: Candidate) {
-    // Machines overrule flags. A flag makes a control plane of an unlabeled Node, but not a worker of a labeled one: that would leave out
-    // checks.
-    let adds_checks = new.role == Some(Role::ControlPlane) && !known.role_told;
-    let is_better = known.role.is_none() || (new.role_told && (!new.sources.flags || adds_checks));
-    if let Some(role) = new.role.filter(|role| is_better && *role != Role::Unknown) {
-        known.role = Some(role);
-    }
-    known.name = known.name.take().or(new.name);
-    known.hostname = known.hostname.take().or(new.hostname);
-    for address in new.addresses {
-        // A name given by hand is dropped from the addresses once real ones are known.
-        let mut names = known.name.iter().chain(&known.hostname);
-        let is_name = names.any(|name| name.eq_ignore_ascii_case(&address));
-        let useless = is_name && !known.addresses.is_empty();
-        if !useless && !known.addresses.contains(&address) {
-            known.addresses.push(address);
-        }
-    }
-    for address in new.own_addresses {
-        if !known.own_addresses.contains(&address) {
-            known.own_addresses.push(address);
-        }
-    }
-    known.machine_id = known.machine_id.take().or(new.machine_id);
-    known.own_machine_id = known.own_machine_id.take().or(new.own_machine_id);
-    known.registered_id = known.registered_id.take().or(new.registered_id);
-    known.sources = Sources {
-        discovery: known.sources.discovery || new.sources.discovery,
-        kubernetes: known.sources.kubernetes || new.sources.kubernetes,
-        etcd: known.sources.etcd || new.sources.etcd,
-        flags: known.sources.flags || new.sources.flags,
-        talosconfig: known.sources.talosconfig || new.sources.talosconfig,
-    };
-    known.api_port = known.api_port.or(new.api_port);
-    known.role_told |= new.role_told;
-    known.is_talos |= new.is_talos;
-    known.by_hand |= new.by_hand;
-    known.runs_another |= new.runs_another;
-    known.leaving |= new.leaving;
 }
 
 /// The Kubernetes endpoint's host, if no machine has it as its only address and more than one control plane exists.
@@ -347,34 +182,20 @@ fn virtual_ip(said: &Said<'_>) -> Option<String> {
 /// Returns whether these Kubernetes nodes may belong to the same cluster as these Talos nodes, as far as this is known before the machines
 /// are queried. One of them has to be the same machine: by its id, or by name and address unless reported ids contradict that. If either
 /// side is empty, nothing contradicts it. The final verdict, from all answers of the machines, is up to `assess::identity`.
-pub(crate) fn same_cluster<'a>(talos: &'a [Candidate], kube_nodes: &[KubeNode]) -> bool {
-    let mut by_name: HashMap<String, Vec<&KubeNode>> = HashMap::new();
-    for node in kube_nodes {
-        by_name.entry(node.name.to_ascii_lowercase()).or_default().push(node);
-    }
-    let of_name = |name: &String| by_name.get(&name.to_ascii_lowercase()).into_iter().flatten().copied();
-    let any = |is_it: &dyn Fn(&'a Candidate, &KubeNode) -> bool| {
-        talos.iter().any(|candidate| candidate.name.iter().flat_map(of_name).any(|node| is_it(candidate, node)))
-    };
-    let shown: HashSet<&String> = kube_nodes.iter().map(|node| &node.machine_id).collect();
-    let ids = |candidate: &'a Candidate| candidate.machine_id.iter().chain(&candidate.own_machine_id);
-    let is_namesake = |candidate: &'a Candidate, node: &KubeNode| {
-        candidate.name.as_ref().is_some_and(|name| node.is_of_a_namesake(name, ids(candidate)))
-    };
-    let has_name_and_address = |candidate: &Candidate, node: &KubeNode| {
-        let is_address = |address: &&str| address.parse::<IpAddr>().is_ok();
-        let known: Vec<&str> = candidate.addresses.iter().map(String::as_str).filter(is_address).collect();
-        let has_name = |name: &String, node: &KubeNode| {
-            // An external cloud provider sets the addresses some time after the node has registered.
-            let is_bare = known.is_empty() || node.addresses.is_empty();
-            (is_bare && node.name.eq_ignore_ascii_case(name)) || node.is_at(name, known.iter().copied())
-        };
-        candidate.name.as_ref().is_some_and(|name| has_name(name, node))
+pub(crate) fn same_cluster(talos: &[Candidate], kube_nodes: &[KubeNode]) -> bool {
+    let nodes = KubeNodes::of(kube_nodes);
+    let named = || talos.iter().filter_map(|candidate| Some((candidate, candidate.name.as_ref()?)));
+    let namesakes = || named().flat_map(|(it, name)| nodes.called(name).map(move |node| (it, name, node)));
+    let has_name_and_address = |(candidate, name, node): (&Candidate, &String, &KubeNode)| {
+        let known: Vec<&str> = candidate.ips().map(|(address, _)| address).collect();
+        // An external cloud provider sets the addresses some time after the node has registered.
+        known.is_empty() || node.addresses.is_empty() || node.is_at(name, known.into_iter())
     };
     kube_nodes.is_empty()
-        || talos.iter().all(|candidate| candidate.name.is_none())
-        || talos.iter().flat_map(ids).any(|id| shown.contains(id))
-        || (!any(&is_namesake) && any(&has_name_and_address))
+        || named().next().is_none()
+        || talos.iter().flat_map(Candidate::machine_ids).any(|id| nodes.with_id(id) > 0)
+        || !namesakes().any(|(it, name, node)| node.is_of_a_namesake(name, it.machine_ids()))
+            && namesakes().any(has_name_and_address)
 }
 
 /// The Kubernetes endpoint's host if several control planes exist and none of them has it as its first address.
@@ -391,19 +212,6 @@ fn put_last(addresses: &mut Vec<String>, vip: Option<&str>) {
     if let Some(index) = addresses.iter().position(|address| Some(address.as_str()) == vip) {
         let address = addresses.remove(index);
         addresses.push(address);
-    }
-}
-
-/// Returns the name of the node in reports.
-pub(crate) fn label(candidate: &Candidate) -> String {
-    candidate.name.clone().or_else(|| candidate.addresses.first().cloned()).unwrap_or_default()
-}
-
-/// Formats `cp-3 (10.0.0.3)`, if both are known.
-pub(crate) fn shown(candidate: &Candidate) -> String {
-    match (&candidate.name, candidate.addresses.first()) {
-        (Some(name), Some(address)) if name != address => format!("{name} ({address})"),
-        _ => label(candidate),
     }
 }
 
@@ -457,7 +265,7 @@ mod tests {
     }
 
     fn names(said: &Said<'_>) -> Vec<String> {
-        population(said).iter().map(label).collect()
+        population(said).iter().map(Candidate::label).collect()
     }
 
     #[test]
@@ -501,7 +309,7 @@ mod tests {
         let nodes = [kube_node("cp-1", "10.0.0.1"), kube_node("w-1", "10.0.0.2")];
         let said = Said { members: &members, lists_are_own: true, kube_nodes: &nodes, ..Said::default() };
         let all = population(&said);
-        assert_eq!(all.iter().map(label).collect::<Vec<_>>(), ["cp-1", "w-1"]);
+        assert_eq!(all.iter().map(Candidate::label).collect::<Vec<_>>(), ["cp-1", "w-1"]);
         assert!(all.iter().all(|node| node.sources.kubernetes && !node.sources.discovery));
         assert_eq!(all[0].role, Some(Role::ControlPlane), "the machine type overrules the label");
         assert!(all[0].machine_id.is_some());
@@ -540,7 +348,7 @@ mod tests {
         let members = [member("cp-1", &["10.0.0.1", "2001:db8::1"], Role::ControlPlane)];
         let flags = ["2001:db8::1".to_owned(), "w-1".to_owned()];
         let all = population(&Said { members: &members, control_plane_flags: &flags, ..Said::default() });
-        assert_eq!(all.iter().map(label).collect::<Vec<_>>(), ["cp-1", "w-1"]);
+        assert_eq!(all.iter().map(Candidate::label).collect::<Vec<_>>(), ["cp-1", "w-1"]);
         assert!(all[0].sources.flags);
     }
 
@@ -560,7 +368,7 @@ mod tests {
         ];
         let flags = ["w-1.example.org", "w-1.example.com", "10.0.0.13", "w-4.example.org"].map(str::to_owned);
         let found = population(&Said { members: &members, worker_flags: &flags, ..Said::default() });
-        let told: Vec<_> = found.iter().filter(|it| it.sources.flags).map(label).collect();
+        let told: Vec<_> = found.iter().filter(|it| it.sources.flags).map(Candidate::label).collect();
         assert_eq!(told, ["w-1", "w-1.example.com", "w-3", "w-4.example.org"]);
         let hostnames: Vec<_> = found.iter().filter_map(|it| it.hostname.as_deref()).collect();
         assert_eq!(hostnames, ["W-1.example.org"]);

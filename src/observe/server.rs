@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Observer;
 use super::endpoints::{Sighting, TalosSide};
-use super::population::Candidate;
+use super::join::Candidate;
 use super::talos::ServerAsk;
 use crate::model::{Fact, Role};
 use crate::snapshot::{Gap, GapKind, Observed, ServerCheck};

@@ -5,6 +5,7 @@
 
 mod awaited;
 mod etcd;
+mod kube_nodes;
 mod kubernetes;
 pub(crate) mod logs;
 mod memory;
@@ -23,6 +24,7 @@ use crate::model::{CheckId, Kind, Role, Shared, Target};
 
 pub(crate) use awaited::{Awaited, Part, Progress};
 pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
+pub(crate) use kube_nodes::KubeNodes;
 pub(crate) use kubernetes::{
     AUTOSCALER_TAINT, Amounts, ApiService, AttachedVolume, BoundPod, Condition, CsiNode, DisruptionBudget, KubeNode,
     Kubernetes, KubernetesCredentials, Lease, Leases, MINTED, Needs, NodeRoom, OWN_TAINTS, PersistentVolume, Placement,
