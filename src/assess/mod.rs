@@ -26,8 +26,8 @@ pub(crate) use identity::{Identity, Likeness, Undecided};
 pub(crate) use life::Life;
 pub(crate) use need::{Excuse, Place, Shortfall, takes_when_ready};
 pub(crate) use population::{
-    Machine, etcd_is_bad, has_kubernetes, is_container, is_going_down, is_named_elsewhere, is_older, is_seen_lost,
-    is_silent_altogether, shows_life, talos_version,
+    Machine, etcd_is_bad, every_control_plane_was_seen, has_kubernetes, is_container, is_going_down,
+    is_named_beyond_etcd, is_named_elsewhere, is_older, is_seen_lost, is_silent_altogether, shows_life, talos_version,
 };
 
 pub(crate) use declared::{Presence, Side};
@@ -64,6 +64,7 @@ pub(crate) struct Assessment<'a> {
     /// Index of each machine by the name of its Node object.
     by_object: HashMap<&'a str, usize>,
     pub(crate) etcd: Etcd<'a>,
+    pub(crate) every_control_plane_was_seen: bool,
     /// Pods that were restarted between two rounds: the restarts since the previous round, and in total.
     pub(crate) restarted: BTreeMap<String, (u32, u32)>,
     components: Components<'a>,
@@ -101,6 +102,7 @@ impl<'a> Assessment<'a> {
             lives: None,
             by_name,
             etcd,
+            every_control_plane_was_seen: every_control_plane_was_seen(snapshot),
             restarted: snapshot.memory.restarted(snapshot),
             components: Components::default(),
             servers: HashMap::new(),

@@ -232,6 +232,22 @@ fn discovery_is_on(snapshot: &Snapshot) -> bool {
     snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.as_ref().is_ok_and(|&members| members > 0))
 }
 
+/// Returns true if there is evidence of this control plane other than an etcd member list.
+pub(crate) fn is_named_beyond_etcd(node: &Node) -> bool {
+    let sources = node.sources;
+    node.talos.contact.is_ok() || sources.discovery || sources.kubernetes || sources.flags || sources.talosconfig
+}
+
+/// Returns true if this run includes every control plane, also those that are being removed, and each has answered for itself, as has every
+/// endpoint. A machine that was not seen may own the member or have the data, so otherwise nothing is proposed that cannot be undone. One
+/// that only etcd lists is judged as a member.
+pub(crate) fn every_control_plane_was_seen(snapshot: &Snapshot) -> bool {
+    let is_seen = |node: &Node| !node.out_of_scope && contact(node).is_some() || !is_named_beyond_etcd(node);
+    let mut control_planes = snapshot.nodes.iter().filter(|node| node.role == Role::ControlPlane);
+    let mut endpoints = snapshot.talos.iter().flat_map(|talos| &talos.endpoints);
+    control_planes.all(is_seen) && endpoints.all(|endpoint| endpoint.vip || endpoint.version.is_ok())
+}
+
 /// Returns true if a source other than Kubernetes names the machine. A talosconfig address at which another machine answers belongs to that
 /// machine.
 pub(crate) fn is_named_elsewhere(node: &Node) -> bool {
@@ -423,4 +439,41 @@ pub(crate) fn is_seen_lost(node: &Node) -> bool {
         NotAsked => node.addresses.is_empty(),
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::Sources;
+    use crate::testing::fixture::{gap, healthy};
+
+    #[test]
+    fn what_may_have_the_data_of_etcd_has_to_be_seen() {
+        let seen = |change: fn(&mut Snapshot)| {
+            let mut snapshot = healthy();
+            change(&mut snapshot);
+            every_control_plane_was_seen(&snapshot)
+        };
+        assert!(seen(|_| {}));
+        assert!(seen(|it| it.power_off("w-1")), "a worker has no data");
+        assert!(!seen(|it| it.node_mut("cp-3").out_of_scope = true));
+        let silent = |it: &mut Snapshot| it.talos_of("cp-3").contact = gap(GapKind::NodeUnreachable);
+        assert!(!seen(silent));
+        let leaving = |it: &mut Snapshot| {
+            it.talos_of("cp-3").contact = gap(GapKind::NodeUnreachable);
+            it.node_mut("cp-3").leaving = true;
+        };
+        assert!(!seen(leaving), "a machine that is being removed has its data until then");
+        let only_member = |it: &mut Snapshot| {
+            it.talos_of("cp-3").contact = gap(GapKind::NodeUnreachable);
+            it.node_mut("cp-3").sources = Sources { etcd: true, ..Sources::default() };
+        };
+        assert!(seen(only_member), "it is judged as a member");
+        assert!(!seen(|it| it.talos_mut().endpoints[2].version = gap(GapKind::ConnectTimedOut)));
+        let virtual_ip = |it: &mut Snapshot| {
+            it.talos_mut().endpoints[2].version = gap(GapKind::ConnectTimedOut);
+            it.talos_mut().endpoints[2].vip = true;
+        };
+        assert!(seen(virtual_ip));
+    }
 }

@@ -5,8 +5,8 @@ use jiff::SignedDuration;
 use super::symptoms::{Sign, names};
 use super::{Cause, Recognized, Symptoms, service};
 use crate::assess::etcd::{MemberTrouble, are_foreign, listed_at, member_trouble};
-use crate::assess::shows_life;
 use crate::assess::workloads::lapsed_alone;
+use crate::assess::{every_control_plane_was_seen, shows_life};
 use crate::model::reason::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
 use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
 use crate::snapshot::{EtcdEndpoint, EtcdStatus, Gap, GapKind, Node};
@@ -192,8 +192,8 @@ backup.",
 fn replaced(symptoms: &Symptoms<'_>, diagnosis: Recognized) -> Recognized {
     let corrupt: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, &[Reason::AlarmCorrupt]).collect();
     let control_planes: Vec<&Node> = symptoms.snapshot.control_planes().collect();
-    let is_seen = |node: &Node| node.talos.contact.is_ok() && node.talos.etcd_status.is_ok() && !node.out_of_scope;
-    let are_seen = control_planes.iter().all(|node| is_seen(node));
+    let are_up = control_planes.iter().all(|node| node.talos.etcd_status.is_ok());
+    let are_seen = are_up && every_control_plane_was_seen(symptoms.snapshot);
     let keep_a_quorum = control_planes.len() > 2 && others_keep_a_quorum(symptoms);
     let ([sign], true) = (&*corrupt, are_seen && keep_a_quorum) else { return diagnosis };
     let (Some(machine), Some(id)) = (symptoms.machine(sign.target), sign.target.id.as_deref()) else {

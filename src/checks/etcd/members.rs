@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use jiff::SignedDuration;
 
-use super::{SETTLE, contact, is_named_beyond_etcd, look, members, not_running, overview, status, without_quorum};
+use super::{SETTLE, contact, look, members, not_running, overview, status, without_quorum};
 use crate::assess::etcd::{Overview, Quorum, View, could_be, strangers};
-use crate::assess::{Assessment, Identity, tells_healthy};
+use crate::assess::{Assessment, Identity, is_named_beyond_etcd, tells_healthy};
 use crate::checks::Check;
 use crate::checks::gaps::{says_nothing, talos_service};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
@@ -302,17 +302,14 @@ fn is_gone(cluster: &Assessment<'_>, member: &EtcdMember) -> bool {
     let objects = cluster.any_kubernetes().and_then(|kubernetes| kubernetes.nodes.as_ref().ok());
     let endpoints = || cluster.talos().into_iter().flat_map(|talos| &talos.endpoints);
     let given = &cluster.asked.control_plane_nodes;
-    let control_planes = || cluster.nodes().iter().filter(|node| node.role == Role::ControlPlane);
-    // A control plane that does not report its own member may own this one. The report of a run that is narrowed by `--nodes` does not show
-    // whether the others do.
-    let is_unknown =
-        |node: &Node| node.out_of_scope || node.talos.contact.is_err() || node.talos.etcd_member_id.is_err();
-    let is_silent = control_planes().any(|node| is_named_beyond_etcd(node) && is_unknown(node))
-        || endpoints().any(|endpoint| !endpoint.vip && endpoint.version.is_err());
+    // A control plane that does not report its own member may own this one.
+    let is_untold = |node: &Node| node.role == Role::ControlPlane && node.talos.etcd_member_id.is_err();
+    let may_own = |node: &Node| is_named_beyond_etcd(node) && is_untold(node);
     // Neither another cluster's Kubernetes nor disabled discovery lists any of our machines.
     cluster.identity == Identity::Same
         && cluster.discovery_is_on()
-        && !is_silent
+        && cluster.every_control_plane_was_seen
+        && !cluster.nodes().iter().any(may_own)
         && objects
             .is_some_and(|nodes| !nodes.is_empty() && !nodes.iter().any(|node| is_it(&node.name, &node.addresses)))
         && !endpoints()

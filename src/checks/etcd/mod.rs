@@ -126,12 +126,6 @@ pub(in crate::checks) fn status_after_leader<'a>(
     status(cluster, view).map_err(as_unseen)
 }
 
-/// Returns true if there is evidence of this control plane other than an etcd member list.
-fn is_named_beyond_etcd(node: &Node) -> bool {
-    let sources = node.sources;
-    node.talos.contact.is_ok() || sources.discovery || sources.kubernetes || sources.flags || sources.talosconfig
-}
-
 /// Calls [`Hint::of_member`] for a member that may have a machine.
 fn look(node: Option<&Node>, of_machine: &'static str, of_etcd: &'static str) -> Hint {
     Hint::of_member(node.map(|node| node.address.as_str()), of_machine, of_etcd)

@@ -97,7 +97,8 @@ fn may_be_bootstrapped(cluster: &Assessment<'_>) -> bool {
         |server: &Observed<Readyz>, kinds: &[GapKind]| server.as_ref().is_err_and(|gap| kinds.contains(&gap.kind));
     let refuses = |node: &Node| kubernetes.servers.get(&node.name).is_some_and(|it| shows(it, &[ConnectionRefused]));
     shows(&kubernetes.endpoint, &[ConnectionRefused, ConnectTimedOut, NoRoute])
-        && cluster.control_planes().all(|node| refuses(node) && !node.out_of_scope)
+        && cluster.control_planes().all(refuses)
+        && cluster.every_control_plane_was_seen
         && are_all(cluster)
 }
 
