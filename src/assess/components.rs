@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 
+use jiff::Timestamp;
+
 use super::Assessment;
 use super::access::contact;
 use super::life::Life;
 use super::population::{etcd_is_bad, has_kubernetes};
-use super::workloads::{Renewal, Trouble, describe_unready, is_alive, renewal, worse};
+use super::workloads::{Renewal, Trouble, describe_unready, renewal, worse};
 use crate::model::CheckId;
-use crate::snapshot::{Gap, GapKind, Leases, Node, Observed, Pod, PodState, StaticPodStatus, TalosNode};
+use crate::snapshot::{Gap, GapKind, Lease, Node, Observed, Pod, PodState, StaticPodStatus, TalosNode};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Component {
@@ -76,6 +78,14 @@ impl Component {
     pub(crate) fn pod_name(self, node: &Node) -> String {
         format!("{}-{}", self.name(), node.name)
     }
+}
+
+/// The lease for which the instances of a component compete.
+pub(crate) struct Election<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) holder: Option<&'a str>,
+    pub(crate) renewed: Option<Timestamp>,
+    pub(crate) renewal: Renewal,
 }
 
 /// A component on one control plane.
@@ -198,6 +208,15 @@ impl<'a> Assessment<'a> {
             Place::Elsewhere(_) | Place::Process => false,
         }
     }
+
+    /// Returns the component's lease, if it exists and the leases were read.
+    pub(crate) fn election(&self, component: Component) -> Option<Election<'a>> {
+        let leases = self.list(|kubernetes| &kubernetes.system_leases)?;
+        let lease = leases.by_name.get(component.name())?;
+        let Lease { namespace, holder, renewed, .. } = lease;
+        let renewal = renewal(lease, leases.date);
+        Some(Election { namespace, holder: holder.as_deref(), renewed: *renewed, renewal })
+    }
 }
 
 fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
@@ -211,13 +230,12 @@ fn place<'a>(cluster: &Assessment<'a>, component: Component) -> Place<'a> {
     if component == Component::ApiServer {
         return Place::Here;
     }
-    let holder = cluster.list(|kubernetes| &kubernetes.system_leases).and_then(|leases| {
-        // A lease that may still be renewed has a holder.
-        let lease = leases.by_name.get(component.name());
-        let lease = lease.filter(|lease| renewal(lease, leases.date) != Renewal::Lapsed)?;
-        lease.holder.as_deref()
-    });
-    holder.filter(|holder| cluster.is_outsider(holder)).map_or(Place::Nowhere, Place::Elsewhere)
+    // A lease that may still be renewed has a holder.
+    let election = cluster.election(component).filter(|it| it.renewal != Renewal::Lapsed);
+    election
+        .and_then(|it| it.holder)
+        .filter(|holder| cluster.is_outsider(holder))
+        .map_or(Place::Nowhere, Place::Elsewhere)
 }
 
 fn instance<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Instance<'a> {
@@ -248,8 +266,7 @@ fn pod<'a>(cluster: &Assessment<'a>, node: &'a Node, component: Component) -> Re
 /// its lease is renewed. Returns the gap if the lease cannot be read.
 fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) -> Observed<bool> {
     let Some(pods) = cluster.list(|it| &it.pods).filter(|_| !cluster.asks_talos()) else { return Ok(false) };
-    let is_led =
-        |leases: &Leases| leases.by_name.get(component.name()).is_some_and(|lease| is_alive(lease, leases.date));
+    let is_led = || cluster.election(component).is_some_and(|it| it.renewal == Renewal::Renewed);
     let runs = |node: &Node, component: Component| {
         let pod = cluster.mirror_of(pods, node, component);
         cluster.life_of(node) == Life::Works
@@ -263,7 +280,7 @@ fn leads_elsewhere(cluster: &Assessment<'_>, node: &Node, component: Component) 
     let is_here = cluster.control_planes().any(|other| other.name != node.name && runs(other, component));
     match cluster.any_kubernetes().map(|it| &it.system_leases) {
         _ if !may_lack_it => Ok(false),
-        Some(Ok(leases)) => Ok(is_here && is_led(leases)),
+        Some(Ok(_)) => Ok(is_here && is_led()),
         // The component may also run outside the cluster.
         Some(Err(gap)) if is_here || is_shown_nowhere(cluster, pods, component) => Err(gap.clone()),
         _ => Ok(false),

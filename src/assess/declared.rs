@@ -2,7 +2,7 @@
 
 use super::access::{MachineAccess, TalosAccess};
 use super::population::{is_seen_lost, shows_life};
-use super::workloads::{Renewal, renewal, says_ready};
+use super::workloads::{Renewal, renewal_of, says_ready};
 use crate::snapshot::{Declared, ExcuseState, Gap, GapKind, KubeNode, Node, Snapshot};
 
 /// A policy's declaration about a machine, and the machine's observed presence.
@@ -111,8 +111,7 @@ fn by_kubernetes(snapshot: &Snapshot, node: &Node, object: Option<&KubeNode>) ->
         return Some(Presence::Unknown);
     }
     let object = object?;
-    let lease = kubernetes.node_leases.as_ref().map(|leases| (leases.by_name.get(&object.name), leases.date));
-    Some(match lease.map(|(lease, date)| lease.map(|lease| renewal(lease, date))) {
+    Some(match kubernetes.node_leases.as_ref().map(|leases| renewal_of(leases, &object.name)) {
         Ok(Some(Renewal::Renewed)) => Presence::Answers(Side::Kubernetes),
         // The component that maintains this Node does not use leases.
         Ok(None) if says_ready(object) => Presence::Answers(Side::Kubernetes),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Assessment;
 use super::access::{MachineAccess, TalosAccess, service};
 use super::population::{is_going_down, is_seen_lost, shows_life};
-use super::workloads::{Renewal, renewal, says_ready};
+use super::workloads::{Renewal, renewal_of, says_ready};
 use crate::snapshot::{GapKind, KubeNode, Leases, Node, Service, System};
 
 /// The state of a node, identified by its name in Kubernetes.
@@ -47,13 +47,11 @@ pub(super) fn of_nodes<'a>(cluster: &Assessment<'a>) -> Option<HashMap<&'a str, 
 }
 
 fn life(cluster: &Assessment<'_>, object: &KubeNode, leases: Option<&Leases>, has_no_leases: bool) -> Life {
-    let renews = leases.and_then(|leases| match leases.by_name.get(&object.name) {
+    let renews = leases.and_then(|leases| match renewal_of(leases, &object.name) {
         _ if has_no_leases => Some(true),
-        Some(lease) => match renewal(lease, leases.date) {
-            Renewal::Renewed => Some(true),
-            Renewal::Lapsed => Some(false),
-            Renewal::Unknown => None,
-        },
+        Some(Renewal::Renewed) => Some(true),
+        Some(Renewal::Lapsed) => Some(false),
+        Some(Renewal::Unknown) => None,
         None => Some(may_have_none(cluster, object)),
     });
     match (renews, says_ready(object)) {
@@ -127,8 +125,7 @@ impl Assessment<'_> {
 
     /// Returns whether the lease of this node is being renewed; `None` if the node has no lease or the leases are unknown.
     pub(crate) fn renewal(&self, name: &str) -> Option<Renewal> {
-        let leases = self.list(|kubernetes| &kubernetes.node_leases)?;
-        leases.by_name.get(name).map(|lease| renewal(lease, leases.date))
+        renewal_of(self.list(|kubernetes| &kubernetes.node_leases)?, name)
     }
 
     /// Returns true if this node's kubelet is known to report, so that Kubernetes' status of the node and its pods is current. Without a

@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use jiff::SignedDuration;
+
 use super::access::{MachineAccess, TalosAccess, contact, service};
 use super::declared::{self, Declaration};
 use super::identity::{Identity, is_machine};
 use super::servers::leases_of;
 use super::standing::{NotJudged, Standing};
-use super::workloads::{Renewal, has_moved, renewal, says_ready};
+use super::workloads::{Renewal, has_moved, renewal, renewal_of, says_ready};
 use crate::model::{CheckId, Role};
 use crate::snapshot::{
     Declared, ExcuseState, Gap, GapKind, KubeNode, Kubernetes, Leases, Node, Observed, Service, Snapshot, System,
@@ -324,6 +326,12 @@ impl<'a> super::Assessment<'a> {
         has_leases && [daemon_sets, deployments, stateful_sets].into_iter().all(wants_none)
     }
 
+    /// Returns the time since the first of the present Nodes was created.
+    pub(crate) fn age_of_oldest_node(&self) -> Option<SignedDuration> {
+        let created = self.list(|kubernetes| &kubernetes.nodes)?.iter().filter_map(|object| object.created);
+        created.min().map(|oldest| self.server_time().duration_since(oldest))
+    }
+
     /// Returns the names of the nodes with a mirror pod of the component. They are control planes regardless of their labels.
     pub(crate) fn hosts_of_mirrors(&self, component: &str) -> HashSet<&'a str> {
         let pods = self.snapshot.kubernetes.iter().flat_map(|kubernetes| kubernetes.pods.iter().flatten());
@@ -408,11 +416,8 @@ pub(crate) fn has_kubernetes(node: &Node) -> Option<bool> {
 /// lease, and its API server does not answer.
 pub(crate) fn is_silent_altogether(snapshot: &Snapshot, node: &Node) -> bool {
     let Some(kubernetes) = snapshot.kubernetes.as_ref().filter(|_| snapshot.talos.is_none()) else { return false };
-    let leases = kubernetes.node_leases.as_ref();
-    let lapsed = leases.is_ok_and(|leases| {
-        let lease = leases.by_name.get(&node.name);
-        lease.is_some_and(|lease| renewal(lease, leases.date) == Renewal::Lapsed)
-    });
+    let renewal_of_node = kubernetes.node_leases.as_ref().map(|leases| renewal_of(leases, &node.name));
+    let lapsed = renewal_of_node == Ok(Some(Renewal::Lapsed));
     let server = kubernetes.servers.get(&node.name);
     let own_leases =
         || kubernetes.system_leases.iter().flat_map(|leases| leases_of(leases, node).map(|it| (it, leases.date)));

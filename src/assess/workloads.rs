@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::snapshot::{ContainerState, KubeNode, Lease, Node, Pod, PodState, Readiness, Snapshot, Workload};
+use crate::snapshot::{ContainerState, KubeNode, Lease, Leases, Node, Pod, PodState, Readiness, Snapshot, Workload};
 
 /// Default time after which a lease that was not renewed no longer shows that its holder is alive. Kubernetes uses this duration for
 /// kubelets.
@@ -93,8 +93,9 @@ pub(crate) fn renewal(lease: &Lease, date: Option<Timestamp>) -> Renewal {
     }
 }
 
-pub(crate) fn is_alive(lease: &Lease, date: Option<Timestamp>) -> bool {
-    renewal(lease, date) == Renewal::Renewed
+/// Returns whether the lease with this name is being renewed; `None` if there is none.
+pub(crate) fn renewal_of(leases: &Leases, name: &str) -> Option<Renewal> {
+    leases.by_name.get(name).map(|lease| renewal(lease, leases.date))
 }
 
 fn lasts(lease: &Lease) -> Duration {

@@ -3,17 +3,18 @@
 use std::collections::HashMap;
 
 use super::Check;
+use crate::assess::Assessment;
 use crate::model::{About, CheckId, Finding, Kind, Outcome, Problem, Reason, Severity, Stage, Status, Verdict};
-use crate::snapshot::{Acceptance, ExcuseState, Snapshot};
+use crate::snapshot::{Acceptance, ExcuseState};
 use crate::text::fits;
 
 /// Turns each accepted problem into a warning that mentions the policy, and reports entries that match nothing or too much. Returns whether
 /// anything was accepted.
-pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) -> bool {
+pub(crate) fn apply(cluster: &Assessment<'_>, verdicts: &mut [(&'static Check, Verdict)]) -> bool {
     let mut is_any = false;
     let mut odd = HashMap::new();
-    for entry in &snapshot.asked.policy.accept {
-        if snapshot.excuse_state(&entry.excuse) != ExcuseState::Holds {
+    for entry in &cluster.asked.policy.accept {
+        if cluster.excuse_state(&entry.excuse) != ExcuseState::Holds {
             continue;
         }
         let check = |(check, _): &(&Check, Verdict)| check.id == entry.check && check.stage != Stage::Upgrade;
@@ -38,7 +39,8 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
                 }
             }
         } else if !verdict.findings.iter().any(is_unknown) {
-            odd.insert(entry.name(), unused(entry));
+            let expected = format!("a problem {}", entry.name());
+            odd.insert(entry.name(), Problem::warn(Reason::AcceptUnused, expected, "there is none"));
         }
     }
     tell(verdicts, odd);
@@ -48,17 +50,12 @@ pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdic
 /// Returns true if the entry accepts the finding. Undetermined findings are never accepted.
 fn matches(entry: &Acceptance, finding: &Finding) -> bool {
     let is_it = |problem: &Problem| {
-        let is_of_identity = problem.about == Some(About::Identity);
         problem.reason == entry.reason
             && problem.severity != Severity::Error
             && problem.reason.can_be_accepted()
-            && !is_of_identity
+            && problem.about != Some(About::Identity)
     };
     finding.problem().is_some_and(is_it) && fits(&entry.target, &finding.target.name)
-}
-
-fn unused(entry: &Acceptance) -> Problem {
-    Problem::warn(Reason::AcceptUnused, format!("a problem {}", entry.name()), "there is none")
 }
 
 /// Adds the problems to the check about these entries, by the names of the entries.

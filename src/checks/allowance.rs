@@ -5,23 +5,19 @@ use std::collections::BTreeSet;
 use super::Check;
 use crate::assess::Assessment;
 use crate::model::{About, CheckId, Finding, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Allowance, Node, Snapshot};
+use crate::snapshot::{Allowance, Node};
 
 /// Turns problems of workers that are allowed to be missing into warnings that name them, and reports if more are missing. Control planes
 /// are never allowed to be missing, and undetermined findings do not count as missing.
-pub(crate) fn apply(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
-    if matches!(snapshot.asked.max_unready_workers, Allowance::None) {
-        return;
-    }
-    let cluster = Assessment::of(snapshot);
+pub(crate) fn apply(cluster: &Assessment<'_>, verdicts: &mut [(&'static Check, Verdict)]) {
     let hosts = cluster.hosts_of_mirrors("kube-apiserver");
     let is_worker = |node: &Node| node.role == Role::Worker && !hosts.contains(node.name.as_str());
     // Workers that no check judges neither count as missing nor raise the allowance.
     let is_one = |node: &&Node| is_worker(node) && cluster.standing(node).is_judged();
-    let workers = snapshot.nodes.iter().filter(is_one);
+    let workers = cluster.nodes().iter().filter(is_one);
     let workers: BTreeSet<&str> = workers.map(|node| node.name.as_str()).collect();
-    let allowed = match snapshot.asked.max_unready_workers {
-        Allowance::None => 0,
+    let allowed = match cluster.asked.max_unready_workers {
+        Allowance::None => return,
         Allowance::Count(count) => count,
         Allowance::Percent(percent) => workers.len() * usize::from(percent) / 100,
     };
@@ -134,12 +130,12 @@ fn relax(check: &Check, finding: &mut Finding) {
 mod tests {
     use super::*;
     use crate::model::Status;
-    use crate::snapshot::{Gap, GapKind, Upgrade};
+    use crate::snapshot::{Gap, GapKind, Snapshot, Upgrade};
     use crate::testing::fixture;
 
     fn verdicts(snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
         let mut verdicts = fixture::verdicts(snapshot);
-        apply(snapshot, &mut verdicts);
+        apply(&Assessment::of(snapshot), &mut verdicts);
         verdicts
     }
 
@@ -240,7 +236,7 @@ mod tests {
         for (check, verdict) in &mut some {
             *verdict = fixture::verdict(check.id.name(), &snapshot);
         }
-        apply(&snapshot, &mut some);
+        apply(&Assessment::of(&snapshot), &mut some);
         assert_eq!(sums(&some), [(CheckId::TalosNodesReachable, "1: w-1".to_owned())]);
         snapshot.asked.max_unready_workers = Allowance::Count(1);
         assert_eq!(sums(&verdicts(&snapshot)), []);
@@ -281,7 +277,7 @@ mod tests {
             snapshot.asked.max_unready_workers = Allowance::Count(1);
             let mut verdicts = fixture::verdicts(&snapshot);
             verdicts.push((check, verdict));
-            apply(&snapshot, &mut verdicts);
+            apply(&Assessment::of(&snapshot), &mut verdicts);
             (verdicts.last().unwrap().1.status(), sums(&verdicts))
         };
         assert_eq!(blocked(fixture::healthy()), (Status::Fail, Vec::new()));
@@ -304,7 +300,7 @@ mod tests {
         }
         let check = super::super::find("k8s.nodes.ready").unwrap();
         let mut verdicts = vec![(check, verdict)];
-        apply(&snapshot, &mut verdicts);
+        apply(&Assessment::of(&snapshot), &mut verdicts);
         let problems = verdicts[0].1.problems();
         problems.map(|(target, it)| format!("{} {} {:?}", target.name, it.reason.code(), it.severity)).collect()
     }

@@ -138,6 +138,7 @@ fn invalid(state: ExcuseState, excuse: &Excuse) -> Option<Problem> {
 mod tests {
     use jiff::{SignedDuration, Timestamp};
 
+    use crate::assess::Assessment;
     use crate::checks::{Check, accept};
     use crate::model::{Excuse, Reason, Severity, Stage, Status, Verdict};
     use crate::snapshot::{Acceptance, Declared, Endpoint, Gap, GapKind, Policy, Snapshot};
@@ -157,7 +158,7 @@ mod tests {
 
     fn judged(snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
         let mut verdicts = fixture::verdicts(snapshot);
-        accept::apply(snapshot, &mut verdicts);
+        accept::apply(&Assessment::of(snapshot), &mut verdicts);
         verdicts.retain(|(check, _)| check.stage != Stage::Upgrade);
         verdicts
     }

@@ -3,7 +3,7 @@
 use super::gaps::{listed, says_nothing, talos_way, talos_way_if_asked};
 use crate::assess::{Assessment, NotJudged, Standing};
 use crate::model::{Hint, Outcome, Problem, Reason, Verdict};
-use crate::snapshot::{GapKind, Kubernetes, Node, Pod};
+use crate::snapshot::{GapKind, Kubernetes, Node};
 
 /// Likely cause for a Node whose machine is silent and unknown to discovery. Whether the machine is off or gone cannot be determined, so
 /// deleting the Node is left to the user.
@@ -137,7 +137,7 @@ pub(super) fn control_planes<'a>(cluster: &'a Assessment<'_>) -> Result<Vec<&'a 
 fn elsewhere(cluster: &Assessment<'_>) -> Outcome {
     let asked = |kubernetes: &Kubernetes| !kubernetes.pods.as_ref().is_err_and(|gap| gap.kind == GapKind::NotAsked);
     match listed(cluster, |kubernetes| &kubernetes.pods, "the pods of kube-system") {
-        Ok(pods) if pods.iter().any(Pod::is_api_server) => {
+        Ok(_) if !cluster.hosts_of_mirrors("kube-apiserver").is_empty() => {
             let observed = "no Node has the control plane role, but kube-apiserver is among the static pods";
             Outcome::problem(Problem::error(Reason::NoAnswer, "control planes", observed))
         }

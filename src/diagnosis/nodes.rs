@@ -2,7 +2,7 @@
 
 use super::symptoms::{Sign, first_names};
 use super::{Cause, Recognized, Symptoms};
-use crate::assess::workloads::{Renewal, renewal, says_ready};
+use crate::assess::workloads::{Renewal, renewal_of, says_ready};
 use crate::assess::{is_going_down, is_older, is_silent_altogether};
 use crate::model::Role;
 use crate::model::reason::sources::{
@@ -322,11 +322,9 @@ A machine that was removed and now runs something else looks the same until disc
 /// Returns whether the machine's kubelet renews its lease, although discovery has forgotten the machine, which takes it half an hour.
 fn reports<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
     let leases = symptoms.snapshot.kubernetes.iter().flat_map(|kubernetes| &kubernetes.node_leases);
-    let lease = |leases: &Leases| {
-        leases.by_name.get(&target.name).is_some_and(|lease| renewal(lease, leases.date) == Renewal::Renewed)
-    };
+    let renews = |leases: &Leases| renewal_of(leases, &target.name) == Some(Renewal::Renewed);
     let is_forgotten = symptoms.about(target).any(|sign| sign.problem.reason == Reason::StaleNodeObject);
-    is_forgotten && symptoms.passed(CheckId::K8sNodesReady, target) && leases.into_iter().any(lease)
+    is_forgotten && symptoms.passed(CheckId::K8sNodesReady, target) && leases.into_iter().any(renews)
 }
 
 /// Returns whether the machine showed signs of life while it was silent to Talos. The Ready condition does not count: it outlasts the

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Named, Pace};
+use crate::assess::Assessment;
 use crate::checks::{self, Check};
 use crate::diagnosis::{Diagnosis, Explained, explain, sort};
 use crate::model::{CheckId, Finding, Outcome, Problem, Reason, Severity, Target, Verdict};
@@ -40,7 +41,8 @@ fn weigh_causes(verdicts: &[(&'static Check, Verdict)], diagnoses: &mut [Diagnos
 
 /// Turns problems that a policy accepts into warnings before any search for causes: a problem that still fails does not follow from them.
 pub(super) fn accept(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
-    if checks::accept::apply(snapshot, verdicts) {
+    let is_any = !snapshot.asked.policy.accept.is_empty();
+    if is_any && checks::accept::apply(&Assessment::of(snapshot), verdicts) {
         explain(snapshot, verdicts);
     }
 }
@@ -132,7 +134,9 @@ fn relax_blocked(pace: &Pace, verdicts: &mut [(&'static Check, Verdict)]) {
 pub(super) fn apply_severity_overrides(pace: &Pace, snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
     // A problem that only warns because of `--warn-only` does not make a worker count as missing.
     reweigh(verdicts, |check, target, problem| problem.severity.min(pace.weight(check, target, problem)));
-    checks::allowance::apply(snapshot, verdicts);
+    if snapshot.asked.max_unready_workers != Allowance::None {
+        checks::allowance::apply(&Assessment::of(snapshot), verdicts);
+    }
     by_options(pace, verdicts);
 }
 

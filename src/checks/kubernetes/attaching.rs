@@ -2,7 +2,7 @@
 
 use crate::assess::{Assessment, Life};
 use crate::model::{Hint, Problem, Reason};
-use crate::snapshot::{AttachedVolume, CsiNode, KubeNode, PodEvent, StartingPod, WAITED, are_of_several};
+use crate::snapshot::{AttachedVolume, CsiNode, PodEvent, StartingPod, WAITED, are_of_several};
 use crate::text::duration::human;
 use crate::text::some;
 
@@ -86,7 +86,7 @@ impl<'a> Waiting<'a> {
 /// waiting for those.
 pub(super) fn cannot_attach<'a>(
     cluster: &Assessment<'_>,
-    object: &KubeNode,
+    node: &str,
     pods: &[&'a StartingPod],
     events: impl Fn(&StartingPod) -> Vec<&'a PodEvent>,
 ) -> Option<Problem> {
@@ -96,8 +96,8 @@ pub(super) fn cannot_attach<'a>(
     }
     waiting.sort_by_key(|it| (std::cmp::Reverse(it.pod.waiting_for), &it.pod.namespace, &it.pod.name));
     let attached = cluster.list(|kubernetes| &kubernetes.attached_volumes).map_or(&[][..], Vec::as_slice);
-    let here = cluster.list(|kubernetes| &kubernetes.csi_nodes).into_iter().flatten().find(|it| it.name == object.name);
-    let (first, because) = evidence(cluster, object, &waiting, attached, here)?;
+    let here = cluster.list(|kubernetes| &kubernetes.csi_nodes).into_iter().flatten().find(|it| it.name == node);
+    let (first, because) = evidence(cluster, node, &waiting, attached, here)?;
     let named = some(waiting.iter().map(|it| format!("{}/{}", it.pod.namespace, it.pod.name)), NAMED);
     let since = first.pod.waiting_for.map(human).unwrap_or_default();
     let observed = format!(
@@ -106,7 +106,7 @@ pub(super) fn cannot_attach<'a>(
     );
     Some(
         Problem::fail(Reason::NodeCannotAttach, EXPECTED, observed)
-            .hint(Hint::run("{kubectl} get csinode {} -o yaml", [&object.name]))
+            .hint(Hint::run("{kubectl} get csinode {} -o yaml", [node]))
             .hint(Hint::run("{kubectl} get volumeattachments", []))
             .hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.pod.namespace, &first.pod.name])),
     )
@@ -115,7 +115,7 @@ pub(super) fn cannot_attach<'a>(
 /// Explains why the node is at fault, and returns the pod that shows it. `here` is the node's `CSINode` object, if known.
 fn evidence<'w, 'a>(
     cluster: &Assessment<'_>,
-    object: &KubeNode,
+    node: &str,
     waiting: &'w [Waiting<'a>],
     attached: &'a [AttachedVolume],
     here: Option<&CsiNode>,
@@ -135,7 +135,7 @@ fn evidence<'w, 'a>(
     }
     let elsewhere = |driver: &str| {
         let works = |it: &&AttachedVolume| {
-            let is_other = it.driver == driver && it.node != object.name;
+            let is_other = it.driver == driver && it.node != node;
             it.attached && is_other && cluster.life(&it.node) == Life::Works
         };
         attached.iter().filter(works).map(|it| it.node.as_str()).min()

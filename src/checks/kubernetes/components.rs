@@ -78,13 +78,9 @@ containers --kubernetes` lists the containers, `talosctl -n NODE logs --kubernet
 
 /// Returns the reason to skip pods on clusters without static API server pods.
 fn skipped_process(cluster: &Assessment<'_>, component: Component) -> String {
-    let has_lease = || {
-        let leases = cluster.list(|kubernetes| &kubernetes.system_leases);
-        leases.is_some_and(|leases| leases.by_name.contains_key(component.name()))
-    };
     let instead = match component {
         Component::ApiServer => "; the API servers themselves are queried (k8s.api.servers)",
-        Component::ControllerManager | Component::Scheduler if has_lease() => {
+        Component::ControllerManager | Component::Scheduler if cluster.election(component).is_some() => {
             "; its lease is checked instead (k8s.controlplane.leases)"
         }
         Component::Scheduler => ", and no lease; k8s.pods.starting shows whether it works",

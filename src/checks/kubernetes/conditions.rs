@@ -6,7 +6,7 @@ use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::scope::GUEST;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Condition, KubeNode};
+use crate::snapshot::Condition;
 
 pub(in crate::checks) const CONDITIONS: Check = Check {
     id: CheckId::K8sNodesConditions,
@@ -30,7 +30,11 @@ reports the type at all: nothing sets it, or the type is misspelled.\n\n\
 
 fn conditions(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = each_object(cluster, |node, object| {
-        if cluster.is_guest(node) { Outcome::Skip(GUEST.to_owned()) } else { reported(cluster, object) }
+        if cluster.is_guest(node) {
+            Outcome::Skip(GUEST.to_owned())
+        } else {
+            reported(cluster, &object.name, &object.conditions)
+        }
     });
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
     let kinds: Vec<&str> = objects.flat_map(|object| &object.conditions).map(|it| it.kind.as_str()).collect();
@@ -44,17 +48,17 @@ fn conditions(cluster: &Assessment<'_>) -> Verdict {
     verdict
 }
 
-fn reported(cluster: &Assessment<'_>, object: &KubeNode) -> Outcome {
+fn reported(cluster: &Assessment<'_>, node: &str, conditions: &[Condition]) -> Outcome {
     let is_demanded = |it: &Condition| cluster.asked.fail_on_node_condition.contains(&it.kind);
     let is_problem = |it: &&Condition| is_bad(it) && (is_demanded(it) || !PRESSURES.contains(&it.kind.as_str()));
-    let problems: Vec<&Condition> = object.conditions.iter().filter(is_problem).collect();
+    let problems: Vec<&Condition> = conditions.iter().filter(is_problem).collect();
     if problems.is_empty() {
         return Outcome::Pass(None);
     }
     let words = problems.iter().map(|it| it.told_as(&it.kind)).collect::<Vec<_>>();
     let severity = if problems.into_iter().any(is_demanded) { Severity::Fail } else { Severity::Warn };
     let problem = Problem::fail(Reason::NodeCondition, "no condition that reports a problem", words.join("; "))
-        .hint(Hint::run("{kubectl} describe node {}", [&object.name]));
+        .hint(Hint::run("{kubectl} describe node {}", [node]));
     Outcome::problem(Problem { severity, ..problem })
 }
 

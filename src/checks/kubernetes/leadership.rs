@@ -2,13 +2,13 @@
 
 use super::{is_old, miss_mirrors, undated};
 use crate::assess::Assessment;
-use crate::assess::components::{Component, Place, State};
-use crate::assess::workloads::{RENEWAL, Renewal, renewal};
+use crate::assess::components::{Component, Election, Place, State};
+use crate::assess::workloads::{RENEWAL, Renewal};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed, says_nothing};
 use crate::checks::scope::control_planes;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{Gap, Lease, Node, Pod};
+use crate::snapshot::{Gap, Node};
 
 pub(in crate::checks) const LEASES: Check = Check {
     id: CheckId::K8sControlplaneLeases,
@@ -77,31 +77,32 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
     if leases.by_name.is_empty() && !cluster.asks_talos() {
         return says_nothing("the leases of kube-system", "an empty list");
     }
-    let lease = leases.by_name.get(component.name());
-    let renewal = lease.map(|lease| renewal(lease, leases.date));
+    let election = cluster.election(component);
+    let namespace = election.as_ref().map_or("kube-system", |it| it.namespace);
+    let show = Hint::run("{kubectl} -n {} get lease {} -o yaml", [namespace, component.name()]);
     match unelected(cluster, nodes, component) {
-        Some(Outcome::Skip(_)) if renewal == Some(Renewal::Lapsed) => {
-            return left_over(lease_hint(component, lease));
+        Some(Outcome::Skip(_)) if election.as_ref().is_some_and(|it| it.renewal == Renewal::Lapsed) => {
+            return left_over(show);
         }
         Some(outcome) => return outcome,
         None => {}
     }
-    let observed = match lease {
-        Some(Lease { holder: Some(holder), .. }) if renewal == Some(Renewal::Renewed) => {
+    let observed = match &election {
+        Some(Election { holder: Some(holder), renewal: Renewal::Renewed, .. }) => {
             return led_by(cluster, component, holder);
         }
-        Some(Lease { holder: Some(_), .. }) if renewal == Some(Renewal::Unknown) => {
+        Some(Election { holder: Some(_), renewal: Renewal::Unknown, .. }) => {
             verdict.resample_after = Some(RENEWAL);
             return undated(expected);
         }
-        Some(Lease { holder: Some(holder), renewed: Some(renewed), .. }) => {
+        Some(Election { holder: Some(holder), renewed: Some(renewed), .. }) => {
             format!("{holder} holds it, but has not renewed it since {renewed}")
         }
-        Some(Lease { holder: Some(holder), .. }) => format!("{holder} holds it, but has never renewed it"),
-        Some(Lease { holder: None, .. }) => "held by no instance".to_owned(),
+        Some(Election { holder: Some(holder), .. }) => format!("{holder} holds it, but has never renewed it"),
+        Some(Election { holder: None, .. }) => "held by no instance".to_owned(),
         None => "there is no such lease".to_owned(),
     };
-    let has_led = lease.is_some();
+    let has_led = election.is_some();
     // A lease shows that an instance was leading: skipping another check does not excuse that none renews it now.
     match cluster.place(component) {
         Place::Process if !has_led => {
@@ -123,25 +124,20 @@ fn led(cluster: &Assessment<'_>, nodes: &[&Node], component: Component, verdict:
         // An instance that releases its lease leaves it to the next one, which retries every two seconds.
         verdict.resample_after = Some(RENEWAL);
     }
-    let problem = Problem::fail(Reason::NotLeading, expected, observed).hint(lease_hint(component, lease));
+    let problem = Problem::fail(Reason::NotLeading, expected, observed).hint(show);
     // The log of the holder, or of any instance if there is none, shows why it cannot renew the lease.
     let holds = |node: &&&Node| {
-        let holder = lease.and_then(|lease| lease.holder.as_deref()).unwrap_or_default();
+        let holder = election.as_ref().and_then(|it| it.holder).unwrap_or_default();
         holder.rsplit_once('_').is_some_and(|(host, _)| host.split('.').next() == node.name.split('.').next())
     };
-    let pods = cluster.list(|kubernetes| &kubernetes.pods).into_iter().flatten();
-    let name = instances.iter().find(holds).or(instances.first()).map(|node| component.pod_name(node));
-    let problem = match pods.into_iter().find(|pod| Some(&pod.name) == name.as_ref()) {
+    let shown = instances.iter().find(holds).or(instances.first());
+    let pod = cluster.list(|kubernetes| &kubernetes.pods).zip(shown);
+    let problem = match pod.and_then(|(pods, node)| cluster.mirror_of(pods, node, component)) {
         Some(pod) => problem.hint(Hint::run("{kubectl} -n {} logs {} --tail=50", [&pod.namespace, &pod.name])),
         None => problem,
     };
     let problem = problem.on(instances.iter().map(|node| node.name.as_str()));
     Outcome::problem(problem)
-}
-
-fn lease_hint(component: Component, lease: Option<&Lease>) -> Hint {
-    let namespace = lease.map_or("kube-system", |lease| &lease.namespace);
-    Hint::run("{kubectl} -n {} get lease {} -o yaml", [namespace, component.name()])
 }
 
 /// Warning about a lease from before the only instance ran with `--leader-elect=false`.
@@ -193,13 +189,13 @@ fn may_be_disabled(cluster: &Assessment<'_>, nodes: &[&Node], component: Compone
 fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) -> Option<Outcome> {
     let pods = cluster.list(|kubernetes| &kubernetes.pods)?;
     let wanted = nodes.iter().filter(|node| component.enabled(&node.talos) != Ok(Some(false)));
-    let instances: Vec<&Pod> = wanted.clone().filter_map(|node| cluster.mirror_of(pods, node, component)).collect();
-    let alone = |pod: &&&Pod| pod.leader_elect == Some(false);
-    let names: Vec<&str> = instances.iter().filter(alone).map(|pod| pod.name.as_str()).collect();
+    let instances = || wanted.clone().filter_map(|node| cluster.mirror_of(pods, node, component));
+    let alone = instances().filter(|pod| pod.leader_elect == Some(false));
+    let names: Vec<&str> = alone.map(|pod| pod.name.as_str()).collect();
     if names.is_empty() {
         return None;
     }
-    if instances.len() > 1 {
+    if instances().nth(1).is_some() {
         let observed = format!("`--leader-elect=false` alongside other instances: {}", names.join(", "));
         let problem = Problem::fail(Reason::ElectionOff, "instances that elect a leader", observed)
             .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: remove it"));

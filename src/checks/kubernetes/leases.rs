@@ -5,13 +5,12 @@ use std::collections::HashSet;
 use crate::assess::{Assessment, Life};
 use crate::checks::gaps::{listed, says_nothing};
 use crate::model::Outcome;
-use crate::snapshot::Leases;
 
-/// Leases of the nodes. If they are missing, k8s.nodes.ready is the first to report it.
-pub(in crate::checks) fn leases<'a>(cluster: &'a Assessment<'_>) -> Result<&'a Leases, Outcome> {
+/// Returns an outcome if the leases of the nodes are missing. k8s.nodes.ready is the first to report it.
+pub(in crate::checks) fn leases(cluster: &Assessment<'_>) -> Result<(), Outcome> {
     let expected = "the leases of the nodes";
     match listed(cluster, |kubernetes| &kubernetes.node_leases, expected) {
-        Ok(leases) if !leases.by_name.is_empty() || cluster.has_no_leases() => Ok(leases),
+        Ok(leases) if !leases.by_name.is_empty() || cluster.has_no_leases() => Ok(()),
         Ok(_) => Err(says_nothing(expected, "an empty list")),
         Err(outcome) => Err(outcome),
     }

@@ -11,7 +11,7 @@ use crate::checks::Check;
 use crate::checks::gaps::{listed, talos_fact};
 use crate::checks::scope::control_planes;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
-use crate::snapshot::{BootstrapManifests, GapKind, KubeNode, Node};
+use crate::snapshot::{BootstrapManifests, GapKind, Node};
 use crate::text::some;
 
 pub(in crate::checks) const MANIFESTS: Check = Check {
@@ -59,8 +59,8 @@ fn manifests(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asks_talos() {
         return Verdict::skipped("only Talos reports which manifests it has applied");
     }
-    let (objects, nodes) = match (listed(cluster, |it| &it.nodes, "the list of nodes"), control_planes(cluster)) {
-        (Ok(objects), Ok(nodes)) => (objects, nodes),
+    let nodes = match (listed(cluster, |it| &it.nodes, "the list of nodes"), control_planes(cluster)) {
+        (Ok(_), Ok(nodes)) => nodes,
         (Err(outcome), _) | (_, Err(outcome)) => return Verdict::whole(outcome),
     };
     let mut applied: BTreeSet<&str> = BTreeSet::new();
@@ -88,8 +88,7 @@ fn manifests(cluster: &Assessment<'_>) -> Verdict {
     if !applied.is_empty() && missing.is_empty() {
         verdict.ok(Target::cluster());
     } else if unread.is_empty() {
-        let problem =
-            if applied.is_empty() { none_applied(cluster, objects, has_own) } else { Ok(some_missing(&missing)) };
+        let problem = if applied.is_empty() { none_applied(cluster, has_own) } else { Ok(some_missing(&missing)) };
         let outcome = match problem {
             Ok(problem) => Outcome::problem(with_next_steps(problem, &nodes)),
             Err(unread) => unread,
@@ -106,9 +105,8 @@ fn manifests(cluster: &Assessment<'_>) -> Verdict {
 
 /// Reports that no control plane has applied anything. Talos records what it has applied only after a pass without errors, so a manifest of
 /// the user's own that is refused can be all that is wrong.
-fn none_applied(cluster: &Assessment<'_>, objects: &[KubeNode], has_own: bool) -> Result<Problem, Outcome> {
-    let oldest = objects.iter().filter_map(|node| node.created).min();
-    let is_new = oldest.is_none_or(|oldest| cluster.server_time().duration_since(oldest) < NEW);
+fn none_applied(cluster: &Assessment<'_>, has_own: bool) -> Result<Problem, Outcome> {
+    let is_new = cluster.age_of_oldest_node().is_none_or(|age| age < NEW);
     let expected = "the bootstrap manifests applied by a control plane";
     let problem = Problem::fail(Reason::ManifestsNotApplied, expected, "none applied, on any control plane");
     Ok(if daemon_sets::some_is_missing(cluster)? || (is_new && !has_own) {

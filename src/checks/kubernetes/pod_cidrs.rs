@@ -3,18 +3,15 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use crate::snapshot::KubeNode;
-
 /// First and last address of a range. Address families are separate: IPv4 sorts before IPv6.
 type Range = ((bool, u128), (bool, u128));
 
-/// Returns nodes whose range overlaps another Node's, by name. The text contains both ranges and the name of the other
-/// Node.
-pub(super) fn overlapping<'a>(objects: impl Iterator<Item = &'a KubeNode>) -> HashMap<&'a str, String> {
-    let of_node = |object: &'a KubeNode| {
-        object.pod_cidrs.iter().filter_map(|cidr| Some((range(cidr)?, object.name.as_str(), cidr.as_str())))
+/// Returns nodes with a range that overlaps another Node's, by name. The text contains both ranges and the name of the other Node.
+pub(super) fn overlapping<'a>(of_nodes: impl Iterator<Item = (&'a str, &'a [String])>) -> HashMap<&'a str, String> {
+    let with_range = |(name, cidrs): (&'a str, &'a [String])| {
+        cidrs.iter().filter_map(move |cidr| Some((range(cidr)?, name, cidr.as_str())))
     };
-    let mut ranges: Vec<_> = objects.flat_map(of_node).collect();
+    let mut ranges: Vec<_> = of_nodes.flat_map(with_range).collect();
     ranges.sort_unstable();
     let mut overlaps = HashMap::new();
     // In order of their first addresses, a range overlaps an earlier one if it overlaps the one that ends last.
@@ -47,18 +44,13 @@ fn range(cidr: &str) -> Option<Range> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::fixture::kube_node;
 
     fn found(nodes: &[(&str, &[&str])]) -> Vec<String> {
-        let nodes: Vec<_> = nodes
-            .iter()
-            .map(|(name, cidrs)| KubeNode {
-                pod_cidrs: cidrs.iter().map(|&it| it.to_owned()).collect(),
-                ..kube_node(0, name)
-            })
-            .collect();
+        let nodes: Vec<(&str, Vec<String>)> =
+            nodes.iter().map(|(name, cidrs)| (*name, cidrs.iter().map(|&it| it.to_owned()).collect())).collect();
+        let ranges = nodes.iter().map(|(name, cidrs)| (*name, cidrs.as_slice()));
         let mut found: Vec<_> =
-            overlapping(nodes.iter()).into_iter().map(|(name, words)| format!("{name}: {words}")).collect();
+            overlapping(ranges).into_iter().map(|(name, words)| format!("{name}: {words}")).collect();
         found.sort_unstable();
         found
     }

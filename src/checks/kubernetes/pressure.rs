@@ -50,7 +50,8 @@ pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDP
 
 fn pressure(cluster: &Assessment<'_>) -> Verdict {
     // A range belongs to its Node until the Node is deleted, regardless of its state and operating system.
-    let overlaps = pod_cidrs::overlapping(cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten());
+    let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();
+    let overlaps = pod_cidrs::overlapping(objects.map(|object| (object.name.as_str(), &*object.pod_cidrs)));
     let of_flannel = overlay_addresses(cluster);
     let of_kubelets = internal_addresses(cluster);
     each_object_of(cluster, |node, object| {

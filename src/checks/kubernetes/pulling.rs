@@ -2,7 +2,7 @@
 
 use crate::assess::Assessment;
 use crate::model::{Hint, Problem, Reason};
-use crate::snapshot::{KubeNode, PullingPod};
+use crate::snapshot::PullingPod;
 use crate::text::duration::human;
 use crate::text::some;
 
@@ -10,9 +10,9 @@ use crate::text::some;
 const NAMED: usize = 3;
 
 /// Warning if many pods of this node, of more than one workload, wait for images that run on other nodes.
-pub(super) fn cannot_pull(cluster: &Assessment<'_>, object: &KubeNode) -> Option<Problem> {
+pub(super) fn cannot_pull(cluster: &Assessment<'_>, node: &str) -> Option<Problem> {
     let pods = cluster.own_kubernetes.into_iter().flat_map(|kubernetes| &kubernetes.pulling_pods);
-    let is_here = |pod: &&PullingPod| pod.node == object.name && pod.is_late() && pod.runs_on.is_some();
+    let is_here = |pod: &&PullingPod| pod.node == node && pod.is_late() && pod.runs_on.is_some();
     let mut waiting: Vec<&PullingPod> = pods.filter(is_here).collect();
     waiting.sort_by_key(|pod| (std::cmp::Reverse(pod.waiting_for), &pod.namespace, &pod.name));
     if !PullingPod::are_many(waiting.iter().copied()) {
@@ -29,9 +29,6 @@ pub(super) fn cannot_pull(cluster: &Assessment<'_>, object: &KubeNode) -> Option
     Some(
         Problem::warn(Reason::NodeCannotPull, "images that other nodes have arrive within 5m00s", observed)
             .hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name]))
-            .hint(Hint::run(
-                "{kubectl} get pods -A -o wide --field-selector {}",
-                [&format!("spec.nodeName={}", object.name)],
-            )),
+            .hint(Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={node}")])),
     )
 }

@@ -186,12 +186,8 @@ fn unscheduled(
     let waits = first.waiting_for.map_or_else(|| "waits".to_owned(), |since| format!("has waited {}", human(since)));
     let observed = format!("no scheduler has considered {named}; {} {waits}", full_name(first));
     let expected = format!("a scheduler considers every pod within {}", human(limit));
-    let problem = if is_alive {
-        Problem::warn(Reason::PodsNotScheduled, expected, observed)
-    } else {
-        Problem::fail(Reason::PodsNotScheduled, expected, observed)
-    };
-    let problem = problem
+    let severity = if is_alive { Severity::Warn } else { Severity::Fail };
+    let problem = Problem { severity, ..Problem::fail(Reason::PodsNotScheduled, expected, observed) }
         .hint(Hint::likely("the schedulers hang, or their configuration has no profile `default-scheduler`"))
         .hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name]));
     // Elsewhere, the scheduler may be a process of its machine, and its pods may have other labels.
@@ -206,8 +202,8 @@ fn scheduler_limit(cluster: &Assessment<'_>) -> Result<Duration, Outcome> {
     if cluster.asks_talos() {
         return Ok(STUCK);
     }
-    let leases = listed(cluster, |kubernetes| &kubernetes.system_leases, "the lease of the scheduler")?;
-    let is_elected = leases.by_name.contains_key(Component::Scheduler.name());
+    listed(cluster, |kubernetes| &kubernetes.system_leases, "the lease of the scheduler")?;
+    let is_elected = cluster.election(Component::Scheduler).is_some();
     Ok(if is_elected { STUCK } else { Duration::from_secs(60) })
 }
 
@@ -224,7 +220,7 @@ fn on_node(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, late: &[&St
         Some(Cause::Volume) => of_pod(events, pod).filter(|event| is_about_volumes(&event.reason)).collect(),
         _ => Vec::new(),
     };
-    let waits = [cannot_attach(cluster, object, late, of_volumes), cannot_pull(cluster, object)];
+    let waits = [cannot_attach(cluster, &object.name, late, of_volumes), cannot_pull(cluster, &object.name)];
     let problems = cannot_start(cluster, object, late).into_iter().chain(waits.into_iter().flatten());
     problems.map(Outcome::problem).collect()
 }

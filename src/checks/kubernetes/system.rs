@@ -368,9 +368,7 @@ pub(super) fn without_proxy(cluster: &Assessment<'_>, proxy: &Workload) -> Optio
     for agent in agents.iter().filter(|agent| !std::ptr::eq(**agent, proxy)) {
         served.extend(cluster.wanting(agent)?);
     }
-    let pods = cluster.list(|kubernetes| &kubernetes.pods).into_iter().flatten();
-    let by_static_pod: HashSet<&str> =
-        pods.filter(|pod| pod.is_mirror_of("kube-proxy")).filter_map(|pod| pod.node.as_deref()).collect();
+    let by_static_pod = cluster.hosts_of_mirrors("kube-proxy");
     let lacks = |name: &&str| served.contains(name) && !proxied.contains(name) && !by_static_pod.contains(name);
     let bare: BTreeSet<&str> = networked(cluster).map(|object| object.name.as_str()).filter(lacks).collect();
     let names = || some(bare.iter().copied(), NAMES);

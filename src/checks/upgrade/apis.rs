@@ -6,7 +6,7 @@ use super::data::Numbers;
 use super::{kubernetes_target, some_of};
 use crate::assess::Assessment;
 use crate::assess::servers::Server;
-use crate::assess::workloads::is_alive;
+use crate::assess::workloads::{Renewal, renewal};
 use crate::checks::Check;
 use crate::checks::gaps::{self, kubernetes_side, of_our_cluster, talos_way_if_asked};
 use crate::checks::scope::control_planes;
@@ -87,7 +87,8 @@ fn at_endpoint(cluster: &Assessment<'_>, to: Numbers) -> Verdict {
     };
     let mut verdict = Verdict::whole(of_server(requested, to));
     let leases = cluster.list(|kubernetes| &kubernetes.system_leases);
-    let servers = leases.map_or(0, |leases| leases.of_api_servers().filter(|it| is_alive(it, leases.date)).count());
+    let servers = leases
+        .map_or(0, |leases| leases.of_api_servers().filter(|it| renewal(it, leases.date) == Renewal::Renewed).count());
     if servers != 1 {
         let all = if servers == 0 { "an unknown number of".to_owned() } else { servers.to_string() };
         let observed = format!("1 of {all} API servers has answered, behind the endpoint");

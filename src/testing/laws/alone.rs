@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::assess::Assessment;
 use crate::checks::{self, Check};
 use crate::engine;
 use crate::model::{CheckId, Stage, Status};
@@ -24,7 +25,7 @@ fn selection(check: &'static Check) -> Vec<&'static Check> {
 /// Returns the worst status of a run with this selection.
 fn status(selection: &[&'static Check], snapshot: &Snapshot) -> Status {
     let mut verdicts = engine::judge(selection, snapshot);
-    checks::allowance::apply(snapshot, &mut verdicts);
+    checks::allowance::apply(&Assessment::of(snapshot), &mut verdicts);
     checks::evidence::require(snapshot, &mut verdicts);
     worst(&verdicts)
 }

@@ -65,7 +65,7 @@ fn workers(many: usize) -> Snapshot {
 
 fn round(world: &Snapshot) -> Round {
     let mut verdicts = engine::judge(ALL, world);
-    allowance::apply(world, &mut verdicts);
+    allowance::apply(&Assessment::of(world), &mut verdicts);
     let diagnoses = diagnose(world, &verdicts);
     let (at, took) = (Duration::from_secs(1), Duration::from_secs(1));
     Round { number: 1, at, took, snapshot: world.clone(), verdicts, diagnoses: diagnoses.into(), in_doubt: false }
@@ -90,7 +90,7 @@ fn parts(world: &Snapshot) -> Vec<(String, Duration)> {
     }
     parts.push(("graph".to_owned(), work(|| engine::judge(ALL, world))));
     let mut verdicts = engine::judge(ALL, world);
-    allowance::apply(world, &mut verdicts);
+    allowance::apply(&Assessment::of(world), &mut verdicts);
     parts.push(("diagnosis".to_owned(), work(|| diagnose(world, &verdicts))));
     let round = round(world);
     parts.push(("memory".to_owned(), work(|| Memory::default().after(world, round.at).after(world, round.at))));

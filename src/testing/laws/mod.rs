@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 
 use proptest::test_runner::{Config, RngSeed};
 
+use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::diagnosis::{self, Diagnosis};
 use crate::model::{Outcome, Status, Verdict};
@@ -53,7 +54,7 @@ fn judged(check: &Check, snapshot: &Snapshot) -> Verdict {
 /// Returns all verdicts as the engine judges a round.
 fn verdicts(snapshot: &Snapshot) -> Vec<(&'static Check, Verdict)> {
     let mut verdicts = crate::testing::fixture::verdicts(snapshot);
-    crate::checks::allowance::apply(snapshot, &mut verdicts);
+    crate::checks::allowance::apply(&Assessment::of(snapshot), &mut verdicts);
     crate::checks::evidence::require(snapshot, &mut verdicts);
     verdicts
 }

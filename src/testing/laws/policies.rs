@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 
+use crate::assess::Assessment;
 use crate::checks::accept;
 use crate::model::{Excuse, Severity, Stage, Status};
 use crate::snapshot::{
@@ -20,14 +21,14 @@ fn excuse() -> Excuse {
 
 fn status(world: &Snapshot) -> Status {
     let mut verdicts = verdicts(world);
-    accept::apply(world, &mut verdicts);
+    accept::apply(&Assessment::of(world), &mut verdicts);
     worst(&verdicts)
 }
 
 /// Returns everything that prevents success: check, target and reason.
 fn failures(world: &Snapshot) -> BTreeSet<(&'static str, String, &'static str)> {
     let mut verdicts = verdicts(world);
-    accept::apply(world, &mut verdicts);
+    accept::apply(&Assessment::of(world), &mut verdicts);
     let mut found = BTreeSet::new();
     for (check, verdict) in verdicts {
         for (target, problem) in verdict.problems().filter(|(_, problem)| problem.severity > Severity::Warn) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::assess::Assessment;
 use crate::checks::kubernetes::tests::{beside, judge, lines, no, not_ready, pod, proxy, said, status, with};
 use crate::checks::{allowance, find};
 use crate::model::Status;
@@ -334,7 +335,7 @@ fn what_the_missing_workers_do_not_account_for_is_not_allowed() {
         ["fail daemonset-incomplete kube-system/kube-proxy", "fail daemonset-incomplete w-1 < k8s.nodes.ready"];
     assert_eq!(said(&snapshot, id), expected);
     let mut verdicts = vec![(find(id).unwrap(), judge(&snapshot, id))];
-    allowance::apply(&snapshot, &mut verdicts);
+    allowance::apply(&Assessment::of(&snapshot), &mut verdicts);
     assert_eq!(verdicts[0].1.status(), Status::Fail);
 }
 
