@@ -59,8 +59,6 @@ pub(crate) struct View<'a> {
     pub(crate) target: Target,
     /// `None` for an endpoint of `--etcd-endpoints`.
     pub(crate) node: Option<&'a Node>,
-    /// Whether some member has the address of the endpoint. True for control planes, which are matched by ID.
-    pub(crate) is_listed: bool,
     /// The member's own ID, if known.
     pub(crate) id: Option<u64>,
     pub(crate) status: Result<&'a EtcdStatus, NoStatus<'a>>,
@@ -231,7 +229,6 @@ fn of_endpoint<'a>(endpoints: &'a [EtcdEndpoint], endpoint: &'a EtcdEndpoint) ->
     View {
         target: Target::new(Kind::Endpoint, endpoint.address.as_str()),
         node: None,
-        is_listed: member.is_some(),
         id: status.ok().map(|status| status.member_id).or(member.filter(|_| own.is_some())),
         status: status.map_err(if own.is_some() { NoStatus::OwnFault } else { NoStatus::Gap }),
         is_down: own == Some(GapKind::ConnectionRefused),
@@ -255,11 +252,15 @@ fn is_own_fault(kind: GapKind) -> bool {
 
 /// Returns the member that other endpoints list with this client address.
 pub(crate) fn listed_at<'a>(endpoints: &'a [EtcdEndpoint], address: &str) -> Option<&'a EtcdMember> {
+    let mut members = endpoints.iter().filter_map(|endpoint| endpoint.members.as_ref().ok()).flatten();
+    members.find(|member| serves_at(member, address))
+}
+
+/// Returns true if this is a client address of the member.
+pub(crate) fn serves_at(member: &EtcdMember, address: &str) -> bool {
     let host =
         |url: &str| url.trim_start_matches("https://").trim_start_matches("http://").trim_end_matches('/').to_owned();
-    let members = endpoints.iter().filter_map(|endpoint| endpoint.members.as_ref().ok()).flatten();
-    let serves = |member: &&EtcdMember| member.client_urls.iter().any(|url| host(url) == host(address));
-    members.into_iter().find(serves)
+    member.client_urls.iter().any(|url| host(url) == host(address))
 }
 
 fn of_node<'a>(snapshot: &'a Snapshot, node: &'a Node) -> View<'a> {
@@ -278,7 +279,6 @@ fn of_node<'a>(snapshot: &'a Snapshot, node: &'a Node) -> View<'a> {
     View {
         target: node.target(),
         node: Some(node),
-        is_listed: true,
         id: id.or_else(|| talos.etcd_member_id.as_ref().ok().copied().flatten().filter(|_| is_own)),
         is_down: matches!(status, Err(NoStatus::Machine | NoStatus::Service)) && is_down(snapshot, node),
         status,

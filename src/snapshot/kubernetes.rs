@@ -1046,8 +1046,9 @@ pub(crate) struct ApiService {
     pub(crate) service: Option<(String, String)>,
     /// Condition `Available`.
     pub(crate) available: Option<Condition>,
-    /// Endpoints of the Service, read only if the API is not available. Empty if they could not be read: they only explain why.
-    pub(crate) backends: Vec<ServiceEndpoint>,
+    /// Endpoints of the Service, requested only if the API is not available. They only explain why, so no check reports that they are
+    /// missing.
+    pub(crate) backends: Observed<Vec<ServiceEndpoint>>,
 }
 
 impl ApiService {

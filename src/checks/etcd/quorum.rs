@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{SETTLE, awaits_quorum, look, members, overview, status};
 use crate::assess::Assessment;
-use crate::assess::etcd::{Overview, Quorum, View, VoterSource, could_be};
+use crate::assess::etcd::{Overview, Quorum, View, VoterSource, could_be, serves_at};
 use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, unseen};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
@@ -208,12 +208,13 @@ fn quorum_by_kubernetes(cluster: &Assessment<'_>) -> Verdict {
 
 /// Adds that no member has the address of this endpoint of `--etcd-endpoints`, if that is so.
 fn with_doubt(view: &View<'_>, members: Option<&[EtcdMember]>, outcome: Outcome) -> Outcome {
-    let names: Vec<String> = members.into_iter().flatten().map(name).collect();
+    let members = members.unwrap_or_default();
+    let is_unlisted = view.node.is_none() && !members.iter().any(|member| serves_at(member, &view.target.name));
     match outcome {
-        Outcome::Problem(problem) if view.node.is_none() && !view.is_listed && !names.is_empty() => {
+        Outcome::Problem(problem) if is_unlisted && !members.is_empty() => {
             let likely = format!(
                 "no member has this client URL (members: {}): it was removed from etcd, or the URL is another name for one of them",
-                some(names.iter(), NAMES)
+                some(members.iter().map(name), NAMES)
             );
             Outcome::problem(problem.hint(Hint::likely(likely)).hint(Hint::run("{etcdctl} member list", [])))
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::node_objects;
-use super::workloads::system_pods;
+use super::workloads::{is_labeled, system_pods};
 use crate::assess::components::{Component, Place, State};
 use crate::assess::workloads::{is_well, says_ready};
 use crate::assess::{Assessment, NotJudged, Standing};
@@ -258,7 +258,7 @@ fn of_components(
         }
         let name = component.pod_name(node);
         let target = Target::pod(name.as_str(), Some(&node.name));
-        match image_version(cluster, node, component) {
+        match image_version(cluster, node, component, &name) {
             Ok(Image::Names(version, numbers)) => running.push(Running {
                 part: Part::Component(component),
                 target,
@@ -300,10 +300,9 @@ enum Image {
     NamesNone(String),
 }
 
-fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component) -> Result<Image, Outcome> {
-    let name = component.pod_name(node);
+fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component, name: &str) -> Result<Image, Outcome> {
     let missing = || unseen(Reason::ComponentMissing, &format!("pod {name}"), "none that runs");
-    let pod = cluster.instance(node, component).pod.map_err(|why| no_pods(cluster, &name, why))?;
+    let pod = cluster.instance(node, component).pod.map_err(|why| no_pods(cluster, name, why))?;
     let state = pod.ok_or_else(missing)?;
     let image = image_of(state, component);
     if let Some(version) = image.and_then(tagged) {
@@ -411,8 +410,7 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
 /// Adds every running kube-proxy on judged nodes. Those that do not run are judged elsewhere, and an image without a version gives nothing
 /// to compare.
 fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Vec<Running>, verdict: &mut Verdict) {
-    let is_proxy =
-        |pod: &&Pod| pod.namespace == "kube-system" && pod.labels.get("k8s-app").is_some_and(|it| it == PROXY);
+    let is_proxy = |pod: &&Pod| pod.namespace == "kube-system" && is_labeled(pod, PROXY);
     let mut pods: Vec<&Pod> = system_pods(cluster).into_iter().flatten().filter(is_proxy).collect();
     pods.sort_by_key(|pod| &pod.name);
     for pod in pods.into_iter().filter(|pod| is_well(&pod.state)) {

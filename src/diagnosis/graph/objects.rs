@@ -195,7 +195,9 @@ fn backings<'a>(kubernetes: &'a Kubernetes, target: &Target) -> Vec<Backing<'a>>
         }
         Kind::ApiService => {
             let its = kubernetes.api_services.iter().flatten().find(|it| it.name == target.name);
-            its.and_then(|it| Some(backing(it.service.as_ref()?, &it.backends))).into_iter().collect()
+            its.and_then(|it| Some(backing(it.service.as_ref()?, it.backends.as_deref().unwrap_or_default())))
+                .into_iter()
+                .collect()
         }
         _ => Vec::new(),
     }

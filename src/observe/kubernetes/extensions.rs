@@ -12,7 +12,7 @@ use super::wire::meta::LabelSelector;
 use super::{KubeClient, wanted};
 use crate::model::Fact;
 use crate::snapshot::{
-    ApiService, Condition, GapKind, Observed, Requirement, ServiceEndpoint, Webhook, WebhookRule, badness,
+    ApiService, Condition, Gap, GapKind, Observed, Requirement, ServiceEndpoint, Webhook, WebhookRule, badness,
 };
 use crate::text::is_label;
 use crate::text::sanitize::without_secrets;
@@ -66,12 +66,14 @@ impl KubeClient {
         let unavailable = services.iter().filter(|it| !it.is_available()).filter_map(|it| it.service.clone());
         let unavailable: BTreeSet<(String, String)> = unavailable.collect();
         let backends = unavailable.into_iter().map(async |service| {
-            let backends = self.endpoints_of(&service.0, &service.1).await.unwrap_or_default();
+            let backends = self.endpoints_of(&service.0, &service.1).await;
             (service, backends)
         });
         let backends: BTreeMap<_, _> = join_all(backends).await.into_iter().collect();
         for it in services.iter_mut().filter(|it| !it.is_available()) {
-            it.backends = it.service.as_ref().and_then(|service| backends.get(service)).cloned().unwrap_or_default();
+            if let Some(read) = it.service.as_ref().and_then(|service| backends.get(service)) {
+                it.backends.clone_from(read);
+            }
         }
         Ok(services)
     }
@@ -174,7 +176,7 @@ impl Kept for ApiService {
                 .spec
                 .and_then(|spec| spec.service)
                 .map(|it| (it.namespace.unwrap_or_default(), it.name.unwrap_or_default())),
-            backends: Vec::new(),
+            backends: Err(Gap::not_asked()),
             available: available.map(|condition| Condition {
                 kind: condition.type_,
                 status: condition.status,
