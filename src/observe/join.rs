@@ -170,12 +170,11 @@ impl Index {
         let addresses = machine.addresses.iter().filter(|address| Some(address.as_str()) != vip);
         let mut found: Vec<usize> = Vec::new();
         for place in addresses.chain(&machine.name).map(|place| place.to_ascii_lowercase()) {
-            match &machine.name {
-                Some(_) => found.extend(self.unnamed.get(&place)),
-                None => {
-                    found.extend(self.by_address.get(&place).map(|(_, at)| *at));
-                    found.extend(self.called(&place));
-                }
+            if machine.name.is_some() {
+                found.extend(self.unnamed.get(&place));
+            } else {
+                found.extend(self.by_address.get(&place).map(|(_, at)| *at));
+                found.extend(self.called(&place));
             }
         }
         found.into_iter().chain(machine.name.iter().flat_map(|name| self.called(name)))
