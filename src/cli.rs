@@ -289,7 +289,7 @@ pub(crate) struct NodeOptions {
     pub(crate) expect_kubernetes: Option<String>,
     /// Tolerate up to N (or P%) workers that are not ready (warn instead of fail)
     ///
-    /// These are workers that are down, not registered or not Ready, or fail another check of their health. A worker that `--expect-workers` misses, a wrong clock, version or identity is not tolerated, nor is anything that blocks an upgrade.
+    /// These are workers that are down, not registered or not Ready, or fail another check of their health. Workers missing from `--expect-workers`, wrong clocks, versions and identities are never tolerated, and neither is anything that blocks an upgrade.
     #[arg(long, value_name = "N|P%", env = "CLUSTER_HEALTH_MAX_UNREADY_WORKERS")]
     pub(crate) max_unready_workers: Option<String>,
 }

@@ -73,8 +73,9 @@ fn presence(
     object: Option<&KubeNode>,
     is_guest: bool,
 ) -> Presence {
-    // Another system has no Talos API that could be queried.
-    let by_talos = if is_guest { None } else { by_talos(snapshot, talos, node) };
+    // Another system has no Talos API that could be queried, but Talos may have been installed in its place.
+    let has_answered = !matches!(MachineAccess::of(node), MachineAccess::Closed(_));
+    let by_talos = if is_guest && !has_answered { None } else { by_talos(snapshot, talos, node) };
     let sides = [by_talos, by_kubernetes(snapshot, node, object)];
     let answers = |side: &&Option<Presence>| matches!(side, Some(Presence::Answers(_)));
     if let Some(Some(answers)) = sides.iter().find(answers) {
@@ -94,7 +95,9 @@ fn by_talos(snapshot: &Snapshot, talos: &TalosAccess<'_>, node: &Node) -> Option
     Some(match (talos, MachineAccess::of(node)) {
         (_, MachineAccess::Open(_) | MachineAccess::Other(_)) => Presence::Answers(Side::TalosApi),
         // A machine that is off does not refuse connections.
-        (_, MachineAccess::Closed(gap)) if gap.is_refused_connection() || gap.kind == GapKind::Maintenance => {
+        (_, MachineAccess::Closed(gap))
+            if gap.is_refused_connection() || gap.is_refused_certificate() || gap.kind == GapKind::Maintenance =>
+        {
             Presence::Answers(Side::TalosApi)
         }
         // A machine without an address was never queried.
@@ -115,7 +118,9 @@ fn by_kubernetes(snapshot: &Snapshot, node: &Node, object: Option<&KubeNode>) ->
         Ok(Some(Renewal::Renewed)) => Presence::Answers(Side::Kubernetes),
         // The component that maintains this Node does not use leases.
         Ok(None) if says_ready(object) => Presence::Answers(Side::Kubernetes),
-        Ok(Some(Renewal::Lapsed) | None) => Presence::Off,
-        Ok(Some(Renewal::Unknown)) | Err(Gap { .. }) => Presence::Unknown,
+        Ok(Some(Renewal::Lapsed)) => Presence::Off,
+        // Without a lease, only Kubernetes' own verdict shows that nobody reports.
+        Ok(None) if object.condition("Ready").is_none_or(|ready| ready.status == "Unknown") => Presence::Off,
+        Ok(Some(Renewal::Unknown) | None) | Err(Gap { .. }) => Presence::Unknown,
     })
 }

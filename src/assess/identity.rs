@@ -63,12 +63,12 @@ pub(super) fn compare(snapshot: &Snapshot) -> Identity {
     if seen.is_empty() {
         return Identity::NoMachine;
     }
-    let by_name = KubeNodes::of(objects);
-    if seen.iter().any(|node| node.machine_ids().any(|id| by_name.with_id(id) > 0)) {
+    let nodes = KubeNodes::of(objects);
+    if seen.iter().any(|node| node.machine_ids().any(|id| nodes.count_with_id(id) > 0)) {
         return Identity::Same;
     }
     let any = |is_it: &dyn Fn(&Node, &KubeNode) -> bool| {
-        seen.iter().any(|node| by_name.called(&node.name).any(|object| is_it(node, object)))
+        seen.iter().any(|node| nodes.called(&node.name).any(|object| is_it(node, object)))
     };
     // Machines with the same name and address in two clusters are distinguished by their machine IDs.
     let is_twin = any(&|node, object| object.is_of_a_namesake(&node.name, node.machine_ids()));
@@ -77,7 +77,7 @@ pub(super) fn compare(snapshot: &Snapshot) -> Identity {
     if is_at && !is_twin {
         return Identity::Same;
     }
-    let same_name = |node: &&&Node| by_name.called(&node.name).any(|object| object.name == node.name);
+    let same_name = |node: &&&Node| nodes.called(&node.name).any(|object| object.name == node.name);
     let alike = names(seen.iter().filter(same_name).map(|node| node.name.as_str()));
     // The common nodes may be those that no longer answer, and etcd may know the addresses that Kubernetes uses.
     let discovers = snapshot.talos.as_ref().is_some_and(|talos| talos.discovery.is_ok());

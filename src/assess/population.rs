@@ -245,7 +245,8 @@ pub(crate) fn is_named_beyond_etcd(node: &Node) -> bool {
 /// that only etcd lists is judged as a member.
 pub(crate) fn every_control_plane_was_seen(snapshot: &Snapshot) -> bool {
     let is_seen = |node: &Node| !node.out_of_scope && contact(node).is_some() || !is_named_beyond_etcd(node);
-    let mut control_planes = snapshot.nodes.iter().filter(|node| node.role == Role::ControlPlane);
+    // A machine of unknown role may be one.
+    let mut control_planes = snapshot.nodes.iter().filter(|node| node.role != Role::Worker);
     let mut endpoints = snapshot.talos.iter().flat_map(|talos| &talos.endpoints);
     control_planes.all(is_seen) && endpoints.all(|endpoint| endpoint.vip || endpoint.version.is_ok())
 }
@@ -462,6 +463,10 @@ mod tests {
         assert!(seen(|_| {}));
         assert!(seen(|it| it.power_off("w-1")), "a worker has no data");
         assert!(!seen(|it| it.node_mut("cp-3").out_of_scope = true));
+        assert!(!seen(|it| {
+            it.power_off("w-1");
+            it.node_mut("w-1").role = Role::Unknown;
+        }));
         let silent = |it: &mut Snapshot| it.talos_of("cp-3").contact = gap(GapKind::NodeUnreachable);
         assert!(!seen(silent));
         let leaving = |it: &mut Snapshot| {

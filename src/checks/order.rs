@@ -1,14 +1,14 @@
 //! The checks before each check: those on the way to its facts, and those that judge what its own subject builds on.
 //!
-//! The ways follow from the facts; the rest is in two tables. The graph of causes (`src/diagnosis/graph/`) cannot provide it: that graph
+//! The path to a source follows from the facts; the rest is in two tables. The graph of causes (`src/diagnosis/graph/`) cannot provide it: that graph
 //! shows what does not work without something else, and this order shows what cannot be *seen* without it.
 
 use super::Check;
 use crate::model::{CheckId as Id, Fact, Stage};
 
-/// The way to the facts that machines report through Talos. Its other checks stand before this one.
+/// The path to the facts that machines report through Talos. Credentials and endpoints come before this check.
 const MACHINES: &[Id] = &[Id::TalosNodesReachable];
-/// The way to the objects of Kubernetes. Each check is listed, because the last one does not run with `--no-talos`.
+/// The path to the objects of Kubernetes. Each check is listed, because the last one does not run with `--no-talos`.
 const OBJECTS: &[Id] = &[Id::K8sCredentials, Id::K8sApiEndpoint, Id::K8sApiIdentity];
 const BOTH: &[Id] = &[Id::TalosNodesReachable, Id::K8sCredentials, Id::K8sApiEndpoint, Id::K8sApiIdentity];
 
@@ -17,7 +17,7 @@ impl Check {
     /// for the target, the engine reports this check as blocked by that one.
     pub(crate) fn requires(&self) -> Vec<Id> {
         let also: &[Id] = match self.id {
-            // The ways themselves.
+            // Checks on a path, and those on the same path as another check, which they come after.
             Id::TalosCredentials | Id::K8sCredentials => return Vec::new(),
             Id::TalosEndpoints => return vec![Id::TalosCredentials],
             Id::TalosNodesReachable | Id::TalosNodesExpected => return vec![Id::TalosCredentials, Id::TalosEndpoints],
@@ -28,7 +28,6 @@ impl Check {
             }
             Id::K8sApiIdentity => return vec![Id::K8sCredentials, Id::K8sApiEndpoint, Id::TalosNodesReachable],
             Id::K8sApiCertificates => return vec![Id::K8sCredentials, Id::K8sApiEndpoint, Id::K8sApiServers],
-            // The other check is on the same way.
             Id::TalosNodesReady => return vec![Id::TalosNodesBooted],
             Id::EtcdLeader
             | Id::EtcdMembersConsistent
@@ -49,14 +48,14 @@ impl Check {
             Id::K8sStaticpodsRunning => &[Id::TalosNodesKubelet, Id::K8sStaticpodsRendered],
             Id::K8sNodesReady | Id::UpgradeDrain | Id::UpgradeRoom | Id::UpgradeVolumes => &[Id::K8sNodesRegistered],
             Id::K8sNodesPressure | Id::K8sPodsStarting => &[Id::K8sNodesReady],
-            // Talos applies them, and knows which ones there should be.
+            // Talos applies the manifests, and reports which ones there should be.
             Id::K8sManifests => MACHINES,
             Id::UpgradeEtcd => &[Id::EtcdLeader, Id::EtcdMembersNodes],
             Id::UpgradeApis => &[Id::K8sApiServers],
             Id::UpgradeQuorum => &[Id::EtcdQuorum, Id::EtcdTolerance, Id::K8sApiServers, Id::K8sNodesRegistered],
             _ => &[],
         };
-        [self.ways().0, also].concat()
+        [self.paths().0, also].concat()
     }
 
     /// Returns checks that block this one like those of [`Self::requires`] if they run. They are not selected along with it; without them,
@@ -83,7 +82,7 @@ impl Check {
             Id::UpgradeQuorum => &[Id::K8sDns],
             _ => &[],
         };
-        [self.ways().1, also].concat()
+        [self.paths().1, also].concat()
     }
 
     /// Returns all checks that can block this one, if they run.
@@ -101,14 +100,14 @@ impl Check {
         matches!(self.stage, Stage::ApiServer | Stage::Nodes) || self.id == Id::PolicyRequire
     }
 
-    /// Returns the ways to the facts of the check: one that it requires, and one that it comes after.
-    fn ways(&self) -> (&'static [Id], &'static [Id]) {
+    /// Returns the paths to the facts of the check: one that it requires, and one that it comes after.
+    fn paths(&self) -> (&'static [Id], &'static [Id]) {
         let has_objects = self.facts.iter().any(|fact| fact.is_object());
-        // Talos only says which components have a lease.
+        // The leases are objects; Talos only adds which components have one.
         if self.is_kubernetes_only() || self.id == Id::K8sControlplaneLeases {
             (OBJECTS, &[])
         } else if has_objects && self.facts.contains(&Fact::StaticPods) {
-            // Talos knows the static pods. Kubernetes is the second source, for machines that report none.
+            // Talos reports the static pods. Kubernetes is the second source, for machines that report none.
             (MACHINES, OBJECTS)
         } else {
             (if has_objects { BOTH } else { MACHINES }, &[])

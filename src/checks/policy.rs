@@ -248,6 +248,31 @@ mod tests {
         assert_eq!(about_it, ["policy.machines w-1 machine-off warn"]);
     }
 
+    /// Something answers there.
+    #[test]
+    fn an_endpoint_that_refuses_is_told_although_its_machine_is_off() {
+        let mut snapshot = fixture::Shape { control_planes: 5, ..fixture::Shape::default() }.world();
+        snapshot.power_off("cp-5");
+        declared(&mut snapshot, "cp-5", for_a_day());
+        let address = format!("{}:50000", snapshot.node("cp-5").unwrap().address);
+        let endpoints = &mut snapshot.talos.as_mut().unwrap().endpoints;
+        let dead = Endpoint { address, version: gap(GapKind::UnknownCa), ..endpoints[0].clone() };
+        endpoints.push(dead);
+        assert!(said(&snapshot).iter().any(|line| line.starts_with("talos.endpoints")), "{:?}", said(&snapshot));
+    }
+
+    /// A usage error stays one.
+    #[test]
+    fn contradicting_options_are_no_absence() {
+        let contradiction = off(for_a_day(), |it| {
+            it.asked.nodes = vec!["w-1".to_owned()];
+            it.asked.worker_nodes = vec!["w-2".to_owned()];
+            it.nodes.iter_mut().filter(|node| node.name != "w-1").for_each(|node| node.out_of_scope = true);
+        });
+        let told = contradiction.iter().any(|line| line == "talos.nodes.expected w-1 nodes-contradict fail");
+        assert!(told, "{contradiction:?}");
+    }
+
     /// Kubernetes alone knows such a machine.
     #[test]
     fn a_machine_with_another_system_may_be_off() {

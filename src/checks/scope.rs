@@ -29,6 +29,12 @@ fn words(why: NotJudged) -> &'static str {
 
 /// The outcome for a machine that is declared off; `None` for any other.
 pub(super) fn declared_off(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
+    let why = cluster.standing(node).not_judged().filter(|why| *why == NotJudged::DeclaredOff)?;
+    Some(Outcome::Skip(words(why).to_owned()))
+}
+
+/// The outcome for what only shows that a machine is off: that is declared, whatever else is true of the machine.
+pub(super) fn absence_declared(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
     cluster.machine(node).is_declared_off().then(|| Outcome::Skip(words(NotJudged::DeclaredOff).to_owned()))
 }
 
@@ -77,10 +83,10 @@ pub(super) fn reason_not_upgraded(cluster: &Assessment<'_>, node: &Node) -> Opti
     }
 }
 
-/// Returns why a check of stage 8 that asks Kubernetes alone does not judge this node.
+/// Returns why a check of a drain does not judge this node.
 pub(super) fn reason_not_drained(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
     let is_named = || cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
-    reason_not_upgraded(cluster, node).filter(|_| cluster.standing(node) != Standing::Guest || !is_named())
+    reason_not_upgraded(cluster, node).filter(|why| *why != GUEST || !is_named())
 }
 
 fn each_of_scope<'a>(

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::assess::{Assessment, NotJudged, Standing, is_seen_lost};
 use crate::model::{About, Hint, Kind, Problem, Reason, Role, Target, Verdict};
-use crate::snapshot::{Node, Sources};
+use crate::snapshot::Node;
 use crate::text::some;
 
 /// Maximum number of known names that are shown, one of which the user probably meant.
@@ -31,9 +31,7 @@ fn is_population_known(cluster: &Assessment<'_>) -> bool {
 
 /// Returns true if only `--nodes` names this machine, and by name. At an address, there may be a machine that never joined.
 pub(super) fn is_unlisted(cluster: &Assessment<'_>, node: &Node) -> bool {
-    let Sources { discovery, kubernetes, etcd, flags, talosconfig: _ } = node.sources;
-    let is_listed = discovery || kubernetes || etcd || flags;
-    !is_listed && cluster.asked.names(node) && node.name.parse::<IpAddr>().is_err()
+    !node.sources.list_it() && cluster.asked.names(node) && node.name.parse::<IpAddr>().is_err()
 }
 
 /// Reports an option that names a node that does not exist, as far as known.
@@ -170,7 +168,7 @@ mod tests {
     use crate::checks::find;
     use crate::engine::own_verdict;
     use crate::model::Severity;
-    use crate::snapshot::{Gap, GapKind, Snapshot};
+    use crate::snapshot::{Gap, GapKind, Snapshot, Sources};
     use crate::testing::fixture::healthy;
 
     #[test]

@@ -167,13 +167,15 @@ impl Index {
     /// Returns the machines that may be this one: those of its name and those without a name at its addresses. If it has no name, those at
     /// its addresses, one of which may be a name that a user wrote.
     pub(super) fn near(&self, machine: &Candidate, vip: Option<&str>) -> impl Iterator<Item = usize> {
-        let addresses = machine.addresses.iter().filter(|address| Some(address.as_str()) != vip);
         let mut found: Vec<usize> = Vec::new();
-        for place in addresses.chain(&machine.name).map(|place| place.to_ascii_lowercase()) {
+        for place in machine.addresses.iter().chain(&machine.name) {
+            let is_vip = vip == Some(place.as_str());
+            let place = place.to_ascii_lowercase();
             if machine.name.is_some() {
-                found.extend(self.unnamed.get(&place));
+                found.extend(self.unnamed.get(&place).filter(|_| !is_vip));
             } else {
-                found.extend(self.by_address.get(&place).map(|(_, at)| *at));
+                found.extend(self.by_address.get(&place).filter(|_| !is_vip).map(|(_, at)| *at));
+                // The host of the endpoint may be the name of a machine.
                 found.extend(self.called(&place));
             }
         }

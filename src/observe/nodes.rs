@@ -27,7 +27,8 @@ use crate::snapshot::{
 pub(super) struct Answered {
     pub(super) candidate: Candidate,
     pub(super) talos: Shared<TalosNode>,
-    /// The addresses that are known to be its own; empty if they are unknown.
+    /// The addresses that are known to be its own: those that it reported, else those of the sources once all of them are known. Empty if
+    /// they are unknown.
     known: BTreeSet<IpAddr>,
     /// The reason why a machine that no source knows by name did not report its addresses.
     unread: Option<Gap>,
@@ -35,11 +36,16 @@ pub(super) struct Answered {
 
 impl Answered {
     fn new(candidate: Candidate, talos: Shared<TalosNode>, own_addresses: Observed<Vec<String>>) -> Self {
-        let is_told = candidate.sources.discovery || candidate.sources.kubernetes;
-        let said = if is_told { &candidate.addresses } else { &candidate.own_addresses };
-        let ips = |addresses: &[String]| addresses.iter().filter_map(|address| address.parse().ok()).collect();
-        let known = own_addresses.as_deref().map(ips).ok().filter(|own: &BTreeSet<_>| !own.is_empty());
-        Self { known: known.unwrap_or_else(|| ips(said)), unread: own_addresses.err(), candidate, talos }
+        let known = own_addresses.as_deref().map(ips).unwrap_or_default();
+        Self { known, unread: own_addresses.err(), candidate, talos }
+    }
+
+    /// Takes the addresses of the sources for its own, if it has not reported any.
+    fn learn_addresses(&mut self) {
+        let Candidate { sources, addresses, own_addresses, .. } = &self.candidate;
+        if self.known.is_empty() {
+            self.known = ips(if sources.discovery || sources.kubernetes { addresses } else { own_addresses });
+        }
     }
 
     /// Returns the name of the machine. One that was queried only by address may have reported its name.
@@ -375,6 +381,7 @@ fn machines(asked: Vec<Answered>) -> Vec<(String, Answered)> {
     let mut all: Vec<Answered> = Vec::new();
     let mut index = Index::default();
     for mut new in asked {
+        new.learn_addresses();
         let name = new.name().cloned().unwrap_or_else(|| new.candidate.label());
         new.candidate.name = Some(name.clone());
         if let Some(at) = index.called(&name).find(|at| !all[*at].is_another(&new)) {
@@ -411,6 +418,10 @@ fn machines(asked: Vec<Answered>) -> Vec<(String, Answered)> {
         }
     });
     named.collect()
+}
+
+fn ips(addresses: &[String]) -> BTreeSet<IpAddr> {
+    addresses.iter().filter_map(|address| address.parse().ok()).collect()
 }
 
 /// Returns the addresses of a control plane at which another machine may answer, such as a virtual IP, which discovery lists for its

@@ -150,7 +150,7 @@ impl<'a> OwnNames<'a> {
             return None;
         }
         let member = self.by_id.get(&node.machine_id)?;
-        let is_alone = self.nodes.with_id(&node.machine_id) == 1;
+        let is_alone = self.nodes.count_with_id(&node.machine_id) == 1;
         let is_free = self.nodes.called(&member.name).next().is_none();
         (is_alone && is_free).then_some(&member.name)
     }
@@ -193,7 +193,7 @@ pub(crate) fn same_cluster(talos: &[Candidate], kube_nodes: &[KubeNode]) -> bool
     };
     kube_nodes.is_empty()
         || named().next().is_none()
-        || talos.iter().flat_map(Candidate::machine_ids).any(|id| nodes.with_id(id) > 0)
+        || talos.iter().flat_map(Candidate::machine_ids).any(|id| nodes.count_with_id(id) > 0)
         || !namesakes().any(|(it, name, node)| node.is_of_a_namesake(name, it.machine_ids()))
             && namesakes().any(has_name_and_address)
 }

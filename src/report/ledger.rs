@@ -262,7 +262,7 @@ pub(crate) fn result(exit: Exit) -> RunResult {
 
 fn targeted(snapshot: &Snapshot) -> Option<(usize, usize)> {
     // A name that only `--nodes` mentions is no machine of the cluster.
-    let known = || snapshot.nodes.iter().filter(|node| node.sources.name_it());
+    let known = || snapshot.nodes.iter().filter(|node| node.sources.list_it() || node.talos.contact.is_ok());
     let in_scope = known().filter(|node| !node.out_of_scope).count();
     (in_scope < known().count()).then_some((in_scope, known().count()))
 }

@@ -27,7 +27,7 @@ impl<'a> KubeNodes<'a> {
     }
 
     /// Returns how many Nodes show this machine ID.
-    pub(crate) fn with_id(&self, id: &str) -> usize {
+    pub(crate) fn count_with_id(&self, id: &str) -> usize {
         self.ids.get(id).copied().unwrap_or_default()
     }
 }

@@ -109,9 +109,9 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Returns true if any source names the machine.
-    pub(crate) fn name_it(self) -> bool {
-        self != Self::default()
+    /// Returns true if a list has the machine, or a flag that defines the population. A talosconfig may name what no longer exists.
+    pub(crate) fn list_it(self) -> bool {
+        self.discovery || self.kubernetes || self.etcd || self.flags
     }
 }
 

@@ -282,7 +282,7 @@ fn stale(cluster: &Assessment<'_>, member: &EtcdMember) -> Problem {
     let healthy = cluster
         .control_planes()
         .find(|node| matches!(talos_service(cluster, node, "etcd"), Ok(Some(service)) if service.is_healthy()));
-    match healthy.filter(|_| is_gone(cluster, member)) {
+    match healthy.filter(|_| !member.has_never_started() && is_gone(cluster, member)) {
         Some(node) => problem.hint(Hint::remedy(
             "{talosctl} -n {} etcd remove-member {}",
             [node.address.as_str(), hex(member.id).as_str()],

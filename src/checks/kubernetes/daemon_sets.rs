@@ -131,10 +131,11 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     verdict
 }
 
-/// Warns about a kube-proxy that is wanted on no node beside flannel, which does not do its work. A node selector that matches nothing can
-/// also be deliberate.
+/// Warns if kube-proxy is wanted on no node although flannel, which does not replace it, provides the network. A node selector that matches
+/// nothing can also be deliberate.
 fn proxy_nowhere(cluster: &Assessment<'_>, proxy: &Workload) -> Option<Problem> {
-    let is_missed = proxy.is_observed() && proxy.desired == 0 && flannel_is_alone(cluster);
+    let has_pods = !cluster.hosts_of_mirrors(PROXY.name).is_empty();
+    let is_missed = proxy.is_observed() && proxy.desired == 0 && flannel_is_alone(cluster) && !has_pods;
     let observed = "wanted on no node, and flannel does not replace it";
     is_missed.then(|| {
         Problem::warn(Reason::DaemonsetIncomplete, "wanted on every node", observed)

@@ -8,7 +8,7 @@ use super::nodes::each_object_of;
 use crate::assess::Assessment;
 use crate::assess::workloads::says_ready;
 use crate::checks::Check;
-use crate::checks::scope::{GUEST, declared_off};
+use crate::checks::scope::{GUEST, absence_declared};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict};
 use crate::snapshot::{AUTOSCALER_TAINT, Allowance, Condition, KubeNode, Node, OWN_TAINTS, System, Taint};
 use crate::text::duration::human;
@@ -77,7 +77,7 @@ fn schedulable(cluster: &Assessment<'_>) -> Verdict {
     });
     for node in cluster.nodes().iter().filter(|node| node.leaving && !node.out_of_scope) {
         verdict.findings.retain(|finding| *finding.target != node.target());
-        verdict.push(node.target(), declared_off(cluster, node).unwrap_or_else(|| Outcome::problem(leaving())));
+        verdict.push(node.target(), absence_declared(cluster, node).unwrap_or_else(|| Outcome::problem(leaving())));
     }
     if let Some(outcome) = leases(cluster).err().filter(|_| node_objects(cluster, "").is_ok()) {
         verdict.push(Target::cluster(), outcome);
@@ -94,8 +94,8 @@ struct Place<'a> {
     object: &'a KubeNode,
     works: bool,
     obstacle: Option<String>,
-    /// About to be drained, which begins with a cordon. Stage 8 judges the consequences.
-    goes: bool,
+    /// A drain begins with a cordon. Stage 8 judges the consequences.
+    is_to_be_drained: bool,
 }
 
 impl<'a> Place<'a> {
@@ -103,14 +103,14 @@ impl<'a> Place<'a> {
     /// nodes do not run containers; a node with another system than Talos may be reserved for workloads of that system.
     fn of(cluster: &Assessment<'a>, node: &'a Node) -> Option<Self> {
         let object = cluster.object(node)?;
-        let is_of_others = || is_reserved(object) || is_kept(object) || object.system() == System::Virtual;
+        let is_of_others = || is_set_apart(object) || is_kept(object) || object.system() == System::Virtual;
         let is_never = object.is_windows() || (cluster.is_guest(node) && is_of_others());
         (!is_never).then(|| Self {
             node,
             object,
             works: cluster.life(&object.name).may_serve(),
             obstacle: obstacle(object),
-            goes: cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named)),
+            is_to_be_drained: cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named)),
         })
     }
 
@@ -140,13 +140,13 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let places = if stay.is_empty() && !had_workers { kept } else { stay };
     let expected = "a node that takes new pods";
     // The nodes that are not drained, if there are any, have to take over.
-    let others = || places.iter().filter(|place| !place.goes);
-    let is_drained = |place: &Place<'_>| place.goes && place.object.unschedulable && place.works;
+    let others = || places.iter().filter(|place| !place.is_to_be_drained);
+    let is_drained = |place: &Place<'_>| place.is_to_be_drained && place.object.unschedulable && place.works;
     let takes = |place: &&Place<'_>| place.is_open() || (is_drained(place) && others().all(Place::is_open));
     let open: Vec<_> = places.iter().filter(takes).collect();
     if let Some(drained) = open.first() {
         let closed: Vec<_> = others().filter(|place| place.obstacle.is_some()).collect();
-        let first = closed.first().filter(|_| open.iter().all(|place| place.goes))?;
+        let first = closed.first().filter(|_| open.iter().all(|place| place.is_to_be_drained))?;
         let names = some(closed.iter().map(|place| place.why_closed()), NAMES);
         let observed = format!("none but {}, which is to be drained: {names}", drained.object.name);
         let problem = Problem::warn(Reason::NothingSchedulable, expected, observed);
@@ -167,7 +167,8 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
         Allowance::Percent(percent) => percent >= 100,
     };
     let are_away = places.len() < workers_at_first || judged < meant().count();
-    let closed = places.iter().find(|place| place.obstacle.is_some());
+    let is_closed = |place: &&Place<'_>| place.obstacle.is_some() && !cluster.machine(place.node).is_declared_off();
+    let closed = places.iter().find(is_closed);
     let shown = closed.or_else(|| places.first().filter(|_| are_away || may_be_excused))?;
     // The allowance covers all workers.
     let is_allowed = may_be_excused && closed.is_none() && !are_away;
@@ -181,6 +182,12 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     // A taint or a cordon is an independent cause, regardless of other problems with other nodes.
     let lost = places.iter().filter(|_| closed.is_none()).map(|place| place.node.name.as_str());
     Some(Problem { severity, ..problem }.on(lost))
+}
+
+/// Returns true if a node has a custom taint that keeps ordinary pods away, whatever its state.
+fn is_set_apart(object: &KubeNode) -> bool {
+    let is_custom = |taint: &Taint| !taint.key.starts_with(OWN_TAINTS) && !is_to_pass(&taint.key);
+    object.taints.iter().any(|taint| keeps_away(object, taint) && is_custom(taint))
 }
 
 /// Returns true if a ready node takes only pods that tolerate a custom taint. Only the taint's owner can know whether such pods exist.

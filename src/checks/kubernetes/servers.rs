@@ -120,8 +120,7 @@ pub(in crate::checks) fn on_machine(cluster: &Assessment<'_>, node: &Node) -> Op
     let names = [Some(&node.name), node.hostname.as_ref()].into_iter().flatten();
     let mut own = names.chain(&cluster.object(node)?.internal);
     own.any(|own| own.eq_ignore_ascii_case(host(&address))).then(|| {
-        let expected =
-            "an endpoint that also leads to the other API servers: a virtual IP, a load balancer or a DNS name";
+        let expected = "an endpoint for all API servers: a virtual IP, a load balancer or a DNS name";
         Problem::warn(Reason::EndpointOnMachine, expected, address.as_str()).permanent()
     })
 }
@@ -272,11 +271,12 @@ fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> O
         return Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [name])));
     }
     let look = look_at_server(&problem, &format!("{}:{}", bracketed(&node.address), node.api_port));
-    let problem = problem.hint(look);
-    Outcome::problem(if cluster.asks_talos() {
-        problem.hint(Hint::run("{talosctl} -n {} containers --kubernetes", [&node.address]))
-    } else {
-        problem
+    let containers = Hint::run("{talosctl} -n {} containers --kubernetes", [&node.address]);
+    Outcome::problem(match cluster.asks_talos() {
+        // A server that hangs would not answer kubectl either.
+        true if problem.reason == Reason::ApiFrozen => problem.hint(containers).hint(look),
+        true => problem.hint(look).hint(containers),
+        false => problem.hint(look),
     })
 }
 

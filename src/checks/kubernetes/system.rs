@@ -183,8 +183,15 @@ fn availability(cluster: &Assessment<'_>, kind: WorkloadKind, workload: &Workloa
         (None, _) if !cut_off.is_empty() => None,
         (None, unchanged) => unchanged.map(|unchanged| format!("unchanged for {}", human(unchanged))),
     };
-    let of_cut_off =
-        |pod: &&Pod| format!("{} is on {}, which is down", pod.name, pod.node.as_deref().unwrap_or(NO_NODE));
+    let of_cut_off = |pod: &&Pod| {
+        let node = pod.node.as_deref().unwrap_or(NO_NODE);
+        let how = match cluster.life(node) {
+            Life::Removed => "was removed",
+            Life::Unready => "is not ready",
+            Life::Works | Life::Down | Life::Silent | Life::Unknown => "is down",
+        };
+        format!("{} is on {node}, which {how}", pod.name)
+    };
     let lost = (!cut_off.is_empty()).then(|| some(cut_off.iter().map(of_cut_off), NAMES));
     let bare = lacking.iter().flat_map(Shortfall::unexcused).filter(|place| place.pods.is_empty());
     let bare: Vec<_> = bare.map(|place| place.node.name.as_str()).collect();

@@ -3,7 +3,7 @@
 use crate::assess::{Assessment, is_older, lets_nobody_in};
 use crate::checks::Check;
 use crate::checks::gaps::{self, NO_TALOS, is_no_connection, says_nothing};
-use crate::checks::scope::{declared_off, each_node};
+use crate::checks::scope::{absence_declared, each_node};
 use crate::checks::stated;
 use crate::model::{
     About, CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Role, Severity, Stage, Target, Verdict,
@@ -97,11 +97,9 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     for endpoint in &talos.endpoints {
         let target = Target::new(Kind::Endpoint, endpoint.address.as_str());
-        let is_it = |node: &&Node| node.addresses.iter().any(|address| address == host(&endpoint.address));
-        let off = || declared_off(cluster, cluster.nodes().iter().find(is_it)?);
         match &endpoint.version {
             Err(gap) => {
-                if let Some(outcome) = off().filter(|_| some_forwards) {
+                if let Some(outcome) = absence_of_machine(cluster, endpoint, gap).filter(|_| some_forwards) {
                     verdict.push(target, outcome);
                     continue;
                 }
@@ -136,6 +134,16 @@ fn endpoints(cluster: &Assessment<'_>) -> Verdict {
         }
     }
     verdict
+}
+
+/// The outcome for an endpoint at which nothing answers, because its machine is off, as the policy says.
+fn absence_of_machine(cluster: &Assessment<'_>, endpoint: &Endpoint, gap: &Gap) -> Option<Outcome> {
+    let is_silent = matches!(gap.kind, GapKind::ConnectTimedOut | GapKind::NoRoute) && !endpoint.vip;
+    let is_there = |node: &&Node| node.addresses.iter().any(|address| address == host(&endpoint.address));
+    let mut there = cluster.nodes().iter().filter(is_there);
+    let first = absence_declared(cluster, there.next()?).filter(|_| is_silent)?;
+    // Another machine may have taken the address.
+    there.all(|other| cluster.machine(other).is_declared_off()).then_some(first)
 }
 
 /// Severity of an unusable endpoint if no other endpoint forwards. Observations of the cluster are failures: no configuration, a refusal, a
@@ -361,12 +369,11 @@ fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> 
             .hint(Hint::run("talosctl -n {} get machinestatus --insecure", [address])),
         _ => gaps::talos(gap, expected),
     };
-    // The Node shows since when the machine has been unreachable; talosctl would only repeat the failure.
+    let problem = problem.hint(Hint::run("{talosctl} -n {} version", [address]));
+    // The Node shows since when the machine has been unreachable.
     let since = problem.reason == Reason::NodeUnreachable && node.sources.kubernetes;
-    let object = cluster.object(node).filter(|_| since);
-    let problem = match object {
+    match cluster.object(node).filter(|_| since) {
         Some(object) => problem.hint(Hint::run("{kubectl} describe node {}", [object.name.as_str()])),
         None => problem,
-    };
-    problem.hint(Hint::run("{talosctl} -n {} version", [address]))
+    }
 }

@@ -245,7 +245,7 @@ fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<
     let problem = || {
         told(Reason::WebhookEvicted, "evicted pods can be replaced while this machine is away", &locked).hint(
             Hint::likely(
-                "without them no new pod gets to work, theirs included: run more replicas, or exclude their namespace",
+                "without them no new pod comes up, theirs included: run more replicas, or exclude their namespace",
             ),
         )
     };

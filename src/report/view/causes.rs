@@ -359,7 +359,8 @@ fn step(hint: &Rendered, style: &TextStyle) -> String {
     hint.text.as_ref().map_or_else(|| command.clone(), |text| format!("{command}   ({text})"))
 }
 
-/// Writes all causes, numbered; those far down the list with their headline only.
+/// Writes all causes, numbered; those far down the list with their headline only. Warnings beside a failure have no number: they are not to
+/// be dealt with first.
 pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
     let steps = if causes.len() > FEW { STEPS_OF_MANY } else { STEPS };
     for (n, cause) in causes.iter().enumerate() {
@@ -368,7 +369,9 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
             break;
         }
         let color = if cause.severity == Severity::Warn { Paint::Caution } else { Paint::Bad };
-        let number = paint(style.color, color, &format!("{}.", n + 1));
+        let is_aside = cause.severity == Severity::Warn && causes[0].severity != Severity::Warn;
+        let number = if is_aside { "warning:".to_owned() } else { format!("{}.", n + 1) };
+        let number = paint(style.color, color, &number);
         if style.verbose || n < FULL {
             lines.extend([String::new(), format!("{number} {}", cause.headline)]);
             lines.extend(cause.lines(steps, style));

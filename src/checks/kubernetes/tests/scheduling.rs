@@ -172,6 +172,12 @@ fn control_planes_alone_may_keep_their_taint() {
     let starts: fn(&mut KubeNode) = |it| it.taints = vec![taint("node.cilium.io/agent-not-ready")];
     assert_eq!(closed(&guest, &["x-1"], starts), Status::Fail);
     assert_eq!(closed(&Shape { workers: 1, ..guest.clone() }, &["x-1"], starts), Status::Pass);
+    // A guest that is set apart was never a place, whatever its state.
+    let set_apart: fn(&mut KubeNode) = |it| {
+        it.taints = vec![taint("gpu")];
+        it.unschedulable = true;
+    };
+    assert_eq!(closed(&guest, &["x-1"], set_apart), Status::Pass);
     let mut windows = Shape { workers: 1, ..guest }.world();
     windows.kube_node_mut("w-1").unschedulable = true;
     windows.kube_node_mut("x-1").os_image = "Windows Server 2022 Datacenter".to_owned();

@@ -197,7 +197,7 @@ fn pods_on_nodes_that_are_down_are_named() {
     });
     let verdict = judge(&snapshot, SYSTEM);
     let observed: Vec<_> = verdict.problems().map(|(_, problem)| problem.observed.as_str()).collect();
-    assert_eq!(observed, ["0 of 1 pods available, metrics-server-7f-x is on w-9, which is down"]);
+    assert_eq!(observed, ["0 of 1 pods available, metrics-server-7f-x is on w-9, which was removed"]);
 }
 
 /// The pods are on the lost node, or wait for it.

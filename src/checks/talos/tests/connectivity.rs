@@ -213,8 +213,8 @@ fn a_lost_node_comes_with_the_next_step() {
             Hint::likely(
                 "the machine is down, or port 50000 is filtered between 10.0.0.1 and it; look at the machine's console"
             ),
-            Hint::run("{kubectl} describe node {}", ["cp-3"]),
             Hint::run("{talosctl} -n {} version", ["10.0.0.3"]),
+            Hint::run("{kubectl} describe node {}", ["cp-3"]),
         ]
     );
 }

@@ -540,6 +540,13 @@ fn a_machine_with_another_system_can_be_drained_too() {
     guest.kube().bound_pods.as_mut().unwrap().push(pod);
     guest.kube().disruption_budgets.as_mut().unwrap()[0].disruptions_allowed = 0;
     assert!(wrong(DRAIN, &guest).contains(&"x-1: fail eviction-blocked".to_owned()));
+    // A policy excuses nothing before a drain.
+    let mut off = guest.clone();
+    off.power_off("x-1");
+    let until = crate::testing::fixture::now() + jiff::SignedDuration::from_hours(24);
+    let excuse = crate::model::Excuse { because: "OPS-1".to_owned(), until, line: 7 };
+    off.asked.policy.machines.push(crate::snapshot::Declared { name: "x-1".to_owned(), excuse });
+    assert!(!observed(DRAIN, &off).iter().any(|words| words.contains("not checked")), "{:?}", observed(DRAIN, &off));
     // An upgrade of Talos passes it over.
     guest.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
     assert!(!wrong(DRAIN, &guest).iter().any(|line| line.starts_with("x-1")));
