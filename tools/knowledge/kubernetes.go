@@ -48,7 +48,8 @@ func probe(cache, version string) (map[string][]Row, error) {
 var staging = regexp.MustCompile(`(?m)^\s+(k8s\.io/[a-z-]+) => \./staging.*$`)
 
 // Run builds the program in a separate module. Kubernetes replaces its staging modules with directories that a published module does not
-// contain; they are published as v0.MINOR.PATCH.
+// contain; they are published as v0.MINOR.PATCH, some not for each patch. Flags and feature gates are those of a minor version, so an
+// earlier patch of such a module takes its place.
 func run(folder, version string) ([]byte, error) {
 	module, err := download("k8s.io/kubernetes", version)
 	if err != nil {
@@ -64,7 +65,11 @@ func run(folder, version string) ([]byte, error) {
 		fmt.Fprintf(&file, "%s\n", line)
 	}
 	for _, name := range staging.FindAllSubmatch(original, -1) {
-		fmt.Fprintf(&file, "replace %s => %[1]s v0.%s\n", name[1], strings.TrimPrefix(version, "1."))
+		published, err := newest(string(name[1]), "0."+strings.TrimPrefix(version, "1."))
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&file, "replace %s => %[1]s v%s\n", name[1], published)
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, err

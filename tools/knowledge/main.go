@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Newest patch of each minor version that the module proxy has completely, with all staging modules.
+// A late patch of each minor version that the module proxy has.
 var kubernetes = []string{
 	"1.30.14", "1.31.14", "1.32.13", "1.33.13", "1.34.4", "1.35.4", "1.36.3", "1.37.2",
 }

@@ -30,6 +30,23 @@ func download(path, version string) (Module, error) {
 	return module, nil
 }
 
+// Newest returns the version of a module, or the closest earlier patch of the same minor version if that one is not published.
+func newest(path, version string) (string, error) {
+	at := strings.LastIndex(version, ".") + 1
+	patch, err := strconv.Atoi(version[at:])
+	if err != nil {
+		return "", err
+	}
+	_, missing := download(path, version)
+	for ; patch >= 0; patch-- {
+		published := version[:at] + strconv.Itoa(patch)
+		if _, err := download(path, published); err == nil {
+			return published, nil
+		}
+	}
+	return "", missing
+}
+
 // Command prepares the go command in a directory, with only the module proxy: a missing module is not looked for elsewhere.
 func command(folder string, arguments ...string) *exec.Cmd {
 	cmd := exec.Command("go", arguments...)
