@@ -247,8 +247,10 @@ pub(crate) fn every_control_plane_was_seen(snapshot: &Snapshot) -> bool {
     let is_seen = |node: &Node| !node.out_of_scope && contact(node).is_some() || !is_named_beyond_etcd(node);
     // A machine of unknown role may be one.
     let mut control_planes = snapshot.nodes.iter().filter(|node| node.role != Role::Worker);
+    let are_enough =
+        snapshot.asked.expect_control_planes.is_none_or(|expected| control_planes.clone().count() >= expected);
     let mut endpoints = snapshot.talos.iter().flat_map(|talos| &talos.endpoints);
-    control_planes.all(is_seen) && endpoints.all(|endpoint| endpoint.vip || endpoint.version.is_ok())
+    are_enough && control_planes.all(is_seen) && endpoints.all(|endpoint| endpoint.vip || endpoint.version.is_ok())
 }
 
 /// Returns true if a source other than Kubernetes names the machine. A talosconfig address at which another machine answers belongs to that
@@ -463,6 +465,7 @@ mod tests {
         assert!(seen(|_| {}));
         assert!(seen(|it| it.power_off("w-1")), "a worker has no data");
         assert!(!seen(|it| it.node_mut("cp-3").out_of_scope = true));
+        assert!(!seen(|it| it.asked.expect_control_planes = Some(4)));
         assert!(!seen(|it| {
             it.power_off("w-1");
             it.node_mut("w-1").role = Role::Unknown;

@@ -84,10 +84,10 @@ fn of_machine(cluster: &Assessment<'_>, entry: &Declared, verdict: &mut Verdict)
         }
         Presence::Answers(side) => {
             let who = match side {
-                Side::TalosApi => "its Talos API",
-                Side::Kubernetes => "its kubelet or its API server",
+                Side::TalosApi => "its Talos API answers, or something at its address refuses the connection",
+                Side::Kubernetes => "its kubelet or its API server answers",
             };
-            let observed = format!("{who} answers, so it is checked like any other");
+            let observed = format!("{who}, so it is checked like any other");
             let problem = Problem::warn(Reason::MachineNotOff, "a machine that is off, as the policy says", observed);
             verdict.problem(own, problem.hint(Hint::run("{kubectl} get nodes -o wide", [])));
         }

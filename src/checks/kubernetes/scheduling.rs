@@ -167,8 +167,7 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
         Allowance::Percent(percent) => percent >= 100,
     };
     let are_away = places.len() < workers_at_first || judged < meant().count();
-    let is_closed = |place: &&Place<'_>| place.obstacle.is_some() && !cluster.machine(place.node).is_declared_off();
-    let closed = places.iter().find(is_closed);
+    let closed = places.iter().find(|place| place.obstacle.is_some());
     let shown = closed.or_else(|| places.first().filter(|_| are_away || may_be_excused))?;
     // The allowance covers all workers.
     let is_allowed = may_be_excused && closed.is_none() && !are_away;

@@ -299,10 +299,15 @@ impl Cause {
     }
 }
 
-/// Consequences that a reader must not miss although the cause names something else: outages for all pods, and a lost quorum that an upgrade
-/// would cause.
-const OUTAGES: [Reason; 4] =
-    [Reason::DnsNoEndpoints, Reason::WebhookUnavailable, Reason::NothingSchedulable, Reason::QuorumAtRisk];
+/// Consequences that a reader must not miss although the cause names something else: outages for all pods, a lost quorum that an upgrade
+/// would cause, and budgets that a drain would break.
+const OUTAGES: [Reason; 5] = [
+    Reason::DnsNoEndpoints,
+    Reason::WebhookUnavailable,
+    Reason::NothingSchedulable,
+    Reason::QuorumAtRisk,
+    Reason::BudgetCountsLost,
+];
 
 /// Returns the reasons of the outages that follow from these diagnoses and are not their evidence.
 fn consequences(those: &[&Diagnosis]) -> impl Iterator<Item = Reason> {

@@ -534,7 +534,7 @@ fn a_thousand_machines_of_a_hundred_pods_are_judged_at_once() {
 #[test]
 fn a_machine_with_another_system_can_be_drained_too() {
     let mut guest = Shape { workers: 1, foreign: 1, ..Shape::default() }.world();
-    guest.asked.upgrade.drain = Some("x-1".to_owned());
+    guest.asked.upgrade = Upgrade { drain: Some("x-1".to_owned()), ..Upgrade::default() };
     assert_eq!(lines(DRAIN, &guest), ["x-1 can be drained now"]);
     let pod = bound_pod("default", "web", "x-1", Some(("ReplicaSet", "web")));
     guest.kube().bound_pods.as_mut().unwrap().push(pod);
@@ -550,4 +550,6 @@ fn a_machine_with_another_system_can_be_drained_too() {
     // An upgrade of Talos passes it over.
     guest.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
     assert!(!wrong(DRAIN, &guest).iter().any(|line| line.starts_with("x-1")));
+    guest.asked.upgrade.drain = Some("x-1".to_owned());
+    assert_eq!(wrong(DRAIN, &guest), ["cluster: error node-missing, for ever"], "it does not run Talos");
 }
