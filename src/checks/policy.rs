@@ -232,32 +232,31 @@ mod tests {
         assert!(is_fine(&snapshot), "{:?}", said(&snapshot));
     }
 
-    /// Its endpoint in the talosconfig and its removal are the same absence.
-    #[test]
-    fn the_endpoint_and_the_removal_of_a_machine_that_is_off_are_no_other_problems() {
+    /// Returns a cluster whose cp-5 is declared off, with an endpoint at its address.
+    fn with_endpoint_of_off(kind: GapKind) -> Snapshot {
         let mut snapshot = fixture::Shape { control_planes: 5, ..fixture::Shape::default() }.world();
         snapshot.power_off("cp-5");
         declared(&mut snapshot, "cp-5", for_a_day());
         let address = format!("{}:50000", snapshot.node("cp-5").unwrap().address);
         let endpoints = &mut snapshot.talos.as_mut().unwrap().endpoints;
-        let dead = Endpoint { address, version: gap(GapKind::ConnectTimedOut), ..endpoints[0].clone() };
+        let dead = Endpoint { address, version: gap(kind), ..endpoints[0].clone() };
         endpoints.push(dead);
+        snapshot
+    }
+
+    /// Its endpoint in the talosconfig and its removal are the same absence.
+    #[test]
+    fn the_endpoint_and_the_removal_of_a_machine_that_is_off_are_no_other_problems() {
+        let snapshot = with_endpoint_of_off(GapKind::ConnectTimedOut);
         assert_eq!(said(&snapshot), ["policy.machines cp-5 machine-off warn"]);
         let leaving = off(for_a_day(), |it| it.node_mut("w-1").leaving = true);
         let about_it: Vec<_> = leaving.iter().filter(|line| line.contains("w-1")).collect();
         assert_eq!(about_it, ["policy.machines w-1 machine-off warn"]);
     }
 
-    /// Something answers there.
     #[test]
-    fn an_endpoint_that_refuses_is_told_although_its_machine_is_off() {
-        let mut snapshot = fixture::Shape { control_planes: 5, ..fixture::Shape::default() }.world();
-        snapshot.power_off("cp-5");
-        declared(&mut snapshot, "cp-5", for_a_day());
-        let address = format!("{}:50000", snapshot.node("cp-5").unwrap().address);
-        let endpoints = &mut snapshot.talos.as_mut().unwrap().endpoints;
-        let dead = Endpoint { address, version: gap(GapKind::UnknownCa), ..endpoints[0].clone() };
-        endpoints.push(dead);
+    fn an_endpoint_at_which_something_answers_is_told_although_its_machine_is_off() {
+        let snapshot = with_endpoint_of_off(GapKind::UnknownCa);
         assert!(said(&snapshot).iter().any(|line| line.starts_with("talos.endpoints")), "{:?}", said(&snapshot));
     }
 

@@ -86,8 +86,7 @@ pub(super) fn reason_not_upgraded(cluster: &Assessment<'_>, node: &Node) -> Opti
 /// Returns why a check of a drain does not judge this node. A guest can be drained, but not upgraded to a version of Talos.
 pub(super) fn reason_not_drained(cluster: &Assessment<'_>, node: &Node) -> Option<&'static str> {
     let upgrade = &cluster.asked.upgrade;
-    let is_only_drained =
-        upgrade.talos.is_none() && upgrade.drain.as_deref().is_some_and(|named| node.is_called(named));
+    let is_only_drained = upgrade.talos.is_none() && upgrade.drains(node);
     reason_not_upgraded(cluster, node).filter(|why| *why != GUEST || !is_only_drained)
 }
 

@@ -240,6 +240,11 @@ impl Upgrade {
     pub(crate) fn takes_down_machines(&self) -> bool {
         self.talos.is_some() || self.drain.is_some()
     }
+
+    /// Returns whether `--drain` names this machine.
+    pub(crate) fn drains(&self, node: &Node) -> bool {
+        self.drain.as_deref().is_some_and(|named| node.is_called(named))
+    }
 }
 
 /// Arguments of `upgrade-plan` other than the versions.

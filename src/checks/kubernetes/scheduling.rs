@@ -110,7 +110,7 @@ impl<'a> Place<'a> {
             object,
             works: cluster.life(&object.name).may_serve(),
             obstacle: obstacle(object),
-            is_to_be_drained: cluster.asked.upgrade.drain.as_deref().is_some_and(|named| node.is_called(named)),
+            is_to_be_drained: cluster.asked.upgrade.drains(node),
         })
     }
 

@@ -56,7 +56,7 @@ fn each_to_go<'a>(
 ) -> Verdict {
     let upgrade = &cluster.asked.upgrade;
     let mut verdict = each_machine_to_drain(cluster, |node, verdict| {
-        let goes = upgrade.drain.as_deref().map_or(upgrade.talos.is_some(), |named| node.is_called(named));
+        let goes = upgrade.drains(node) || (upgrade.drain.is_none() && upgrade.talos.is_some());
         if goes {
             judge(node, verdict);
         }
