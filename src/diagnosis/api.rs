@@ -405,7 +405,7 @@ fn logs(symptoms: &Symptoms<'_>, pod: &str) -> Option<Hint> {
 pub(super) const CRASHES: Cause = Cause {
     id: "component-crash-looping",
     title: "a component is crash-looping",
-    impact: "this instance does no work; for a controller manager or scheduler, one on another control plane takes over; anything else, such as an etcd member, is missing on this machine",
+    impact: "this instance does no work",
     explain: "A container exits with an error, is restarted, and exits again. Kubernetes shows its pod as Running most of the \
 time. The exit code and the last log lines show why. 137 means that it was killed: by the kernel for lack of memory, or by the kubelet after a failed probe. 1 \
 and 2 usually mean invalid arguments or files.\n\n\
@@ -428,6 +428,10 @@ others.",
                     CheckId::K8sControlplaneScheduler => Some("kube-scheduler"),
                     _ => None,
                 };
+                let impact = component.map(|component| match component {
+                    "kube-apiserver" => SERVER.impact,
+                    _ => "this instance does no work; one on another control plane takes over",
+                });
                 let on_node = |component| format!("{component} on {}", sign.target);
                 let what = component.map_or_else(|| sign.target.to_string(), on_node);
                 let words = after_name(&sign.problem.observed, component);
@@ -439,7 +443,7 @@ others.",
                 let is_server = sign.check == CheckId::K8sControlplaneApiserver;
                 let endpoint =
                     symptoms.about(sign.target).filter(|it| is_server && it.check == CheckId::K8sApiEndpoint);
-                let diagnosis = Recognized::new(CRASHES.id, headline).explains(endpoint);
+                let diagnosis = Recognized::new(CRASHES.id, headline).with_impact(impact).explains(endpoint);
                 match symptoms.machine(sign.target) {
                     Some(node) if node.talos.contact.is_ok() => {
                         let pods = component.map(|component| format!("{component}-{}", sign.target.name));

@@ -62,19 +62,16 @@ is permanently lost.",
                 let observed = &sign.problem.observed;
                 let headline =
                     format!("etcd has lost its quorum: {who}{nothing}{observed}; answers came from {answer}");
-                // Commands look at the missing machines first.
-                let diagnosis =
-                    silent.into_iter().fold(Recognized::new(QUORUM.id, headline), |it, (target, node, gap)| {
-                        let it = it.sees(target, format!("etcd's status: {}", gap.text));
-                        match node {
-                            Some(node) if node.talos.contact.is_err() => it,
-                            _ => it.then(Hint::of_member(
-                                node.map(|node| node.address.as_str()),
-                                "{talosctl} -n {} service etcd",
-                                "{etcdctl} endpoint status",
-                            )),
-                        }
-                    });
+                // Commands look at the missing members first, where Talos answers for them.
+                let look = if silent.iter().any(|(_, node, _)| node.is_none()) {
+                    Some(Hint::run("{etcdctl} endpoint status", []))
+                } else {
+                    on_all(silent.iter().filter_map(|(_, node, _)| *node), "{talosctl} -n {} service etcd")
+                };
+                let diagnosis = look.into_iter().fold(Recognized::new(QUORUM.id, headline), Recognized::then);
+                let diagnosis = silent
+                    .into_iter()
+                    .fold(diagnosis, |it, (target, _, gap)| it.sees(target, format!("etcd's status: {}", gap.text)));
                 let diagnosis = diagnosis.rests_on_all(&down).rests_on(&sign);
                 let diagnosis = voices.into_iter().fold(diagnosis, |it, (node, status)| {
                     let leader = if status.leader == 0 { "no leader".to_owned() } else { hex(status.leader) };
@@ -144,7 +141,9 @@ is that large, find out what writes so much, or raise `quota-backend-bytes` (8 G
 /// Makes one diagnosis for all members that raised the alarm. The alarm stops every write, so leases are no longer renewed.
 fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, reasons).collect();
-    let Some(first) = signs.first() else { return Vec::new() };
+    if signs.is_empty() {
+        return Vec::new();
+    }
     let whom = |target| symptoms.machine(target).map_or_else(|| target.to_string(), |node| node.target().to_string());
     let seen: Vec<String> =
         signs.iter().map(|sign| format!("{}: {}", whom(sign.target), sign.problem.observed)).collect();
@@ -153,10 +152,18 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
         |sign: &Sign<'_>| symptoms.machine(sign.target).is_some_and(|node| lapsed_alone(symptoms.snapshot, node));
     let leases = symptoms.of(&[Reason::NodeLeaseStale, Reason::NotLeading]).filter(|sign| !lapsed_alone(sign));
     let diagnosis = Recognized::new(cause.id, headline).rests_on_all(&signs).explains(leases);
-    // The alarms are the same on each member.
-    let seen = || symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
-    let machine = first.target.address.as_deref().or_else(|| Some(seen()?.address.as_str()));
-    vec![diagnosis.then(Hint::of_member(machine, "{talosctl} -n {} etcd status", "{etcdctl} endpoint status"))]
+    // The sizes and indexes of all members, side by side, show which one differs.
+    let of_talos = symptoms.snapshot.external_etcd.is_none();
+    let machines = symptoms.snapshot.control_planes().filter(|_| of_talos);
+    let look = on_all(machines, "{talosctl} -n {} etcd status");
+    vec![diagnosis.then(look.unwrap_or_else(|| Hint::run("{etcdctl} endpoint status", [])))]
+}
+
+/// Returns one command for all of these machines that answer.
+fn on_all<'a>(nodes: impl Iterator<Item = &'a Node>, command: &'static str) -> Option<Hint> {
+    let answering = nodes.filter(|node| node.talos.contact.is_ok()).map(|node| node.address.as_str());
+    let addresses = answering.collect::<Vec<_>>().join(",");
+    (!addresses.is_empty()).then(|| Hint::run(command, [addresses.as_str()]))
 }
 
 pub(super) const CORRUPT: Cause = Cause {

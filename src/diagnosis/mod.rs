@@ -20,6 +20,7 @@ mod symptoms;
 mod tests;
 mod upgrade;
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
@@ -64,6 +65,8 @@ pub(crate) struct Diagnosis {
     pub(crate) id: &'static str,
     /// One sentence, with names and figures.
     pub(crate) headline: String,
+    /// The effect on the cluster: that of the [`Cause`], unless more is known.
+    pub(crate) impact: Cow<'static, str>,
     /// The evidence.
     pub(crate) seen: Vec<Seen>,
     /// The next steps: commands that only read, then commands that change something.
@@ -105,6 +108,7 @@ impl Diagnosis {
 pub(crate) struct Recognized {
     id: &'static str,
     headline: String,
+    impact: Option<&'static str>,
     seen: Vec<Seen>,
     next: Vec<Hint>,
     /// Positions, in the round, of the problems that show the cause or are known to follow from it.
@@ -113,7 +117,13 @@ pub(crate) struct Recognized {
 
 impl Recognized {
     fn new(id: &'static str, headline: impl Into<String>) -> Self {
-        Self { id, headline: headline.into(), seen: Vec::new(), next: Vec::new(), shows: BTreeSet::new() }
+        let headline = headline.into();
+        Self { id, headline, impact: None, seen: Vec::new(), next: Vec::new(), shows: BTreeSet::new() }
+    }
+
+    /// Replaces the impact of the [`Cause`] with that of this instance.
+    fn with_impact(self, impact: Option<&'static str>) -> Self {
+        Self { impact, ..self }
     }
 
     /// Adds a problem that shows the cause: it is evidence, it is explained, and its commands become next steps.
@@ -164,7 +174,11 @@ impl Recognized {
         let mut known = HashSet::new();
         self.next.retain(|hint| known.insert(hint.clone()));
         self.next.sort_by_key(|hint| matches!(hint, Hint::Remedy { .. }));
-        Diagnosis { id: self.id, headline: self.headline, seen: self.seen, next: self.next, severity, explains }
+        let impact = self.impact.or_else(|| Some(find(self.id)?.impact)).unwrap_or_default();
+        // A machine is more than its etcd member, but this decides whether it can wait until morning.
+        let is_last = explains.iter().any(|it| it.reason == Reason::NoTolerance);
+        let impact = if is_last { format!("{impact}; {}", Reason::NoTolerance.title()).into() } else { impact.into() };
+        Diagnosis { id: self.id, headline: self.headline, impact, seen: self.seen, next: self.next, severity, explains }
     }
 }
 

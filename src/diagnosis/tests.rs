@@ -88,6 +88,18 @@ fn no_cause_is_recognized_without_the_facts_it_rests_on() {
     }
 }
 
+/// A machine that takes etcd's last margin with it cannot wait until morning.
+#[test]
+fn an_impact_is_that_of_the_instance() {
+    let impact = |snapshot: &Snapshot| diagnosed(snapshot)[0].impact.clone();
+    let margin = "; etcd cannot lose another member";
+    for (lost, is_last) in [("cp-2", true), ("w-1", false)] {
+        let mut snapshot = healthy();
+        snapshot.power_off(lost);
+        assert_eq!(impact(&snapshot).ends_with(margin), is_last, "{lost}");
+    }
+}
+
 #[test]
 fn nothing_is_diagnosed_in_health() {
     assert_eq!(ids(&healthy()), [""; 0]);

@@ -307,6 +307,7 @@ pub(crate) fn diagnosed() -> Report {
     let seen = |observed: &str| Seen { target: node(3), observed: observed.to_owned() };
     report.diagnoses = vec![Diagnosis {
         id: "node-down",
+        impact: crate::diagnosis::find("node-down").unwrap().impact.into(),
         headline:
             "control plane node cp-3 (10.0.0.3) does not answer: unavailable: connection refused; its kubelet has stopped \
 reporting to Kubernetes"

@@ -123,6 +123,26 @@ fn every_offender_is_named_and_hints_are_not_repeated() {
     assert_eq!(all.matches("the machine is down").count(), 1);
 }
 
+/// Whoever follows half of a change may leave the cluster worse than before.
+#[test]
+fn a_change_is_shown_whole() {
+    let steps = [
+        Hint::run("{talosctl} -n {} etcd status", ["10.0.0.1"]),
+        Hint::remedy("{talosctl} -n {} etcd snapshot db.snapshot", ["10.0.0.1"]),
+        Hint::remedy("{talosctl} -n {} etcd remove-member {}", ["10.0.0.1", "1f"]),
+        Hint::remedy("{talosctl} -n {} reset --reboot", ["10.0.0.2"]),
+    ];
+    let looks = ["status", "members", "alarm list", "snapshot"]
+        .map(|what| Hint::run("{talosctl} -n {} etcd {}", ["10.0.0.1", what]));
+    for (next, is_whole) in [(steps, true), (looks, false)] {
+        let mut report = fixture::diagnosed();
+        report.diagnoses[0].next = next.to_vec();
+        let text = shown(&format::TEXT, &report);
+        assert_eq!(text.contains("  4. talosctl"), is_whole, "{text}");
+        assert_eq!(text.contains("more with -v"), !is_whole, "{text}");
+    }
+}
+
 #[test]
 fn a_symptom_points_to_the_end_of_its_chain() {
     let mut report = fixture::unhealthy();

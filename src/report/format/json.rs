@@ -442,7 +442,7 @@ struct Diagnosis<'a> {
     /// The problem, in general terms.
     title: &'static str,
     /// Impact on the cluster and its workloads, as half a sentence.
-    impact: &'static str,
+    impact: String,
     /// warn, error or fail: the worst of the problems that it explains.
     severity: &'static str,
     /// One sentence with names and figures.
@@ -863,7 +863,7 @@ fn diagnosis_entry<'a>(diagnosis: &'a diagnosis::Diagnosis, report: &Report) -> 
     Diagnosis {
         id: diagnosis.id,
         title: cause.map_or("", |cause| cause.title),
-        impact: cause.map_or("", |cause| cause.impact),
+        impact: clean(&diagnosis.impact),
         severity: diagnosis.severity.status().name(),
         headline: clean(&diagnosis.headline),
         evidence: Many::of(|| {

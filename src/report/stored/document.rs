@@ -218,6 +218,7 @@ struct DiagnosisEntry {
     id: String,
     severity: String,
     headline: Text,
+    impact: Text,
     evidence: Vec<SeenEntry>,
     next: Vec<HintEntry>,
     explains: Vec<ExplainedEntry>,
@@ -514,6 +515,7 @@ impl DiagnosisEntry {
         Ok(Some(Diagnosis {
             id: cause.id,
             headline: self.headline.0.clone(),
+            impact: self.impact.0.clone().into(),
             seen: self.evidence.iter().map(seen).collect::<Result<_, _>>()?,
             next: self.next.iter().filter_map(HintEntry::entry).collect(),
             severity: severity(&self.severity)?,

@@ -12,7 +12,7 @@ use super::problems::{self, Block, PERMANENT};
 use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, field, label, shown, wrap};
 use super::{diagnoses, groups};
-use crate::diagnosis::{self, Diagnosis, Explained};
+use crate::diagnosis::{Diagnosis, Explained};
 use crate::model::{CheckId, Exit, Kind, Page, Reason, Severity, Target, log_line};
 use crate::report::Report;
 use crate::snapshot::logs::{Source, Tail};
@@ -24,6 +24,8 @@ pub(crate) const FULL: usize = 5;
 /// Number of lines of evidence, and of steps, of a cause.
 const EVIDENCE: usize = 2;
 pub(crate) const STEPS: usize = 3;
+/// Number of steps up to which a procedure that changes something is never cut.
+const PROCEDURE: usize = 5;
 /// Above this number of causes, each has fewer steps.
 const FEW: usize = 2;
 const STEPS_OF_MANY: usize = 2;
@@ -89,7 +91,7 @@ pub(crate) struct Cause {
     /// Page of the topic on the web.
     page: Page,
     /// Impact on the cluster, if a diagnosis recognized the cause.
-    pub(crate) impact: Option<&'static str>,
+    pub(crate) impact: Option<String>,
     /// Consequences that concern the whole cluster, and would otherwise only be counted.
     also: Vec<&'static str>,
 }
@@ -175,7 +177,7 @@ impl Cause {
             blocked: those.iter().flat_map(|it| report.blocked(it)).collect(),
             explained_as: those[0].id,
             page: Page::Cause(those[0].id),
-            impact: diagnosis::find(those[0].id).map(|cause| cause.impact),
+            impact: Some(clean(&those[0].impact)),
             also: outages(consequences(those)),
         }
     }
@@ -244,7 +246,7 @@ impl Cause {
             lines.push(field("note", PERMANENT));
         }
         if style.verbose {
-            lines.extend(self.impact.map(|impact| field("impact", impact)));
+            lines.extend(self.impact.iter().map(|impact| field("impact", impact)));
         }
         if style.verbose && !self.blocked.is_empty() {
             let blocked = groups::blocked(self.blocked.iter().copied(), style);
@@ -276,6 +278,9 @@ impl Cause {
         }
         commands.sort_by_key(|hint| hint.kind == HintKind::Remedy);
         let all = self.hints.iter().filter_map(|hint| hint.command.as_ref()).collect::<BTreeSet<_>>().len();
+        // Half of a procedure is worse than none.
+        let changes = commands.iter().any(|hint| hint.kind == HintKind::Remedy);
+        let most = if changes && commands.len() <= PROCEDURE { PROCEDURE } else { most };
         let shown = commands.len().min(most);
         for (n, hint) in commands[..shown].iter().enumerate() {
             let label = if n == 0 { "next" } else { "" };
@@ -402,7 +407,7 @@ pub(crate) fn conclude(causes: &[Cause], exit: Exit, style: &TextStyle, lines: &
         lines.push(format!("{}{space}{text}", paint(style.color, color, title)));
     };
     line(color, title, &ends(&cause.headline, LAST));
-    let impact: Vec<_> = cause.impact.into_iter().chain(cause.also.iter().copied()).collect();
+    let impact: Vec<_> = cause.impact.as_deref().into_iter().chain(cause.also.iter().copied()).collect();
     if !impact.is_empty() {
         line(Paint::Heading, "impact", &impact.join("; "));
     }

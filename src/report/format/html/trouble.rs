@@ -100,7 +100,7 @@ impl<'c, 'a> Card<'c, 'a> {
     fn of(cause: &'c Cause, origin: &'c Origin<'a>, index: &Index<'a>) -> Self {
         let seen = seen(origin);
         let (check, note) = match origin {
-            Origin::Recognized(_) => ("", cause.impact.unwrap_or_default().to_owned()),
+            Origin::Recognized(_) => ("", cause.impact.clone().unwrap_or_default()),
             Origin::Found(block) => {
                 let expected = &block.problems[0].1.expected;
                 let note = format!("{}{}; expected: {expected}", block.word(), block.duration(index));
