@@ -70,13 +70,25 @@ impl Check {
             Id::K8sControlplaneApiserver | Id::K8sControlplaneControllerManager | Id::K8sControlplaneScheduler => {
                 &[Id::K8sNodesReady]
             }
-            Id::K8sControlplaneVersions | Id::UpgradeKubernetesPath | Id::UpgradeMatrix => &[
+            Id::K8sControlplaneVersions | Id::UpgradeKubernetesPath => &[
                 Id::K8sControlplaneApiserver,
                 Id::K8sControlplaneControllerManager,
                 Id::K8sControlplaneScheduler,
                 Id::K8sNodesRegistered,
                 Id::K8sNodesReady,
             ],
+            // The paths report machines that a policy declares off.
+            Id::UpgradeMatrix => &[
+                Id::K8sControlplaneApiserver,
+                Id::K8sControlplaneControllerManager,
+                Id::K8sControlplaneScheduler,
+                Id::K8sNodesRegistered,
+                Id::K8sNodesReady,
+                Id::UpgradeTalosPath,
+                Id::UpgradeKubernetesPath,
+            ],
+            Id::UpgradeFlags => &[Id::UpgradeKubernetesPath],
+            Id::UpgradeEtcd | Id::UpgradeExtensions => &[Id::UpgradeTalosPath],
             Id::K8sNodesConditions | Id::K8sNodesSchedulable => &[Id::K8sNodesRegistered],
             Id::K8sStaticpodsRunning => &[Id::EtcdService, Id::K8sNodesReady],
             Id::UpgradeQuorum => &[Id::K8sDns],

@@ -199,7 +199,9 @@ mod tests {
         snapshot.power_off("w-1");
         declared(&mut snapshot, "w-1", for_a_day());
         let verdict = fixture::verdict("upgrade.extensions", &snapshot);
-        assert_eq!(verdict.status(), Status::Error);
+        assert_eq!(verdict.status(), Status::Blocked);
+        let path = fixture::verdict("upgrade.talos.path", &snapshot);
+        assert_eq!(path.status(), Status::Fail);
     }
 
     #[test]

@@ -50,6 +50,12 @@ pub(super) fn unknown(cluster: &Assessment<'_>, name: &str) -> Problem {
     problem.hint(Hint::run("{kubectl} get nodes -o wide", []))
 }
 
+/// Reports an option that names a machine which no check judges because of another option.
+pub(super) fn contradicted(option: &str, why: &str) -> Problem {
+    let observed = format!("`{option}` names it: {why}");
+    Problem::fail(Reason::NodesContradict, "a machine that all options concern", observed).permanent()
+}
+
 /// Reports a machine that the node flags leave out. It is not judged, so `--nodes` cannot select it.
 pub(super) fn left_out(cluster: &Assessment<'_>, node: &Node) -> Problem {
     if cluster.asked.names(node) {

@@ -10,7 +10,7 @@ use crate::assess::servers::is_ready;
 use crate::assess::workloads::describe_unready;
 use crate::checks::is_of_dns;
 use crate::model::reason::sources::{
-    KUBERNETES_CLUSTER, KUBERNETES_DNS, KUBERNETES_PODS, TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    KUBERNETES_CLUSTER, KUBERNETES_DNS, KUBERNETES_PODS, KUBERNETES_WEBHOOKS, TALOS_TROUBLESHOOTING_CONTROL_PLANE,
     TALOS_TROUBLESHOOTING_KUBERNETES_API,
 };
 use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
@@ -364,6 +364,34 @@ plane first.",
         none_left(symptoms, ids, "kube-scheduler").into_iter().collect()
     },
     ..NO_CONTROLLER_MANAGER
+};
+
+pub(super) const WEBHOOK: Cause = Cause {
+    id: "webhook-refuses-writes",
+    title: "an admission webhook without a backend refuses what the cluster has to write",
+    impact: "no new pod starts, or kubelets and leaders cannot report, on any node; running pods keep running",
+    explain: "The webhook fails closed, so the API server refuses every request that the webhook would have to admit, and nothing serves it. It \
+concerns pods, nodes, leases or tokens, which Kubernetes itself writes: pods that end are not replaced, not even the webhook's own.\n\n\
+If its pods run, the Service or its endpoints are wrong. If they cannot start because of their own webhook, set its failurePolicy to \
+Ignore, or delete its configuration; its controller creates it again.",
+    source: KUBERNETES_WEBHOOKS,
+    remedy: &[
+        Look("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"),
+        Look("kubectl -n NAMESPACE get pods,endpointslices -o wide"),
+        Do("Repair the backend of the webhook."),
+        Do("If it cannot start because of its own webhook, delete the configuration; its controller creates it again:"),
+        Change("kubectl delete validatingwebhookconfiguration NAME"),
+    ],
+    recognize: |symptoms| {
+        let signs = symptoms.of_check(CheckId::K8sWebhooks, &[Reason::WebhookUnavailable]);
+        let stops =
+            |sign: &Sign<'_>| sign.problem.severity == Severity::Fail && sign.is_root() && symptoms.is_open(sign);
+        let recognized = |sign: Sign<'_>| {
+            let headline = format!("{} refuses what the cluster has to write: {}", sign.target, sign.problem.observed);
+            Recognized::new(WEBHOOK.id, headline).rests_on(&sign)
+        };
+        signs.filter(stops).map(recognized).collect()
+    },
 };
 
 /// Recognizes a component that fails on every control plane. If no control plane is known, there is no evidence for

@@ -30,16 +30,20 @@ image may still be downloading: wait a minute or two first.",
     recognize: not_bootstrapped,
 };
 
+const NEVER: &str = "the cluster was never bootstrapped, or all of it was wiped: etcd waits to be bootstrapped";
+
 fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::EtcdService, &[Reason::NeverBootstrapped]).collect();
     let Some(first) = signs.first() else { return Vec::new() };
-    let where_it_waits = match signs.len() {
-        1 => "on the only control plane, which has no data".to_owned(),
-        number => format!("on all {number} control planes, and none has data"),
+    let unseen = symptoms.snapshot.asked.expect_control_planes.filter(|expected| *expected > signs.len());
+    let headline = match (unseen, signs.len()) {
+        // A control plane that was not seen may have the data.
+        (Some(expected), number) => format!(
+            "etcd waits to be bootstrapped on the {number} control planes that were seen, and none has data; {expected} are expected: find the others before anything is bootstrapped"
+        ),
+        (None, 1) => format!("{NEVER} on the only control plane, which has no data"),
+        (None, number) => format!("{NEVER} on all {number} control planes, and none has data"),
     };
-    let headline = format!(
-        "the cluster was never bootstrapped, or all of it was wiped: etcd waits to be bootstrapped {where_it_waits}"
-    );
     // Everything that Kubernetes consists of waits for etcd; other problems of the machines are unrelated.
     let waits = symptoms.all().filter(|sign| {
         use Reason::{ConditionUnmet, KubeletUnhealthy, ServiceBlocksBoot, SingleSource, StageNotRunning};

@@ -225,6 +225,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &api::NONE_WORKS,
     &api::NO_CONTROLLER_MANAGER,
     &api::NO_SCHEDULER,
+    &api::WEBHOOK,
     &api::CRASHES,
     &api::BALANCER,
     &api::PATH,
@@ -284,7 +285,7 @@ fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosi
 const OF_THE_DATABASE: [&str; 2] = [etcd::QUORUM.id, etcd::STOPPED.id];
 
 /// Causes that take something from the whole cluster, whichever machine they were seen on.
-const OF_THE_CLUSTER: [&str; 10] = [
+const OF_THE_CLUSTER: [&str; 11] = [
     bootstrap::TWICE.id,
     etcd::OUT_OF_SPACE.id,
     etcd::CORRUPT.id,
@@ -292,6 +293,7 @@ const OF_THE_CLUSTER: [&str; 10] = [
     api::BALANCER.id,
     api::NO_CONTROLLER_MANAGER.id,
     api::NO_SCHEDULER.id,
+    api::WEBHOOK.id,
     installed::NO_MANIFESTS.id,
     api::DNS_OFF.id,
     api::DNS_CRASHES.id,

@@ -9,7 +9,7 @@ use crate::model::reason::sources::{
     KUBERNETES_NODES, TALOS_CONNECTIVITY, TALOS_HOSTNAME, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
 };
 use crate::model::{About, CheckId, Hint, Kind, Reason, Step, Target};
-use crate::snapshot::{Asked, EtcdMember, Gap, Leases, Node, Snapshot, Sources};
+use crate::snapshot::{EtcdMember, Gap, Leases, Node, Snapshot, Sources};
 use crate::text::{excerpt, host};
 
 use Step::{Change, Do, Look};
@@ -179,7 +179,13 @@ usual.",
 };
 
 /// Describes the only source of a machine that neither Talos, Kubernetes nor etcd lists. It may have been removed.
-fn stated_alone(asked: &Asked, node: &Node) -> Option<&'static str> {
+fn stated_alone(snapshot: &Snapshot, node: &Node) -> Option<&'static str> {
+    let asked = &snapshot.asked;
+    // Only an address is known of a machine that never answered, and etcd lists its members by name.
+    let mut members = snapshot.control_planes().flat_map(|it| it.talos.etcd_members.iter().flatten());
+    if members.any(|member| member.hosts().contains(&node.address)) {
+        return None;
+    }
     match node.sources {
         Sources { discovery: false, kubernetes: false, etcd: false, flags: false, talosconfig: true } => {
             Some(if asked.names(node) {
@@ -235,7 +241,7 @@ etcd member first.",
             let role = role(symptoms, sign.target);
             let observed = excerpt::of(&sign.problem.observed);
             let node = symptoms.node(sign.target);
-            let stated = node.and_then(|node| stated_alone(&symptoms.snapshot.asked, node)).unwrap_or_default();
+            let stated = node.and_then(|node| stated_alone(symptoms.snapshot, node)).unwrap_or_default();
             // An address in the error contains the port already.
             let of = if observed.contains(":50000") { "" } else { " on its Talos API (port 50000)" };
             Some(format!("{role}{} does not answer{of}: {observed}{also}{stated}", sign.target))

@@ -127,7 +127,7 @@ impl Plan {
             facts.extend(Fact::OF_STORED);
         }
         let Times { wait_timeout, stable_for, interval, attempt_timeout } = pace::times(timing)?;
-        contradictions(connection, checks, &selection)?;
+        contradictions(connection, nodes, checks, &selection)?;
         stated::all_judged(args, &selection)?;
         stated::policy_judged(&asked_by_policy, &selection)?;
         weighed_once(&fail_on, &fail_on_node_condition, &warn_only)?;
@@ -292,6 +292,7 @@ fn upgrade_checks(checks: &CheckOptions) -> Vec<CheckId> {
 
 fn contradictions(
     connection: &ConnectionOptions,
+    nodes: &cli::NodeOptions,
     checks: &CheckOptions,
     planned: &[(&'static Check, Selection)],
 ) -> Result<(), Usage> {
@@ -303,6 +304,9 @@ fn contradictions(
     if no_talos && connection.context.is_some() {
         let usage = Usage::new("`--context` selects from the talosconfig, which `--no-talos` leaves out");
         return Err(usage.hint("`--kube-context` selects from the kubeconfig"));
+    }
+    if let Some(name) = nodes.control_plane_nodes.iter().find(|name| nodes.worker_nodes.contains(name)) {
+        return Err(Usage::new(format!("`--control-plane-nodes` and `--worker-nodes` both list {name}")));
     }
     if connection.in_cluster && connection.kubeconfig.is_some() {
         return Err(Usage::new("`--in-cluster` and `--kubeconfig` contradict each other"));
@@ -461,6 +465,7 @@ mod tests {
             &["--server", "--no-talos"],
             &["--context", "prod", "--no-talos"],
             &["--in-cluster", "--kubeconfig", "a"],
+            &["--control-plane-nodes", "cp-1,cp-2", "--worker-nodes", "w-1,cp-2"],
             &["--check", "talos.server"],
             &["--no-talos", "--expect-talos", "v1.13.0"],
             &["--upgrade-talos", "1.14"],

@@ -109,8 +109,8 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
         (wanted, Some(set)) => {
             coverage(cluster, its, set, &target, &mut verdict);
             // Only Talos machines are known to need a pod each.
-            let of_proxy = || without_proxy(cluster, set).or_else(|| proxy_nowhere(cluster, set));
-            let problem = uncovered(cluster, set).or_else(|| of_proxy().filter(|_| its.name == PROXY.name));
+            let of_proxy = || without_proxy(cluster, set).filter(|_| its.name == PROXY.name);
+            let problem = uncovered(cluster, set).or_else(of_proxy).or_else(|| nowhere(cluster, its, set));
             if wanted == Wanted::NoTalos
                 && let Some(problem) = problem
             {
@@ -131,15 +131,19 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
     verdict
 }
 
-/// Warns if kube-proxy is wanted on no node although flannel, which does not replace it, provides the network. A node selector that matches
-/// nothing can also be deliberate.
-fn proxy_nowhere(cluster: &Assessment<'_>, proxy: &Workload) -> Option<Problem> {
-    let has_pods = !cluster.hosts_of_mirrors(PROXY.name).is_empty();
-    let is_missed = proxy.is_observed() && proxy.desired == 0 && flannel_is_alone(cluster) && !has_pods;
-    let observed = "wanted on no node, and flannel does not replace it";
-    is_missed.then(|| {
+/// Warns about a DaemonSet that is wanted on no node although nothing replaces it: flannel if no other network plugin works, and kube-proxy if
+/// the network plugin is flannel. A node selector that matches nothing can also be deliberate.
+fn nowhere(cluster: &Assessment<'_>, its: &Installed, set: &Workload) -> Option<Problem> {
+    let has_pods = !cluster.hosts_of_mirrors(its.name).is_empty();
+    let is_wanted_nowhere = set.is_observed() && set.desired == 0 && !has_pods;
+    let observed = if its.name == FLANNEL.name {
+        is_only_network(cluster).then_some("wanted on no node, and no other network plugin is")
+    } else {
+        flannel_is_alone(cluster).then_some("wanted on no node, and flannel does not replace it")
+    };
+    observed.filter(|_| is_wanted_nowhere).map(|observed| {
         Problem::warn(Reason::DaemonsetIncomplete, "wanted on every node", observed)
-            .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&proxy.namespace, &proxy.name]))
+            .hint(Hint::run("{kubectl} -n {} describe daemonset {}", [&set.namespace, &set.name]))
     })
 }
 
@@ -164,9 +168,13 @@ pub(super) fn flannel_is_wanted(cluster: &Assessment<'_>) -> bool {
 /// Returns true if no other component than flannel handles the network: flannel does not replace kube-proxy.
 fn flannel_is_alone(cluster: &Assessment<'_>) -> bool {
     let sets = cluster.list(|kubernetes| &kubernetes.daemon_sets).map_or(&[][..], Vec::as_slice);
-    let works = |set: &Workload| set.desired > 0;
-    installed(sets, FLANNEL.name, FLANNEL.app).is_some_and(works)
-        && !sets.iter().any(|set| set.installs_network && works(set) && set.name != FLANNEL.name)
+    installed(sets, FLANNEL.name, FLANNEL.app).is_some_and(|set| set.desired > 0) && is_only_network(cluster)
+}
+
+/// Returns true if no other network plugin than flannel is wanted on any node.
+fn is_only_network(cluster: &Assessment<'_>) -> bool {
+    let mut sets = cluster.list(|kubernetes| &kubernetes.daemon_sets).into_iter().flatten();
+    !sets.any(|set| set.installs_network && set.desired > 0 && set.name != FLANNEL.name)
 }
 
 /// Returns the DaemonSets that these checks judge. A check that `--skip` leaves out judges none.

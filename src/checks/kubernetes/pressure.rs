@@ -65,7 +65,7 @@ fn pressure(cluster: &Assessment<'_>) -> Verdict {
             overlap => overlap.map(|overlap| shared_range(cluster, overlap)),
         };
         let network = network.into_iter().chain(odd_overlay(cluster, node, object, &of_flannel));
-        let network = network.chain(shared_address(object, &of_kubelets)).map(Outcome::problem);
+        let network = network.chain(shared_address(cluster, object, &of_kubelets)).map(Outcome::problem);
         match pressed(cluster, object) {
             // The Node's earlier report about itself is outdated once the kubelet is silent.
             pressed if pressed.is_unseen() => vec![pressed],
@@ -135,15 +135,17 @@ fn internal_addresses<'a>(cluster: &Assessment<'a>) -> Holders<'a> {
     Holders::of(alive, |object| &object.internal)
 }
 
-fn shared_address(object: &KubeNode, holders: &Holders<'_>) -> Option<Problem> {
-    let observed = object.internal.iter().find_map(|address| {
-        let other = holders.other(object, address)?;
-        Some(format!("InternalIP {address} is also that of {other}"))
-    })?;
-    let problem = Problem::warn(Reason::NodeAddress, "an InternalIP of its own", observed)
+fn shared_address(cluster: &Assessment<'_>, object: &KubeNode, holders: &Holders<'_>) -> Option<Problem> {
+    let (address, other) =
+        object.internal.iter().find_map(|address| Some((address, holders.other(object, address)?)))?;
+    let observed = format!("InternalIP {address} is also that of {other}");
+    let problem = Problem::fail(Reason::NodeAddress, "an InternalIP of its own", observed)
         .hint(Hint::likely("a cloned machine, or two machines that have been given the same address"))
         .hint(Hint::run("{kubectl} get nodes -o wide", []));
-    Some(problem)
+    // Clouds reuse the addresses of Nodes that are being removed.
+    let is_leaving = |name: &str| cluster.machine_of(name).is_some_and(|node| node.leaving);
+    let severity = if is_leaving(&object.name) || is_leaving(other) { Severity::Warn } else { Severity::Fail };
+    Some(Problem { severity, ..problem })
 }
 
 fn odd_overlay(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, holders: &Holders<'_>) -> Option<Problem> {

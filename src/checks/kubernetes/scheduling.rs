@@ -99,12 +99,13 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Returns `None` for nodes that ordinary pods never run on. Images are built for one operating system, almost always Linux; virtual
-    /// nodes do not run containers; a node with another system than Talos may be reserved for workloads of that system.
+    /// Returns `None` for nodes that ordinary pods never run on: virtual nodes do not run containers, and a node with another system than Talos
+    /// may be reserved for workloads of that system.
     fn of(cluster: &Assessment<'a>, node: &'a Node) -> Option<Self> {
         let object = cluster.object(node)?;
-        let is_of_others = || is_set_apart(object) || is_kept(object) || object.system() == System::Virtual;
-        let is_never = object.is_windows() || (cluster.is_guest(node) && is_of_others());
+        let is_of_others =
+            || is_set_apart(object) || is_kept(object) || object.system() == System::Virtual || object.is_windows();
+        let is_never = cluster.is_guest(node) && is_of_others();
         (!is_never).then(|| Self {
             node,
             object,
@@ -133,7 +134,11 @@ fn is_kept(object: &KubeNode) -> bool {
 fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     node_objects(cluster, "").ok()?;
     let all = cluster.nodes().iter().filter_map(|node| Place::of(cluster, node));
-    let (kept, workers): (Vec<_>, Vec<_>) = all.partition(|place| is_kept(place.object));
+    let (kept, mut workers): (Vec<_>, Vec<_>) = all.partition(|place| is_kept(place.object));
+    // Images are built for one operating system, almost always Linux.
+    if workers.iter().any(|place| !place.object.is_windows()) {
+        workers.retain(|place| !place.object.is_windows());
+    }
     let had_workers = workers.iter().any(|place| !place.node.out_of_scope);
     let workers_at_first = workers.len();
     let stay: Vec<_> = workers.into_iter().filter(|place| !place.node.leaving).collect();

@@ -22,7 +22,8 @@ pub(in crate::checks) const VERSIONS: Check = Check {
 pods, that of each kubelet from its Node object, and that of each kube-proxy from its pod. With --no-talos, `GET /version` \
 provides the API server's version if no image does. Compares them with Kubernetes' version skew policy. API servers are at \
 most one minor version apart. The other two are no newer than the API server of their machine and at most one minor version older than any. \
-Kubelets and kube-proxy are no newer than any API server and at most three older (two before 1.25). Anything else fails.\n\n\
+Kubelets and kube-proxy are no newer than any API server and at most three older (two before 1.25); this also applies to ready \
+nodes with another operating system. Anything else fails.\n\n\
 Different versions within the policy are a warning: an upgrade is in progress, or was interrupted. With --expect-kubernetes V \
 every component has to run version V (`1.35.4`, or `1.35` for any patch).\n\n\
 An image without a version in its tag (pinned by digest) has no version to compare and is ignored, unless --expect-kubernetes \
@@ -171,7 +172,12 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
     let newest = newest.or_else(|| judged().filter(|_| untold).max_by_key(|it| it.numbers));
     let mut agree = true;
     let mut uncompared = false;
-    for it in judged() {
+    // The policy is the API server's, so it applies to every kubelet that reports to it, whatever its machine runs.
+    let reports = |it: &Running| {
+        let object = cluster.node(&it.target.name).and_then(|node| cluster.object(node));
+        object.is_some_and(says_ready)
+    };
+    for it in running.iter().filter(|it| !it.is_not_judged || (it.is_guest() && reports(it))) {
         let skew = if let Some(newer) = newer(it) {
             Some(format!("not older than {newer} other parts"))
         } else {
@@ -180,6 +186,9 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
         };
         let unexpected = cluster.asked.expect_kubernetes.as_deref().filter(|asked| !meets(&it.version, asked));
         if skew.is_none() && unexpected.is_none() {
+            if it.is_guest() {
+                continue;
+            }
             let is_asked_for = cluster.asked.expect_kubernetes.is_some();
             match &alone {
                 _ if oldest.is_some() || is_asked_for => verdict.ok(it.target.clone()),

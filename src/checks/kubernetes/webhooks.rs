@@ -92,7 +92,10 @@ fn webhooks(cluster: &Assessment<'_>) -> Verdict {
         for (name, mut hooks) in by_configuration {
             hooks.sort_by_key(|hook| &hook.name);
             let outcome = match configuration(cluster, &hooks) {
-                Outcome::Problem(problem) => Outcome::problem(problem.hint(Hint::run(its.show, [name]))),
+                // If the endpoints could not be read, the configuration does not show why.
+                Outcome::Problem(problem) if problem.severity < Severity::Error => {
+                    Outcome::problem(problem.hint(Hint::run(its.show, [name])))
+                }
                 outcome => outcome,
             };
             if let Outcome::Skip(why) = &outcome {
@@ -308,7 +311,7 @@ impl Request {
 
     /// Returns true if the webhook is asked about this pod, or may be: of the namespace's labels only the name is known.
     fn is_asked(self, hook: &Webhook, pod: &BoundPod) -> bool {
-        let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let labels = labels(pod);
         let is_selected = match self {
             // An Eviction has no labels.
             Self::Evict => selects(&hook.objects, &[]),
@@ -317,6 +320,11 @@ impl Request {
         };
         let of_name: Vec<Requirement> = hook.namespaces.iter().filter(|it| it.key == NAMESPACE_NAME).cloned().collect();
         is_selected && selects(&of_name, &[(NAMESPACE_NAME, &pod.namespace)])
+    }
+
+    /// Returns true if the webhook is asked about this request for this pod.
+    fn may_be_refused(self, hook: &Webhook, pod: &BoundPod) -> bool {
+        hook.rules.iter().any(|rule| self.is_covered(rule)) && self.is_asked(hook, pod)
     }
 }
 
@@ -329,11 +337,10 @@ pub(in crate::checks) fn in_the_way_of_evictions(
     let mut dead = Vec::new();
     for its in &KINDS {
         for hook in listed(cluster, its.list, its.expected)?.iter().filter(|hook| is_closed(hook)) {
-            let mut covered =
-                Request::ALL.into_iter().filter(|request| hook.rules.iter().any(|it| request.is_covered(it)));
-            let held =
-                |request: Request| evicted.iter().find(|pod| request.is_asked(hook, pod)).map(|pod| (request, pod));
-            let Some((request, pod)) = covered.find_map(held) else { continue };
+            let held = |request: Request| {
+                evicted.iter().find(|pod| request.may_be_refused(hook, pod)).map(|pod| (request, pod))
+            };
+            let Some((request, pod)) = Request::ALL.into_iter().find_map(held) else { continue };
             match backend(cluster, PodLists::Bound, hook) {
                 Some(Ok(false)) => {
                     let (missing, cannot) = (missing(cluster, PodLists::Bound, hook), request.cannot());
@@ -352,33 +359,46 @@ pub(in crate::checks) fn in_the_way_of_evictions(
     Ok(dead)
 }
 
-/// Returns webhooks that fail closed on a request without which their own pods cannot be replaced, if all of these pods are evicted: neither
-/// they nor the other pods that the webhook concerns then come back.
-pub(in crate::checks) fn that_would_lock_themselves_out(
+/// Returns webhooks that fail closed, are left without a backend by the eviction of these pods, and then stop the drain: neither their own pods
+/// nor others come up again, or the remaining pods cannot be evicted, and a drain gives up on an eviction that is refused with an error.
+pub(in crate::checks) fn that_would_stop_the_drain(
     cluster: &Assessment<'_>,
     evicted: &[&BoundPod],
 ) -> Result<Vec<Obstacle>, Outcome> {
-    let mut locked = Vec::new();
+    let mut found = Vec::new();
     for its in &KINDS {
-        for hook in listed(cluster, its.list, its.expected)? {
-            let Some((namespace, service)) = hook.service.as_ref().filter(|it| is_asked_to_come_back(hook, &it.0))
-            else {
+        // Labels of namespaces other than their names are unknown.
+        let is_told = |hook: &&Webhook| hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
+        for hook in listed(cluster, its.list, its.expected)?.iter().filter(|hook| is_closed(hook)).filter(is_told) {
+            let Some((namespace, service)) = &hook.service else { continue };
+            let is_needed = is_asked_to_come_back(hook, namespace);
+            let held = evicted.iter().filter(|pod| Request::Evict.may_be_refused(hook, pod));
+            let mut held = held.peekable();
+            if !is_needed && held.peek().is_none() {
                 continue;
-            };
+            }
             if let Some(Err(gap)) = backend(cluster, PodLists::Bound, hook) {
                 return Err(Outcome::problem(gaps::kubernetes(cluster, &gap, "the endpoints of webhooks")));
             }
-            if all_go(cluster, hook, namespace, evicted) {
-                let words = format!("{}: every working pod behind Service {namespace}/{service} is evicted", hook.name);
-                let look = Hint::run(
-                    "{kubectl} -n {} get endpointslices -l kubernetes.io/service-name={}",
-                    [namespace, service],
-                );
-                locked.push(Obstacle { words, is_certain: true, look });
-            }
+            let Some(own) = leaving_backends(cluster, hook, namespace, evicted) else { continue };
+            let is_another = |pod: &&&BoundPod| !own.iter().any(|it| std::ptr::eq(*it, **pod));
+            let consequence = if is_needed && own.iter().all(|pod| selects(&hook.objects, &labels(pod))) {
+                "without them no new pod comes up, theirs included".to_owned()
+            } else if let Some(pod) = held.find(is_another) {
+                format!("without them pods of {} cannot be evicted", pod.namespace)
+            } else {
+                continue;
+            };
+            let words = format!(
+                "{}: every working pod behind Service {namespace}/{service} is evicted; {consequence}",
+                hook.name
+            );
+            let look =
+                Hint::run("{kubectl} -n {} get endpointslices -l kubernetes.io/service-name={}", [namespace, service]);
+            found.push(Obstacle { words, is_certain: true, look });
         }
     }
-    Ok(locked)
+    Ok(found)
 }
 
 /// A request for a namespaced object: API group, plural, subresource, and the operations of which any matters.
@@ -399,7 +419,7 @@ const TO_SERVE: [Named; 5] = [
     ("discovery.k8s.io", "endpointslices", None, &["CREATE", "UPDATE"]),
 ];
 
-/// Returns true if the webhook fails closed on a request without which no pod behind it can be replaced.
+/// Returns true if the webhook is asked about a request without which no pod behind it can be replaced.
 fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
     let covers = |request: Named| {
         let (_, plural, ..) = request;
@@ -408,25 +428,27 @@ fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
         is_comparable && hook.rules.iter().any(|rule| asks_about(rule, request))
     };
     let concerns = |namespace: &str| selects(&hook.namespaces, &[(NAMESPACE_NAME, namespace)]);
-    // Other labels of the namespace are unknown.
-    let is_told = hook.namespaces.iter().all(|it| it.key == NAMESPACE_NAME);
-    let is_in_its_way = || concerns(namespace) && TO_SERVE.into_iter().any(covers);
-    is_closed(hook) && is_told && (is_in_its_way() || (concerns("kube-system") && covers(RENEW_LEASE)))
+    (concerns(namespace) && TO_SERVE.into_iter().any(covers)) || (concerns("kube-system") && covers(RENEW_LEASE))
 }
 
-/// Returns true if every working pod behind the webhook is evicted and matched by the webhook itself. A webhook without any working pod is
-/// reported by `k8s.webhooks`, if that check reads its pods.
-fn all_go(cluster: &Assessment<'_>, hook: &Webhook, namespace: &str, evicted: &[&BoundPod]) -> bool {
-    let is_asked_about = |pod: &&&BoundPod| {
-        let labels: Vec<_> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        selects(&hook.objects, &labels)
+/// Returns the working pods behind the webhook, if all of them are evicted. A webhook without any working pod is reported by `k8s.webhooks`, if
+/// that check reads its pods.
+fn leaving_backends<'a>(
+    cluster: &Assessment<'_>,
+    hook: &Webhook,
+    namespace: &str,
+    evicted: &[&'a BoundPod],
+) -> Option<Vec<&'a BoundPod>> {
+    let pod_of = |endpoint: &ServiceEndpoint| {
+        let is_its = |pod: &&&BoundPod| pod.namespace == namespace && endpoint.pod.as_ref() == Some(&pod.name);
+        evicted.iter().find(is_its).copied()
     };
-    let goes = |endpoint: &ServiceEndpoint| {
-        let its = |pod: &&&BoundPod| pod.namespace == namespace && endpoint.pod.as_ref() == Some(&pod.name);
-        evicted.iter().find(its).as_ref().is_some_and(is_asked_about)
-    };
-    let is_told_elsewhere = working(cluster, LISTS, hook).next().is_none();
-    !is_told_elsewhere && working(cluster, PodLists::Bound, hook).all(goes)
+    working(cluster, LISTS, hook).next()?;
+    working(cluster, PodLists::Bound, hook).map(pod_of).collect()
+}
+
+fn labels(pod: &BoundPod) -> Vec<(&str, &str)> {
+    pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
 }
 
 /// Returns true if the webhook fails closed on everything that it selects. A webhook with match conditions does not count: their effect is

@@ -8,7 +8,7 @@ use super::{bound_pods, each_to_go, is_drained, is_evicted, not_asked, pods_name
 use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
-use crate::checks::kubernetes::webhooks::{Obstacle, in_the_way_of_evictions, that_would_lock_themselves_out};
+use crate::checks::kubernetes::webhooks::{Obstacle, in_the_way_of_evictions, that_would_stop_the_drain};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 use crate::text::duration::human;
@@ -29,8 +29,8 @@ It also fails if a pod that is being deleted should have been gone a minute ago,
 a budget allows fewer disruptions than it has pods on the machine that can run nowhere else, because the last of them could \
 never be evicted; if the budget belongs to an operator, which may allow more, this is a warning. It fails if an \
 admission webhook for evictions, for the deletion of pods or for new pods fails closed and has no ready backend (a warning if \
-labels of namespaces decide whether it applies, because they are not read), or if a webhook for new pods, which also fails \
-closed on its own pods, or on anything else without which they cannot serve again, has all its backends on the machine. And it \
+labels of namespaces decide whether it applies, because they are not read), or if a webhook that fails closed has all its backends on the machine and concerns evictions of other pods there, \
+or new pods of its own, or anything else without which these cannot serve again. And it \
 fails if the kubelet of the machine that `--drain` names has stopped reporting, because a drain would wait in vain for its pods.\n\n\
 It warns about a budget that allows an eviction only because it still counts pods on nodes that do not work: Kubernetes takes \
 a minute to notice, and a drain in the meantime leaves fewer pods than the budget requires. It also warns about pods that may \
@@ -42,6 +42,7 @@ within minutes.",
     severity: Severity::Fail,
     finds: &[
         Reason::NodeUnknown,
+        Reason::NodesContradict,
         Reason::WebhookUnavailable,
         Reason::WebhookEvicted,
         Reason::EvictionBlocked,
@@ -230,26 +231,20 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, evictions: &EvictionSta
 /// Reports webhooks that the API server asks about an eviction, or about the deletion or the replacement of a pod. If one does not respond,
 /// the request is refused.
 fn refusing_webhooks(cluster: &Assessment<'_>, evicted: &[&BoundPod]) -> Result<Option<Problem>, Outcome> {
-    let told = |reason, expected: &str, obstacles: &[Obstacle]| {
+    let told = |reason, obstacles: &[Obstacle]| {
         let words: Vec<&str> = obstacles.iter().map(|it| it.words.as_str()).collect();
-        let problem = Problem::fail(reason, expected, words.join("; "));
+        let problem = Problem::fail(reason, "its pods can be evicted and created again", words.join("; "));
         obstacles.iter().map(|it| it.look.clone()).fold(problem, Problem::hint)
     };
     let dead = in_the_way_of_evictions(cluster, evicted)?;
     if !dead.is_empty() {
-        let problem = told(Reason::WebhookUnavailable, "its pods can be evicted and created again", &dead);
+        let problem = told(Reason::WebhookUnavailable, &dead);
         let severity = if dead.iter().any(|it| it.is_certain) { Severity::Fail } else { Severity::Warn };
         return Ok(Some(Problem { severity, ..problem }));
     }
-    let locked = that_would_lock_themselves_out(cluster, evicted)?;
-    let problem = || {
-        told(Reason::WebhookEvicted, "evicted pods can be replaced while this machine is away", &locked).hint(
-            Hint::likely(
-                "without them no new pod comes up, theirs included: run more replicas, or exclude their namespace",
-            ),
-        )
-    };
-    Ok((!locked.is_empty()).then(problem))
+    let left = that_would_stop_the_drain(cluster, evicted)?;
+    let remedy = Hint::likely("run more replicas, on other machines, or exclude their namespace");
+    Ok((!left.is_empty()).then(|| told(Reason::WebhookEvicted, &left).hint(remedy)))
 }
 
 fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) -> Vec<Problem> {

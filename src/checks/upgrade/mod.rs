@@ -36,7 +36,7 @@ use self::data::Numbers;
 use super::gaps::{listed, says_nothing, talos_contact};
 use super::scope::{each_machine_to_drain, is_narrowed, reason_not_drained};
 use super::stated;
-use crate::assess::Assessment;
+use crate::assess::{Assessment, NotJudged, Standing};
 use crate::model::{Outcome, Problem, Reason, Target, Verdict};
 use crate::snapshot::{BoundPod, Node, has_ended};
 use crate::text::version;
@@ -81,7 +81,13 @@ fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
         return Some(stated::unknown(cluster, named));
     };
     let why = reason_not_drained(cluster, node)?;
-    let reason = if node.leaving { Reason::NodeLeaving } else { Reason::NodeMissing };
+    let reason = match cluster.standing(node) {
+        Standing::NotJudged(NotJudged::Leaving) => Reason::NodeLeaving,
+        Standing::NotJudged(NotJudged::StaleDiscovery) => Reason::NodeMissing,
+        Standing::NotJudged(NotJudged::OutOfScope | NotJudged::OutsideFlags | NotJudged::DeclaredOff)
+        | Standing::Guest
+        | Standing::Judged => return Some(stated::contradicted("--drain", &format!("{} is {why}", node.target()))),
+    };
     Some(Problem::error(reason, expected, format!("{} is not checked: {why}", node.target())).permanent())
 }
 

@@ -5,7 +5,8 @@ use super::{every_machine, kubernetes_target, not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::kubernetes::versions::{self, Running, Seen};
-use crate::checks::scope::each_node_to_upgrade;
+use crate::checks::scope::{GUEST, declared_off, each_node_to_upgrade};
+use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::Node;
 
@@ -20,9 +21,17 @@ Outside of the table it fails: the machine is too old, or too new for a downgrad
 is a warning, because only upgrades between adjacent minor versions are tested: upgrade to the latest patch of each in \
 between. A downgrade is a warning, too, and so is a version of Talos that is still in development. A version that \
 cluster-health does not know is an error (`target-unknown`), \
-never a pass.",
+never a pass.\n\n\
+A machine that a policy declares off fails, because it cannot be upgraded: switch it on first, or check the other machines with `--nodes`.",
     severity: Severity::Fail,
-    finds: &[Reason::UpgradePathUnsupported, Reason::MinorSkipped, Reason::Downgrade, Reason::TargetInDevelopment],
+    finds: &[
+        Reason::NodesContradict,
+        Reason::MachineOff,
+        Reason::UpgradePathUnsupported,
+        Reason::MinorSkipped,
+        Reason::Downgrade,
+        Reason::TargetInDevelopment,
+    ],
     facts: &[Fact::TalosNodes],
     judge: talos,
 };
@@ -37,9 +46,10 @@ pods and those of the kubelets from their Node objects, as k8s.controlplane.vers
 downgrades. Meanwhile the new API server works with kubelets of the old version, which may be at most three minor versions \
 older (two for those before 1.25); this also applies to kubelets on machines with another operating system. A version that only \
 a Talos in development supports is a warning. A component with an image that names no version is an error, because its current \
-version is unknown; with --no-talos, the version that the API server reports is enough.",
+version is unknown; with --no-talos, the version that the API server reports is enough.\n\n\
+A Talos machine that a policy declares off fails, because `talosctl upgrade-k8s` upgrades the kubelet of every machine.",
     severity: Severity::Fail,
-    finds: &[Reason::UpgradePathUnsupported, Reason::TargetInDevelopment],
+    finds: &[Reason::MachineOff, Reason::UpgradePathUnsupported, Reason::TargetInDevelopment],
     facts: versions::FACTS,
     judge: kubernetes,
 };
@@ -52,14 +62,28 @@ fn talos(cluster: &Assessment<'_>) -> Verdict {
         return Verdict::whole(Outcome::problem(unknown("Talos", &format!("v{target}"), KNOWN_TALOS)));
     };
     let mut verdict = each_node_to_upgrade(cluster, |node, verdict| {
-        let outcome = talos_of(cluster, node).map(|from| talos_step(from, to, table, target, is_final(node)));
+        let step = || talos_of(cluster, node).map(|from| talos_step(from, to, table, target, is_final(node)));
+        let outcome = off(cluster, node).map_or_else(step, |problem| Ok(Outcome::problem(problem)));
         verdict.push(node.target(), outcome.unwrap_or_else(|outcome| outcome));
     });
+    for node in cluster.nodes().iter().filter(|node| cluster.asked.names(node) && cluster.is_guest(node)) {
+        verdict.problem(node.target(), stated::contradicted("--nodes", GUEST));
+    }
     if !table.is_released {
         verdict.problem(Target::cluster(), unreleased("Talos", target));
     }
     verdict.sum_up(&format!("{} can be upgraded to Talos v{target}", every_machine(cluster)));
     verdict
+}
+
+/// Reports a machine that a policy declares off. The policy excuses that nothing comes from it, not that it keeps its version.
+fn off(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
+    declared_off(cluster, node)?;
+    let problem =
+        Problem::fail(Reason::MachineOff, "a machine that can be upgraded", "no policy excuses it from the upgrade");
+    Some(problem.hint(Hint::likely(
+        "switch it on first, delete its Node if the machine is gone, or check the other machines with `--nodes`",
+    )))
 }
 
 /// Warning about a target whose rules can still change.
@@ -117,6 +141,11 @@ fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
             Some(problem) => verdict.problem(it.target.clone(), problem),
             None if it.is_guest() => {}
             None => verdict.ok(it.target.clone()),
+        }
+    }
+    for node in cluster.nodes().iter().filter(|node| cluster.asks_talos() && !cluster.is_guest(node)) {
+        if let Some(problem) = off(cluster, node) {
+            verdict.problem(node.target(), problem);
         }
     }
     if data::is_kubernetes_in_development(to) {

@@ -33,6 +33,7 @@ unknown, and only API servers and DNS are checked; the report says so.\n\n\
     severity: Severity::Fail,
     finds: &[
         Reason::NodeUnknown,
+        Reason::NodesContradict,
         Reason::QuorumAtRisk,
         Reason::LastApiServer,
         Reason::EndpointOnMachine,

@@ -24,7 +24,7 @@ placement was found for all of them, or if less than 20 % of the CPU or memory w
 fit on no other node and stay Pending until the machine is back. Pods that have ended take no room.\n\n\
 Not counted: rules between pods (affinity, topology spread), priorities, and nodes that an autoscaler would add.",
     severity: Severity::Fail,
-    finds: &[Reason::NodeUnknown, Reason::PodsDoNotFit, Reason::LittleRoom, Reason::PinnedPod],
+    finds: &[Reason::NodeUnknown, Reason::NodesContradict, Reason::PodsDoNotFit, Reason::LittleRoom, Reason::PinnedPod],
     facts: &[
         Fact::TalosNodes,
         Fact::KubeNodes,
@@ -227,7 +227,8 @@ impl<'a> Plan<'a> {
             let mut takers = self.places.takers(*kind).iter().filter(|at| **at != gone);
             if !takers.any(|at| fits(&self.left[*at], requests(pod))) {
                 let takers = self.places.takers(*kind).iter().copied().filter(|at| *at != gone);
-                return Some(self.no_slot(pod, takers.clone()).unwrap_or_else(|| too_large(pod, takers.count())));
+                let names = || takers.clone().map(|at| self.places.nodes[at].name.as_str()).collect::<Vec<_>>();
+                return Some(self.no_slot(pod, takers.clone()).unwrap_or_else(|| too_large(pod, &names())));
             }
         }
         for kind in kinds {
@@ -324,14 +325,19 @@ fn machines(count: usize) -> String {
     }
 }
 
-fn too_large(pod: &BoundPod, takers: usize) -> Problem {
+fn too_large(pod: &BoundPod, takers: &[&str]) -> Problem {
     let requests: Vec<String> = signed(requests(pod))
         .filter(|(resource, amount)| *resource != PODS && *amount > 0)
         .map(|(resource, amount)| quantity(resource, amount))
         .collect();
     let requests = if requests.is_empty() { "a place".to_owned() } else { requests.join(" and ") };
-    let observed = format!("pod {} requests {requests}, more than {} has left", name_of(pod), machines(takers));
-    Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed)
+    let (who, look) = match takers {
+        [only] => (format!("{only}, the only machine that takes it,"), Some(only)),
+        several => (machines(several.len()), None),
+    };
+    let observed = format!("pod {} requests {requests}, more than {who} has left", name_of(pod));
+    let problem = Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed);
+    look.into_iter().fold(problem, |it, name| it.hint(Hint::run("{kubectl} describe node {}", [*name])))
 }
 
 /// Reports a resource of which the pods together request more than is left in total.

@@ -361,6 +361,11 @@ pub(super) const CASES: &[Case] = &[
         needs: &[|snapshot| *state_of(snapshot, "cp-2", "kube-scheduler") = running_pod("kube-scheduler")],
     },
     Case {
+        cause: "webhook-refuses-writes",
+        trouble: |snapshot| snapshot.kube().webhook_endpoints.values_mut().for_each(|it| *it = Ok(Vec::new())),
+        needs: &[|snapshot| snapshot.kube().webhook_endpoints.values_mut().for_each(|it| *it = gap(GapKind::TimedOut))],
+    },
+    Case {
         cause: "component-crash-looping",
         trouble: crashes,
         needs: &[|snapshot| {

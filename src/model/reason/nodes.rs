@@ -39,9 +39,12 @@ pub(super) const NODE_UNKNOWN: Text = Text {
 };
 
 pub(super) const NODES_CONTRADICT: Text = Text {
-    explanation: "`--nodes` asks for a node that `--control-plane-nodes` and `--worker-nodes` leave out, so no check would look at it: exit code 2.",
+    explanation: "`--nodes` or `--drain` names a node that another option leaves out, so no check would look at it: `--control-plane-nodes` and `--worker-nodes` do not list it, `--nodes` does not, or it has another operating system and `--upgrade-talos` does not concern it. Exit code 2.",
     source: TALOS_DISCOVERY,
-    remedy: &[Do("Add the node to the list of its role, or leave it out of `--nodes`.")],
+    remedy: &[
+        Do("Add the node to the list of its role, or leave it out of `--nodes`."),
+        Do("Drain a node with another operating system without `--upgrade-talos`."),
+    ],
 };
 
 pub(super) const NODE_UNEXPECTED: Text = Text {

@@ -11,7 +11,7 @@ use super::sources::{
 use super::steps::NODE_VERSION;
 
 pub(super) const WEBHOOK_EVICTED: Text = Text {
-    explanation: "An admission webhook with failurePolicy Fail decides about a request that every new pod needs, those behind itself included: the creation of pods, their binding to a node, their token, their status, the endpoints of Services, or the leases of the scheduler and the controllers. The drain of this machine evicts all pods behind it that work. Until one runs again, the API server refuses these requests, so none of them can come back.",
+    explanation: "An admission webhook with failurePolicy Fail decides about a request that every new pod needs, those behind itself included: the creation of pods, their binding to a node, their token, their status, the endpoints of Services, or the leases of the scheduler and the controllers. The drain of this machine evicts all pods behind it that work. Until one runs again, the API server refuses these requests, so none of them can come back. If the webhook decides about evictions, the API server refuses those of the remaining pods, and the drain gives up.",
     source: KUBERNETES_WEBHOOKS,
     remedy: &[
         Look("kubectl -n NAMESPACE get endpointslices -l kubernetes.io/service-name=SERVICE"),

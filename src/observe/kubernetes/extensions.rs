@@ -106,7 +106,7 @@ macro_rules! webhooks {
                     // The API server's default is to fail.
                     fails_closed: it.failure_policy.as_deref() != Some("Ignore"),
                     service: it.client_config.service.map(|it| (it.namespace, it.name)),
-                    rules: it.rules.unwrap_or_default().into_iter().map(rule).collect(),
+                    rules: rules(it.rules.unwrap_or_default(), it.match_policy.as_deref() == Some("Exact")),
                     namespaces: requirements(it.namespace_selector),
                     objects: requirements(it.object_selector),
                     is_conditional: it.match_conditions.is_some_and(|conditions| !conditions.is_empty()),
@@ -144,13 +144,19 @@ impl Kept for Option<Webhook> {
     }
 }
 
-fn rule(rule: admission::RuleWithOperations) -> WebhookRule {
-    WebhookRule {
+/// Keeps the rules that match requests in version v1, which Kubernetes itself sends. Unless a webhook matches exactly, the API server converts
+/// requests to the versions of its rules.
+fn rules(rules: Vec<admission::RuleWithOperations>, are_exact: bool) -> Vec<WebhookRule> {
+    let names_v1 = |rule: &admission::RuleWithOperations| {
+        rule.api_versions.iter().flatten().any(|version| matches!(version.as_str(), "v1" | "*"))
+    };
+    let rule = |rule: admission::RuleWithOperations| WebhookRule {
         groups: rule.api_groups.unwrap_or_default(),
         resources: rule.resources.unwrap_or_default(),
         operations: rule.operations.unwrap_or_default(),
         scope: rule.scope.unwrap_or_else(|| "*".to_owned()),
-    }
+    };
+    rules.into_iter().filter(|it| !are_exact || names_v1(it)).map(rule).collect()
 }
 
 pub(super) fn requirements(selector: Option<LabelSelector>) -> Vec<Requirement> {
@@ -218,6 +224,23 @@ mod tests {
             assert_eq!(hook.service, Some(("policy".to_owned(), "hook".to_owned())));
             assert_eq!((hook.namespaces.len(), hook.objects.len(), hook.is_conditional), (2, 0, false));
             assert_eq!(hook.rules[0].scope, "*");
+        }
+    }
+
+    #[test]
+    fn a_webhook_that_matches_exactly_is_asked_about_its_versions_alone() {
+        for (policy, version, kept) in [("Exact", "v1beta1", 0), ("Exact", "v1", 1), ("Equivalent", "v1beta1", 1)] {
+            let rule = json!({"apiGroups": ["coordination.k8s.io"], "apiVersions": [version], "operations": ["*"], "resources": ["leases"]});
+            let hooks = Validating::of(
+                serde_json::from_value(json!({
+                    "webhooks": [{
+                        "name": "leases.example.com", "matchPolicy": policy, "sideEffects": "None",
+                        "admissionReviewVersions": ["v1"], "clientConfig": {}, "rules": [rule],
+                    }],
+                }))
+                .unwrap(),
+            );
+            assert_eq!(hooks.0[0].rules.len(), kept, "{policy} {version}");
         }
     }
 

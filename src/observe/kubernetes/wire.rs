@@ -576,6 +576,7 @@ pub(super) mod admission {
         Webhook {
             name: String,
             failure_policy: Option<String>,
+            match_policy: Option<String>,
             client_config: WebhookClientConfig,
             namespace_selector: Option<LabelSelector>,
             object_selector: Option<LabelSelector>,
@@ -585,7 +586,7 @@ pub(super) mod admission {
         ServiceReference { namespace: String, name: String, }
         RuleWithOperations {
             scope: Option<String>,
-            ; bounded_list { api_groups: Vec<String>, resources: Vec<String>, operations: Vec<String>, }
+            ; bounded_list { api_groups: Vec<String>, api_versions: Vec<String>, resources: Vec<String>, operations: Vec<String>, }
         }
     }
 }

@@ -526,13 +526,20 @@ fn two_machines_of_one_name_are_a_warning() {
 }
 
 #[test]
-fn without_talos_two_nodes_with_one_address_are_a_warning() {
+fn without_talos_two_live_nodes_cannot_have_one_address() {
     let id = "k8s.nodes.pressure";
     let mut shared = healthy().without_talos();
     assert_eq!(said(&shared, id), [""; 0]);
     let address = shared.kube_node_mut("cp-2").internal.clone();
     shared.kube_node_mut("cp-3").internal = address;
-    assert_eq!(said(&shared, id), ["warn node-address cp-2", "warn node-address cp-3"]);
+    assert_eq!(said(&shared, id), ["fail node-address cp-2", "fail node-address cp-3"]);
+    // Clouds reuse addresses before the old Node is gone.
+    let mut dead = shared.clone();
+    dead.power_off("cp-3");
+    assert_eq!(said(&dead, id), ["blocked cp-3 < k8s.nodes.ready"], "its lease has ended");
+    dead = shared.clone();
+    dead.node_mut("cp-3").leaving = true;
+    assert_eq!(said(&dead, id), ["warn node-address cp-2"]);
     shared.kube_node_mut("cp-3").become_virtual();
     assert_eq!(said(&shared, id), [""; 0], "virtual nodes have no address of their own");
 }

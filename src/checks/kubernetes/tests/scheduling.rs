@@ -182,6 +182,12 @@ fn control_planes_alone_may_keep_their_taint() {
     windows.kube_node_mut("w-1").unschedulable = true;
     windows.kube_node_mut("x-1").os_image = "Windows Server 2022 Datacenter".to_owned();
     assert_eq!(status(&windows, "k8s.nodes.schedulable"), Status::Fail);
+    // Without Linux workers, those with Windows take the workloads.
+    let mut only = Shape { workers: 1, sides: Sides::NoTalos, ..Shape::default() }.world();
+    only.kube_node_mut("w-1").os_image = "Windows Server 2022 Datacenter".to_owned();
+    assert_eq!(status(&only, "k8s.nodes.schedulable"), Status::Pass);
+    only.kube_node_mut("w-1").unschedulable = true;
+    assert_eq!(status(&only, "k8s.nodes.schedulable"), Status::Fail);
 }
 
 /// Readiness is judged elsewhere, and so is the number of nodes that need not be ready.

@@ -1,9 +1,9 @@
 //! `k8s.controlplane.versions`
 
-use crate::checks::kubernetes::tests::{judge, lines, no, said, status};
+use crate::checks::kubernetes::tests::{judge, lines, no, not_ready, said, status};
 use crate::model::{Outcome, Status};
 use crate::snapshot::{GapKind, Pod, Snapshot};
-use crate::testing::fixture::healthy;
+use crate::testing::fixture::{Shape, healthy};
 
 const ID: &str = "k8s.controlplane.versions";
 
@@ -184,6 +184,26 @@ fn the_version_that_was_asked_for_is_demanded_of_all() {
     assert_eq!(said(&snapshot, ID), ["fail version-unexpected w-1"]);
     kubelet(&mut snapshot, "w-1", "v1.35.4+build");
     assert_eq!(said(&snapshot, ID), [""; 0]);
+}
+
+/// The version skew policy is the API server's, whatever runs on the kubelet's machine.
+#[test]
+fn kubelets_of_other_systems_follow_the_api_servers_too() {
+    let with = |version: &str, asked: Option<&str>| {
+        let mut snapshot = Shape { foreign: 1, ..Shape::default() }.world();
+        kubelet(&mut snapshot, "x-1", version);
+        snapshot.asked.expect_kubernetes = asked.map(str::to_owned);
+        snapshot
+    };
+    for (version, is_fine) in [("v1.36.0", false), ("v1.35.1", true), ("v1.32.0", true), ("v1.31.9", false)] {
+        let expected: &[&str] = if is_fine { &[] } else { &["fail version-skew x-1"] };
+        assert_eq!(said(&with(version, None), ID), expected, "{version}");
+    }
+    assert_eq!(said(&with("v1.35.1", Some("1.35.4")), ID), ["fail version-unexpected x-1"]);
+    // The kubelet does not run.
+    let mut silent = with("v1.31.9", None);
+    not_ready(&mut silent, "x-1");
+    assert_eq!(said(&silent, ID), [""; 0]);
 }
 
 #[test]

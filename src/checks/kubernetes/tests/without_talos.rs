@@ -190,6 +190,22 @@ fn without_talos_static_pods_are_judged_on_every_node() {
     assert_eq!(said(&snapshot, running), ["fail crash-looping kube-proxy-w-1"]);
 }
 
+/// A node selector that matches nothing can also be deliberate.
+#[test]
+fn without_talos_a_network_plugin_that_is_wanted_nowhere_is_a_warning() {
+    let mut snapshot = healthy().without_talos();
+    let kubernetes = snapshot.kube();
+    kubernetes.pods.as_mut().unwrap().retain(|pod| !pod.name.starts_with("kube-flannel"));
+    let sets = kubernetes.daemon_sets.as_mut().unwrap();
+    let flannel = sets.iter_mut().find(|set| set.name == "kube-flannel").unwrap();
+    (flannel.desired, flannel.available, flannel.updated) = (0, 0, Some(0));
+    let mut other = flannel.clone();
+    assert_eq!(said(&snapshot, "k8s.cni"), ["warn daemonset-incomplete kube-system/kube-flannel"]);
+    (other.name, other.desired, other.available, other.installs_network) = ("cilium".to_owned(), 4, 4, true);
+    snapshot.kube().daemon_sets.as_mut().unwrap().push(other);
+    assert_eq!(said(&snapshot, "k8s.cni"), [""; 0], "another plugin has replaced it");
+}
+
 /// While a cluster is moved to Talos, and Talos is not queried.
 #[test]
 fn without_talos_machines_of_any_system_are_judged() {

@@ -382,7 +382,7 @@ fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
     };
     let snapshot = hooked(|_, _| {});
     assert_eq!(wrong(DRAIN, &snapshot), ["w-1: fail webhook-evicted"]);
-    assert!(observed(DRAIN, &snapshot)[0].ends_with("every working pod behind Service default/web is evicted"));
+    assert!(observed(DRAIN, &snapshot)[0].ends_with("evicted; without them no new pod comes up, theirs included"));
     passes(&hooked(|_, endpoint| endpoint.port = Some(1)));
     passes(&hooked(|hook, _| hook.fails_closed = false));
     passes(&hooked(|hook, _| hook.is_conditional = true));
@@ -394,6 +394,15 @@ fn a_webhook_whose_only_backend_leaves_with_the_machine_locks_itself_out() {
     locked(&hooked(|hook, _| on(hook, "", "serviceaccounts/token", "CREATE")));
     locked(&hooked(|hook, _| on(hook, "discovery.k8s.io", "endpointslices", "UPDATE")));
     locked(&hooked(|hook, _| on(hook, "coordination.k8s.io", "leases", "UPDATE")));
+    // Its own pods can be replaced, but the drain gives up on the others.
+    let evictions: fn(&mut crate::snapshot::Webhook, &mut crate::snapshot::ServiceEndpoint) =
+        |hook, _| on(hook, "", "pods/eviction", "CREATE");
+    passes(&hooked(evictions));
+    let mut beside = hooked(evictions);
+    let pod = bound_pod("shop", "db-0", "w-1", Some(("ReplicaSet", "db")));
+    beside.kube().bound_pods.as_mut().unwrap().push(pod);
+    assert_eq!(wrong(DRAIN, &beside)[0], "w-1: fail webhook-evicted");
+    assert!(observed(DRAIN, &beside)[0].ends_with("without them pods of shop cannot be evicted"));
     passes(&hooked(|hook, _| on(hook, "", "pods", "DELETE")));
     passes(&hooked(|hook, _| on(hook, "", "pods", "UPDATE")));
     passes(&hooked(|hook, _| on(hook, "apps", "deployments", "CREATE")));
@@ -479,7 +488,7 @@ fn a_machine_that_is_not_judged_does_not_pass() {
     outside.node_mut("w-1").out_of_scope = true;
     let mut leaving = world();
     leaving.node_mut("w-1").leaving = true;
-    assert_eq!(wrong(DRAIN, &outside), ["cluster: error node-missing, for ever"]);
+    assert_eq!(wrong(DRAIN, &outside), ["cluster: fail nodes-contradict, for ever"]);
     assert_eq!(wrong(DRAIN, &leaving), ["cluster: error node-leaving, for ever"]);
     let mut unregistered = world();
     unregistered.kube().nodes.as_mut().unwrap().retain(|node| node.name != "w-1");
@@ -543,13 +552,11 @@ fn a_machine_with_another_system_can_be_drained_too() {
     // A policy excuses nothing before a drain.
     let mut off = guest.clone();
     off.power_off("x-1");
-    let until = crate::testing::fixture::now() + jiff::SignedDuration::from_hours(24);
-    let excuse = crate::model::Excuse { because: "OPS-1".to_owned(), until, line: 7 };
-    off.asked.policy.machines.push(crate::snapshot::Declared { name: "x-1".to_owned(), excuse });
+    off.declare_off("x-1");
     assert!(!observed(DRAIN, &off).iter().any(|words| words.contains("not checked")), "{:?}", observed(DRAIN, &off));
     // An upgrade of Talos passes it over.
     guest.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
     assert!(!wrong(DRAIN, &guest).iter().any(|line| line.starts_with("x-1")));
     guest.asked.upgrade.drain = Some("x-1".to_owned());
-    assert_eq!(wrong(DRAIN, &guest), ["cluster: error node-missing, for ever"], "it does not run Talos");
+    assert_eq!(wrong(DRAIN, &guest), ["cluster: fail nodes-contradict, for ever"], "it does not run Talos");
 }

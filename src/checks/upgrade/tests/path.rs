@@ -215,3 +215,29 @@ fn both_go_in_an_order_that_works() {
     snapshot.asked.upgrade.talos = Some("1.12.0".to_owned());
     assert_eq!(wrong(MATRIX, &snapshot), ["cluster: fail versions-incompatible, for ever"], "the two new ones");
 }
+
+/// An excuse covers that nothing comes from the machine, not that an upgrade leaves it out.
+#[test]
+fn a_machine_that_is_declared_off_cannot_be_upgraded() {
+    for name in ["cp-3", "w-1"] {
+        let mut snapshot = before(Some("1.13.2"), Some("1.36.0"));
+        snapshot.power_off(name);
+        snapshot.declare_off(name);
+        for id in [TALOS, KUBERNETES] {
+            assert!(wrong(id, &snapshot).contains(&format!("{name}: fail machine-off")), "{id}: {name}");
+        }
+        for id in [MATRIX, "upgrade.flags", "upgrade.etcd", "upgrade.extensions"] {
+            let said = wrong(id, &snapshot);
+            assert!(!said.iter().any(|line| line.starts_with(&format!("{name}: error"))), "{id}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn an_upgrade_of_talos_cannot_be_asked_of_another_system() {
+    let mut guest = Shape { foreign: 1, ..Shape::default() }.world();
+    guest.asked.upgrade = before(Some("1.13.2"), None).asked.upgrade;
+    assert_eq!(wrong(TALOS, &guest), [""; 0]);
+    guest.asked.nodes = vec!["x-1".to_owned()];
+    assert_eq!(wrong(TALOS, &guest), ["x-1: fail nodes-contradict, for ever"]);
+}
