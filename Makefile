@@ -211,12 +211,11 @@ e2e-full: release ## All real states, talosctl health beside each; resumes, and 
 	@tools/setup e2e
 	e2e/rig/rig.sh setup
 	e2e/rig/build.sh k8s
-	TALOS=1.12.6 e2e/rig/build.sh machined-1.12.6 talosctl-1.12.6
-	TALOS=1.14.1 e2e/rig/build.sh
+	TALOS=1.12.6 e2e/rig/build.sh
+	TALOS=1.13.0 e2e/rig/build.sh
 	KUBERNETES=1.34.4 e2e/rig/build.sh k8s
 	KUBERNETES=1.36.3 e2e/rig/build.sh k8s
 	KUBERNETES=1.37.2 e2e/rig/build.sh k8s
-	e2e/rig/build.sh etcd-3.7.3
 	e2e/removed
 	@# The image of a row has root certificates from a package that no build for Linux needs, and there is no network inside of the cluster.
 	$(CARGO) fetch --locked

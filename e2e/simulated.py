@@ -19,9 +19,10 @@ CACHE = pathlib.Path(
 class Simulated:
     """A simulated cluster that lives as long as the `with` block."""
 
-    def __init__(self, simulator, control_planes, workers, delay=0, scenario=""):
+    def __init__(self, simulator, control_planes, workers, delay=0, scenario="", talos=None):
         """`scenario` is TOML without the title, which makes no difference."""
         self.command = [simulator, "--control-planes", str(control_planes), "--workers", str(workers), "--delay", f"{delay}ms"]
+        self.command += ["--talos", talos] if talos else []
         self.scenario = scenario
 
     def __enter__(self):

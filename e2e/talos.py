@@ -34,7 +34,7 @@ KINDS = {
         settings={"NOPROXY": "true", "NODNS": "true", "NODISC": "true"},
     ),
     "talos-1.12": Kind("Talos 1.12", settings={"TALOS": "1.12.6"}),
-    "talos-1.14": Kind("Talos 1.14", settings={"TALOS": "1.14.1"}),
+    "talos-1.13": Kind("Talos 1.13", settings={"TALOS": "1.13.0"}),
 }
 
 

@@ -5,9 +5,9 @@
 #   build.sh k8s                what the rig without Talos (k8s/rig.sh) needs
 #   build.sh list               what is built without an argument, with versions
 #   build.sh missing            what of it is not built yet
+#   build.sh with [TALOS]       the etcd and the flannel that belong to all releases of Talos, or to one version
 #
-# TALOS=1.12.6 build.sh builds for another version of Talos: machined-1.12.6, talosctl-1.12.6. Talos 1.14 also gets etcd 3.7 and the flannel
-# that its manifest requires.
+# TALOS=1.12.6 build.sh builds for another version of Talos: machined-1.12.6, talosctl-1.12.6, and the etcd and flannel that belong to it.
 # KUBERNETES=1.34.4 build.sh k8s does the same for a control plane of Kubernetes: kube-apiserver-1.34.4, ...
 # build.sh etcd-3.5.35 builds that version of etcd.
 #
@@ -16,31 +16,43 @@
 set -euo pipefail
 
 # ---- versions --------------------------------------------------------------------------------------------------------
-GO_MIN=1.26.1        # asked for by Talos 1.13 (etcd 3.6.16 asks for 1.26.0)
-ETCD=3.6.16
+GO_MIN=1.26.5        # asked for by Talos 1.14 (etcd 3.7 asks for 1.26.0)
+ETCD=3.6.16          # of the rig without Talos, where no other version is asked for
 KUBERNETES_DEFAULT=1.35.4 # before a change: all staging modules must be published as v0.35.4
 KWOK=0.7.0
 KINE=0.17.5
 CNI=1.9.1
 RUNC=1.3.6
 CONTAINERD=2.2.9
-TALOS_DEFAULT=1.13.0 # 1.12.6 and 1.14.1 work, too
+TALOS_DEFAULT=1.14.1 # 1.12.6 and 1.13.0 work, too
 COREDNS=1.14.6
-FLANNEL=0.28.4
-ETCD_NEXT=3.7.3     # with Talos 1.14: built as etcd-3.7.3
-FLANNEL_NEXT=0.28.9  # the same: flanneld-0.28.9
+# What belongs to a release of Talos: etcd, flannel, and the tag of the image in which Talos's manifest wants that flannel (for 1.12, a
+# later one takes its place).
+talos_releases="1.12 3.6.16 0.28.4 v0.27.4
+1.13 3.6.16 0.28.4 v0.28.4
+1.14 3.7.3 0.28.9 0.28.9"
 TALOS=${TALOS:-$TALOS_DEFAULT}
 TALOS=${TALOS#v}
 KUBERNETES=${KUBERNETES:-$KUBERNETES_DEFAULT}
 KUBERNETES=${KUBERNETES#v}
 
+die() {
+  echo "build.sh: $*" >&2
+  exit 1
+}
+with_talos() { # VERSION: its line of talos_releases
+  grep "^${1%.*} " <<< "$talos_releases" || die "nothing is known to belong to Talos $1"
+}
+
 # ---- components ------------------------------------------------------------------------------------------------------
 kubernetes="kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl kube-proxy"
-runtime="bridge loopback ptp host-local portmap runc containerd containerd-shim-runc-v2 coredns flanneld"
+runtime="bridge loopback ptp host-local portmap runc containerd containerd-shim-runc-v2 coredns"
 own="talosnode runcwrap ociserve pause labdiscovery etcdalarm flannel-cni"
 talos="machined talosctl"
 [ "$TALOS" = "$TALOS_DEFAULT" ] || talos="machined-$TALOS talosctl-$TALOS"
-[[ $TALOS != 1.14.* ]] || talos+=" etcd-$ETCD_NEXT flanneld-$FLANNEL_NEXT"
+read -r _ talos_etcd talos_flannel _ < <(with_talos "$TALOS") || exit
+[ "$talos_etcd" = "$ETCD" ] || talos+=" etcd-$talos_etcd"
+talos+=" flanneld-$talos_flannel"
 all="etcd etcdctl $kubernetes $runtime $own $talos"
 control_plane="kube-apiserver kube-controller-manager kube-scheduler"
 [ "$KUBERNETES" = "$KUBERNETES_DEFAULT" ] || control_plane=$(printf "%s-$KUBERNETES " $control_plane)
@@ -54,11 +66,6 @@ stamps=$E2E_CACHE/stamps
 
 # The caller's workspace and flags must not affect these builds. CGO is only enabled for runc and kine.
 export GOFLAGS=-mod=mod GOWORK=off CGO_ENABLED=0
-
-die() {
-  echo "build.sh: $*" >&2
-  exit 1
-}
 
 # ---- recipes ---------------------------------------------------------------------------------------------------------
 # recipe NAME: sets how (the function that builds it), wrapper (its module folder), version, package, flags (linker), tags
@@ -104,9 +111,6 @@ recipe() {
       how=build_${1%%-*} version=${1#*-} ;;
     coredns)
       how=build_source version=$COREDNS package=github.com/coredns/coredns ;;
-    flanneld)
-      how=build_source version=$FLANNEL package=github.com/flannel-io/flannel
-      flags="-X github.com/flannel-io/flannel/pkg/version.Version=v$version" ;;
     flanneld-[0-9]*)
       how=build_source version=${1#*-} package=github.com/flannel-io/flannel
       flags="-X github.com/flannel-io/flannel/pkg/version.Version=v$version" ;;
@@ -315,6 +319,9 @@ case ${1:-} in
       echo "$name $version"
     done
     exit ;;
+  with)
+    if [ $# = 1 ]; then echo "$talos_releases"; else with_talos "${2#v}"; fi
+    exit ;;
   missing)
     for name in $all; do
       recipe "$name"
@@ -322,7 +329,7 @@ case ${1:-} in
     done
     exit ;;
   -*)
-    sed -n '2,14p' "$0"
+    sed -n '2,15p' "$0"
     exit 2 ;;
 esac
 # shellcheck disable=SC2206 # names are words

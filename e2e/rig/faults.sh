@@ -46,8 +46,8 @@ node-registered-anew|w1|its Node object is deleted, its kubelet registers again 
 no-gateway|w1|the default route is gone: Talos says that there is no connectivity; nodes reach each other as before
 trustd-filtered|cp2|port 50001 swallows what the node itself sends: Talos's own check of trustd fails
 boot-blocked|w1|reboots with a kubelet that cannot be pulled: the boot waits for it for ever
-older-talos|w1|reboots with Talos 1.12, as in the middle of an upgrade: no fault
-newer-talos|cp3|reboots with Talos 1.14, and a control plane with etcd 3.7, as in the middle of an upgrade: no fault. off is refused by etcd once all members have 3.7
+older-talos|w1|reboots with Talos 1.13, as in the middle of an upgrade: no fault
+newer-talos|cp3|on a rig of an older Talos: reboots with the one that is the default, and a control plane with its etcd, as in the middle of an upgrade: no fault. off is refused by etcd once all members have 3.7
 extensions|w1|reboots with an image that says of itself that it has a system extension: no fault
 api-filtered|cp2|port 6443 of the node swallows what comes from the switch, where the binary runs; nodes reach it
 peers-filtered|cp3|port 2380 of the node swallows what comes and what it sends: etcd is cut off, all else goes on
@@ -296,10 +296,12 @@ case $name:$switch in
   etcd-broken:on)
     patch "$node" '{"cluster": {"etcd": {"extraArgs": {"bogus-flag": "1"}}}}'
     reboot "$node" ;;
-  older-talos:on) reboot "$node" 1.12.6 ;;
+  older-talos:on) reboot "$node" 1.13.0 ;;
   newer-talos:on)
-    [[ $node != cp* ]] || patch "$node" "{\"cluster\": {\"etcd\": {\"image\": \"registry.k8s.io/etcd:v$(pinned ETCD_NEXT)\"}}}"
-    reboot "$node" 1.14.1 ;;
+    newer=$(pinned TALOS_DEFAULT)
+    read -r _ etcd _ < <("$here/build.sh" with "$newer")
+    [[ $node != cp* ]] || patch "$node" "{\"cluster\": {\"etcd\": {\"image\": \"registry.k8s.io/etcd:v$etcd\"}}}"
+    reboot "$node" "$newer" ;;
   newer-talos:off)
     restore "$node"
     reboot "$node" ;;

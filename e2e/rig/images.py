@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""images.py BIN ROOTFS KUBERNETES ETCD ETCD_NEXT COREDNS FLANNEL_NEXT: the specs of all images that a node pulls, for ociserve, on stdout.
+"""images.py BIN ROOTFS KUBERNETES COREDNS ETCD RELEASES: the specs of all images that a node pulls, for ociserve, on stdout.
+
+ETCD is the version of the program `etcd`, RELEASES is what `build.sh with` prints.
 
 They are made of the programs in BIN and of Debian's busybox, nft, conntrack and iptables (with the libraries they need).
 """
@@ -10,12 +12,13 @@ import re
 import subprocess
 import sys
 
-BIN, ROOTFS, KUBERNETES, ETCD, ETCD_NEXT, COREDNS, FLANNEL_NEXT = sys.argv[1:]
+BIN, ROOTFS, KUBERNETES, COREDNS, ETCD, RELEASES = sys.argv[1:]
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
-# Tags that Talos requests by default, and the program inside: 1.13, 1.12 and 1.14.
-FLANNELS = {"v0.28.4": "flanneld", "v0.27.4": "flanneld", FLANNEL_NEXT: f"flanneld-{FLANNEL_NEXT}"}
+releases = [line.split() for line in RELEASES.splitlines()]
+# Tags of images, and the program inside
+FLANNELS = {tag: f"flanneld-{flannel}" for _, _, flannel, tag in releases}
+ETCDS = {etcd: "etcd" if etcd == ETCD else f"etcd-{etcd}" for _, etcd, _, _ in releases}
 PAUSE_TAGS = ("3.10", "3.10.1", "3.10.2")
-ETCDS = {ETCD: "etcd", ETCD_NEXT: f"etcd-{ETCD_NEXT}"}
 
 certificates = {"/etc/ssl/certs/ca-certificates.crt": "/etc/ssl/certs/ca-certificates.crt"}
 users = {"/etc/passwd": f"{ROOTFS}/etc/passwd", "/etc/group": f"{ROOTFS}/etc/group"}
@@ -49,7 +52,7 @@ def image(ref, program, inside, dirs=("/tmp",), files=None, links=None):
 
 
 def is_built(program):
-    """Whether it is there: the programs of Talos 1.14 alone are not built without it."""
+    """Whether it is there: those of another version of Talos than the rig's may not be."""
     return os.path.exists(f"{BIN}/{program}")
 
 

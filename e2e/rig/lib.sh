@@ -58,8 +58,7 @@ defaults() {
   esac
   suffix=$(suffix_of TALOS "$TALOS")
   KUBERNETES=$(pinned KUBERNETES_DEFAULT)
-  ETCD=$(pinned ETCD)
-  [[ $TALOS != 1.14.* ]] || ETCD=$(pinned ETCD_NEXT)
+  read -r _ ETCD _ < <("$here/build.sh" with "$TALOS")
 }
 suffix_of() { # TALOS|KUBERNETES VERSION: of the programs that belong to this version of it
   [ "$2" = "$(pinned "$1_DEFAULT")" ] || echo "-$2"

@@ -4,7 +4,7 @@
 #
 #   rig.sh setup               installs the Debian packages that are missing and builds what is missing
 #   rig.sh up [single|pair|ha|even] one control plane; two and a worker; (default) three and a worker; four. Idempotent. Environment:
-#                              TALOS=1.13.0 version, CNI=flannel|none, NOPROXY=true NODNS=true NODISC=true leave out
+#                              TALOS=1.14.1 version, CNI=flannel|none, NOPROXY=true NODNS=true NODISC=true leave out
 #                              kube-proxy, coredns, discovery service; BOOTSTRAP=0 leaves etcd unbootstrapped,
 #                              CONFIGURE=0 new nodes in maintenance mode, until the next `up`,
 #                              WAIT=0 does not wait for `talosctl health`, HEALTH_TIMEOUT=10m
@@ -57,8 +57,12 @@ need_all() {
   local missing
   missing=$(missing_packages $packages)
   [ -z "$missing" ] || die "Debian packages are missing:$missing. '$0 setup' installs them"
-  missing=$(TALOS=$TALOS "$here/build.sh" missing)
-  [ -z "$missing" ] || die "not built: $(echo $missing). '$0 setup' builds them"
+  need_programs "$TALOS"
+}
+need_programs() { # VERSION of Talos
+  local missing
+  missing=$(TALOS=$1 "$here/build.sh" missing)
+  [ -z "$missing" ] || die "not built: $(echo $missing). 'TALOS=$1 $here/build.sh' builds them"
 }
 
 setup() {
@@ -160,8 +164,8 @@ rootfs() { # VERSION
 # ---- images and discovery --------------------------------------------------------------------------------------------
 services_up() {
   local i
-  python3 "$here/images.py" "$bin" "$(rootfs_of "$TALOS")" "$KUBERNETES" "$(pinned ETCD)" "$(pinned ETCD_NEXT)" "$(pinned COREDNS)" \
-    "$(pinned FLANNEL_NEXT)" > "$run/images.json"
+  python3 "$here/images.py" "$bin" "$(rootfs_of "$TALOS")" "$KUBERNETES" "$(pinned COREDNS)" "$(pinned ETCD)" \
+    "$("$here/build.sh" with)" > "$run/images.json"
   launch registry "$net" "$bin/ociserve" -addr "$E2E_SUBNET.1:5000" -specs "$run/images.json" -dir "$state/registry"
   [ "$NODISC" = true ] || launch discovery "$net" "$bin/labdiscovery" "$E2E_SUBNET.1:3000"
   for i in $(seq 240); do
@@ -608,7 +612,10 @@ case $command in
     [[ " $nodes m1 " == *" $2 "* ]] || die "no node '$2' in this rig; there are $nodes"
     case $1 in
       up)
-        [ $# = 2 ] || [ -d "$(rootfs_of "$3")" ] || rootfs "$3"
+        if [ $# = 3 ] && [ ! -d "$(rootfs_of "$3")" ]; then
+          need_programs "$3"
+          rootfs "$3"
+        fi
         node_up "$2" "${3:-$TALOS}"
         wait_apid "$2" ;;
       down) node_down "$2" ;;

@@ -15,7 +15,7 @@ pub(crate) struct Recording {
 
 #[derive(Deserialize)]
 pub(crate) struct State {
-    /// The name of the scenario, and `-talos-1.14` after it if the release of Talos is not the usual one.
+    /// The name of the scenario, and `-talos-1.13` after it if the release of Talos is not the usual one.
     pub(crate) name: String,
     /// Role of the talosconfig.
     pub(crate) talos: String,
