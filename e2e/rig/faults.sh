@@ -146,7 +146,7 @@ J
 )"
 }
 cni_file() { # NODE
-  echo "$disks/$1/volumes/etc-cni/net.d/10-rig.conflist"
+  echo "/proc/$(init "$1")/root/etc/cni/net.d/10-rig.conflist"
 }
 reboot() { # NODE [VERSION]: as if the power went for a moment; with this version of Talos
   rig_node down "$1"

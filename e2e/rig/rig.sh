@@ -253,7 +253,6 @@ configs() {
     printf 'apiVersion: v1alpha1\nkind: HostnameConfig\nhostname: %s\nauto: off\n' "$node" > "$cfg/patch-$node.yaml"
     talosctl machineconfig patch "$cfg/new/$kind.yaml" --patch "@$cfg/patch-$node.yaml" -o "$cfg/$node.yaml"
     talosctl validate -c "$cfg/$node.yaml" -m container > "$run/validate.log" 2>&1 || die "$(cat "$run/validate.log")"
-    if [ "$CNI" = none ]; then cni_bridge "$node"; fi
   done
   talosctl --talosconfig "$cfg/new/talosconfig" config endpoint $(for node in $(control_planes); do node_ip "$node"; done)
   talosctl --talosconfig "$cfg/new/talosconfig" config node "$(node_ip cp1)"
@@ -262,9 +261,11 @@ configs() {
 }
 
 # CNI=none: Talos installs no network plugin, as for users who install Cilium. Pods get a bridge on their node, so that the node becomes
-# Ready; there are no routes between nodes.
+# Ready; there are no routes between nodes. Since Talos 1.14, this directory is in memory, and empty after each boot.
 cni_bridge() { # NODE
-  local dir=$disks/$1/volumes/etc-cni/net.d subnet
+  local dir subnet
+  [ "$CNI" = none ] || return 0
+  dir=/proc/$(cat "$run/$1.init")/root/etc/cni/net.d
   subnet=10.244.$(node_ip "$1" | cut -d. -f4).0/24
   mkdir -p "$dir"
   cat > "$dir/10-rig.conflist" << J
@@ -484,6 +485,7 @@ $(settings_text | diff "$state/settings" - | grep '^[<>]')"
   done
   for node in $nodes; do
     wait_apid "$node"
+    cni_bridge "$node"
   done
   log "apid answers on: $(echo $nodes)"
   if [ "${CONFIGURE:-1}" = 0 ]; then
@@ -617,11 +619,10 @@ case $command in
           rootfs "$3"
         fi
         node_up "$2" "${3:-$TALOS}"
-        wait_apid "$2" ;;
+        wait_apid "$2"
+        cni_bridge "$2" ;;
       down) node_down "$2" ;;
-      wipe)
-        node_wipe "$2"
-        if [ "$CNI" = none ]; then cni_bridge "$2"; fi ;;
+      wipe) node_wipe "$2" ;;
       *) die "usage: rig.sh node up|down|wipe NAME" ;;
     esac ;;
 esac
