@@ -45,7 +45,7 @@ node-deleted|w1|its Node object is deleted; a kubelet registers once, when it st
 node-registered-anew|w1|its Node object is deleted, its kubelet registers again and gets another podCIDR; flannel follows, cni0 keeps the old address: no pod with a network of its own starts there (one that tries is made)
 no-gateway|w1|the default route is gone: Talos says that there is no connectivity; nodes reach each other as before
 trustd-filtered|cp2|port 50001 swallows what the node itself sends: Talos's own check of trustd fails
-boot-blocked|w1|reboots with a kubelet that cannot be pulled: the boot waits for it for ever
+boot-blocked|w1|reboots with a kubelet that cannot be pulled: up to Talos 1.13, the boot waits for it for ever
 older-talos|w1|reboots with Talos 1.13, as in the middle of an upgrade: no fault
 newer-talos|cp3|on a rig of an older Talos: reboots with the one that is the default, and a control plane with its etcd, as in the middle of an upgrade: no fault. off is refused by etcd once all members have 3.7
 extensions|w1|reboots with an image that says of itself that it has a system extension: no fault
