@@ -79,6 +79,8 @@ struct Field {
     number: u32,
     kind: Kind,
     since: TalosVersion,
+    /// The first release without it, or in which it is elsewhere.
+    until: TalosVersion,
 }
 
 /// The type of a key's value.
@@ -111,14 +113,24 @@ enum Kind {
 
 /// Older than every simulated release.
 const ALWAYS: TalosVersion = TalosVersion::new(0, 0);
+/// Newer than every simulated release.
+const NEVER: TalosVersion = TalosVersion::new(u8::MAX, 0);
 
 const fn field(key: &'static str, number: u32, kind: Kind) -> Field {
-    Field { key, number, kind, since: ALWAYS }
+    Field { key, number, kind, since: ALWAYS, until: NEVER }
 }
 
 impl Field {
     const fn since(self, minor: u8) -> Self {
         Self { since: TalosVersion::new(minor, 0), ..self }
+    }
+
+    const fn until(self, minor: u8) -> Self {
+        Self { until: TalosVersion::new(minor, 0), ..self }
+    }
+
+    fn is_known(&self, version: TalosVersion) -> bool {
+        self.since <= version && version < self.until
     }
 }
 
@@ -183,7 +195,7 @@ pub(crate) fn encode(name: &str, spec: &Value, version: TalosVersion) -> Spec {
 /// Sorts the keys that the release knows into their order, followed by keys that the type does not have.
 fn message(fields: &[Field], spec: &Value, version: TalosVersion) -> Value {
     let Value::Object(spec) = spec else { return spec.clone() };
-    let known = fields.iter().filter(|field| field.since <= version).filter_map(|field| {
+    let known = fields.iter().filter(|field| field.is_known(version)).filter_map(|field| {
         let value = spec.get(field.key)?;
         Some((field.key.to_owned(), value_of(&field.kind, value, version)))
     });

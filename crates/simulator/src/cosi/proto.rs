@@ -23,7 +23,7 @@ pub(super) fn encode(form: &Form, spec: &Value, version: TalosVersion) -> Vec<u8
 
 /// Encodes a message. proto3 omits default values.
 fn message(fields: &[Field], spec: &Value, version: TalosVersion, out: &mut Vec<u8>) {
-    for field in fields.iter().filter(|field| field.since <= version) {
+    for field in fields.iter().filter(|field| field.is_known(version)) {
         if let Some(found) = spec.get(field.key).filter(|found| !is_default(&field.kind, found)) {
             value(&field.kind, field.number, found, version, out);
         }

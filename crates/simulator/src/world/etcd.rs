@@ -14,6 +14,8 @@ pub struct EtcdCluster {
     pub id: u64,
     pub members: Vec<Member>,
     pub alarms: Vec<Alarm>,
+    /// The member that leads while it runs.
+    pub elected: Option<u64>,
     pub raft_term: u64,
     pub raft_index: u64,
     /// `--quota-backend-bytes` of all members, as set in the machine configuration.
@@ -85,12 +87,13 @@ pub enum AlarmKind {
 pub(crate) const NO_LEADER: &str = "etcdserver: no leader";
 
 impl EtcdCluster {
-    /// The leader: the first running voter, as long as more than half of the voters are running.
+    /// The leader: of the running voters the elected one, or else the first, as long as more than half of the voters are running.
     #[must_use]
     pub fn leader(&self) -> Option<&Member> {
         let voters = || self.members.iter().filter(|member| !member.learner);
         let running = || voters().filter(|member| member.process == Process::Running);
-        (running().count() * 2 > voters().count()).then(|| running().next())?
+        let elected = running().find(|member| self.elected == Some(member.id));
+        (running().count() * 2 > voters().count()).then(|| elected.or_else(|| running().next()))?
     }
 
     /// The storage version, which increases once no member is older. Members before 3.6 do not report it.

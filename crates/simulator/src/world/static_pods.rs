@@ -163,15 +163,9 @@ pub(crate) fn manifest(component: &str, versions: &Versions, endpoint: SocketAdd
 }
 
 fn container(component: &Component, versions: &Versions, endpoint: SocketAddr, api_port: u16) -> Value {
-    let Component { name, cpu, memory, probes, arguments, .. } = component;
-    let mut command = vec![format!("/usr/local/bin/{name}")];
-    command.extend(arguments.iter().map(|&argument| match argument {
-        "--secure-port=6443" => format!("--secure-port={api_port}"),
-        other => other.to_owned(),
-    }));
+    let Component { name, cpu, memory, probes, .. } = component;
     let mut capabilities = json!({"drop": ["ALL"]});
     if *name == API_SERVER {
-        command.extend(["api-audiences", "service-account-issuer"].map(|of| format!("--{of}=https://{endpoint}")));
         capabilities["add"] = json!(["NET_BIND_SERVICE"]);
     }
     let mount = |(volume, path, read_only): &(&str, &str, bool)| {
@@ -182,7 +176,7 @@ fn container(component: &Component, versions: &Versions, endpoint: SocketAddr, a
         mount
     };
     let mut container = json!({
-        "command": command,
+        "command": command(name, endpoint, api_port),
         "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
         "image": image(name, &versions.kubernetes),
         "name": name,
@@ -203,6 +197,20 @@ fn container(component: &Component, versions: &Versions, endpoint: SocketAddr, a
         }
     }
     container
+}
+
+/// The program of a component and its arguments.
+pub(crate) fn command(component: &str, endpoint: SocketAddr, api_port: u16) -> Vec<String> {
+    let Component { name, arguments, .. } = named(component);
+    let mut command = vec![format!("/usr/local/bin/{name}")];
+    command.extend(arguments.iter().map(|&argument| match argument {
+        "--secure-port=6443" => format!("--secure-port={api_port}"),
+        other => other.to_owned(),
+    }));
+    if *name == API_SERVER {
+        command.extend(["api-audiences", "service-account-issuer"].map(|of| format!("--{of}=https://{endpoint}")));
+    }
+    command
 }
 
 fn image(component: &str, kubernetes: &str) -> String {

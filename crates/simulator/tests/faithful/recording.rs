@@ -75,7 +75,7 @@ pub(crate) struct Answer {
 }
 
 /// Gaps without any answer; the program derived all other gaps from an answer.
-const SILENCES: [&str; 4] = ["TimedOut", "ConnectTimedOut", "ConnectionRefused", "UnknownCa"];
+const SILENCES: [&str; 5] = ["TimedOut", "ConnectTimedOut", "ConnectionRefused", "NoRoute", "UnknownCa"];
 
 impl Answer {
     pub(crate) fn is_silence(&self) -> bool {
@@ -98,7 +98,12 @@ impl Recording {
             Call::Talos(call) if call.method.ends_with("/Version") => {
                 Some(call.messages.first()?.pointer("/messages/0/version/tag")?.as_str()?.to_owned())
             }
-            Call::Talos(_) | Call::Kubernetes(_) => None,
+            // Of a node: `Talos (v1.14.1)`
+            Call::Kubernetes(call) => {
+                let image = call.body.as_ref()?.pointer("/items/0/status/nodeInfo/osImage")?.as_str()?;
+                Some(image.strip_prefix("Talos (")?.trim_end_matches(')').to_owned())
+            }
+            Call::Talos(_) => None,
         };
         self.calls.iter().find_map(tag)?.trim_start_matches('v').parse().ok()
     }
@@ -108,13 +113,16 @@ impl Recording {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../e2e/recordings")
     }
 
+    /// All recordings, without calls whose answer the program did not wait for.
     pub(crate) fn all() -> Vec<Self> {
         let files = std::fs::read_dir(Self::directory()).unwrap().map(|file| file.unwrap().path());
         let mut files: Vec<_> = files.filter(|file| file.extension().is_some_and(|it| it == "json")).collect();
         files.sort();
         let read = |file: PathBuf| {
             let text = std::fs::read_to_string(&file).unwrap();
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+            let mut document: Value = serde_json::from_str(&text).unwrap();
+            document["calls"].as_array_mut().unwrap().retain(|call| call["abandoned"] != true);
+            serde_json::from_value(document).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
         };
         files.into_iter().map(read).collect()
     }

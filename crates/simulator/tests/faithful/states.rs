@@ -62,12 +62,12 @@ pub(crate) fn recorded(recording: &Recording) -> Client {
 fn foreign(network: &Network) -> World {
     let mut world = World::healthy(network, &Shape { control_planes: 1, workers: 0, ..Shape::default() });
     let objects = &mut world.kubernetes.objects;
-    objects
-        .retain(|kind, _| ["endpointslices.discovery.k8s.io", "leases.coordination.k8s.io"].contains(&kind.as_str()));
+    let kept = ["endpointslices.discovery.k8s.io", "leases.coordination.k8s.io", "namespaces"];
+    objects.retain(|kind, _| kept.contains(&kind.as_str()));
     for objects in objects.values_mut() {
         objects.retain(|object| {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            name == "kubernetes" || name.starts_with("apiserver-")
+            ["kubernetes", "kube-system"].contains(&name) || name.starts_with("apiserver-")
         });
     }
     for name in ["other-1", "other-2"] {

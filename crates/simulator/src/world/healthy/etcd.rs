@@ -15,6 +15,7 @@ pub(super) fn fill(world: &mut World) {
         id: 0x9d5f_2c01_77ab_e340,
         members,
         alarms: Vec::new(),
+        elected: None,
         raft_term: 2,
         raft_index: 4711,
         quota: None,

@@ -26,7 +26,11 @@ pub(super) fn tell(world: &mut World, recording: &Recording) {
         let number = |key: &str| status[key].as_u64().unwrap_or_default();
         cluster.raft_index = cluster.raft_index.max(number("raft_index"));
         cluster.raft_term = cluster.raft_term.max(number("raft_term"));
+        cluster.elected = Some(number("leader")).filter(|id| *id != 0).or(cluster.elected);
         if let Some(member) = members.iter_mut().find(|member| member.machine == Some(at)) {
+            if listed.is_none() {
+                member.id = number("member_id");
+            }
             member.db_size = status["db_size"].as_i64().unwrap_or_default();
             member.db_size_in_use = status["db_size_in_use"].as_i64().unwrap_or_default();
             member.version = text(&status["protocol_version"]);

@@ -122,11 +122,12 @@ fn members(world: &mut World, recording: &Recording) {
     };
     for member in world.etcd.iter_mut().flat_map(|cluster| &mut cluster.members) {
         let Some(at) = member.machine else { continue };
-        let reachable = world.machines.get(&at).is_some_and(|machine| machine.power == Power::On);
-        member.process = match (reachable, silent(at)) {
-            (false, _) => Process::Stopped,
-            (true, true) => Process::Frozen,
-            (true, false) => Process::Running,
+        let Some(machine) = world.machines.get(&at) else { continue };
+        member.process = match machine.power {
+            Power::On if machine.process == Process::Running && silent(at) => Process::Frozen,
+            // The silence of a machine that answers nothing tells nothing of its member.
+            Power::On => Process::Running,
+            _ => Process::Stopped,
         };
     }
 }

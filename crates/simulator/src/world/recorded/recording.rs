@@ -85,7 +85,11 @@ pub(super) enum Silence {
 }
 
 impl Recording {
-    pub(super) fn of(document: Value) -> anyhow::Result<Self> {
+    pub(super) fn of(mut document: Value) -> anyhow::Result<Self> {
+        if let Some(calls) = document.get_mut("calls").and_then(Value::as_array_mut) {
+            // The program did not wait for the answers of the others.
+            calls.retain(|call| call["abandoned"] != true);
+        }
         serde_json::from_value(document).context("this is no recording")
     }
 

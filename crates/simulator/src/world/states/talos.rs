@@ -70,6 +70,9 @@ impl Of<'_> {
         }
         if !self.is_bootstrapped() {
             overlays.extend(components().map(|component| (self.resource(kind::STATIC_PODS, component), Overlay::Gone)));
+            overlays.insert(self.resource(kind::MANIFEST_STATUSES, "manifests"), Overlay::Gone);
+            let no_server = Overlay::Merge(json!({"healthy": false}));
+            overlays.insert(self.resource(kind::KUBE_PRISM_STATUSES, "k8s-loadbalancer"), no_server);
         }
         overlays
             .extend(static_pods.into_iter().map(|(id, shown)| (self.resource(kind::STATIC_POD_STATUSES, &id), shown)));

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{Facts, Subject};
 use crate::address::API_SERVER;
-use crate::cosi::{Resource, kind};
+use crate::cosi::{Resource, find, kind};
 use crate::version::TalosVersion;
 use crate::world::{Machine, Versions, flannel_image, static_pods};
 
-/// From this version on, the final configurations are separate resources in addition to the initial ones.
+/// From this version on, the final configurations, with all arguments, are separate resources in addition to the initial ones.
 const FINAL_CONFIGS: TalosVersion = TalosVersion::new(14, 0);
 
 /// From this release on, the configuration decides about kube-proxy's resources and flannel's backend.
@@ -114,6 +114,7 @@ fn endpoints(subject: &Subject<'_>, facts: &mut Facts) {
 fn control_plane(subject: &Subject<'_>, facts: &mut Facts) {
     let image = |name: &str| format!("registry.k8s.io/{name}:v{}", subject.world.versions.kubernetes);
     let resources = no_resources();
+    let endpoint = SocketAddr::new(subject.balancer, API_SERVER);
     let api_server = json!({
         "image": image("kube-apiserver"),
         "cloudProvider": "",
@@ -126,6 +127,8 @@ fn control_plane(subject: &Subject<'_>, facts: &mut Facts) {
         "environmentVariables": {},
         "advertisedAddress": "$(POD_IP)",
         "resources": resources,
+        "startupProbesEnabled": false,
+        "useAuthenticationConfig": false,
     });
     let controller_manager = json!({
         "enabled": true,
@@ -137,6 +140,8 @@ fn control_plane(subject: &Subject<'_>, facts: &mut Facts) {
         "extraVolumes": [],
         "environmentVariables": {},
         "resources": resources,
+        "nodeCIDRMaskSizeIPv4": 24,
+        "nodeCIDRMaskSizeIPv6": 64,
     });
     let scheduler = json!({
         "enabled": true,
@@ -147,21 +152,38 @@ fn control_plane(subject: &Subject<'_>, facts: &mut Facts) {
         "resources": resources,
         "config": {},
     });
-    for (kind, id, spec) in [
-        (kind::API_SERVER_CONFIGS, "kube-apiserver", api_server),
-        (kind::CONTROLLER_MANAGER_CONFIGS, "kube-controller-manager", controller_manager),
-        (kind::SCHEDULER_CONFIGS, "kube-scheduler", scheduler),
+    let without_networks =
+        json!({"podCIDRs": [], "serviceCIDRs": [], "nodeCIDRMaskSizeIPv4": 0, "nodeCIDRMaskSizeIPv6": 0});
+    let with_kubeconfig = json!({"config": {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "clientConnection": {"kubeconfig": "/system/secrets/kubernetes/kube-scheduler/kubeconfig"},
+        "kind": "KubeSchedulerConfiguration",
+    }});
+    for (kind, component, mut config, changes) in [
+        (kind::API_SERVER_CONFIGS, "kube-apiserver", api_server, json!({})),
+        (kind::CONTROLLER_MANAGER_CONFIGS, "kube-controller-manager", controller_manager, without_networks),
+        (kind::SCHEDULER_CONFIGS, "kube-scheduler", scheduler, with_kubeconfig),
     ] {
         if facts.version >= FINAL_CONFIGS {
-            facts.put(kind, &format!("final-{id}"), spec.clone());
+            if kind != kind::API_SERVER_CONFIGS {
+                config.as_object_mut().map(|config| config.remove("extraArgs"));
+            }
+            let mut last = config.clone();
+            last["args"] = json!(static_pods::command(component, endpoint, subject.world.api_port));
+            for (key, value) in changes.as_object().into_iter().flatten() {
+                last[key] = value.clone();
+            }
+            let mut last = Resource::new(last, facts.booted);
+            let owner = find(kind, facts.version).map_or("", |of| of.owner);
+            last.owner = format!("{}FinalController", owner.trim_end_matches("Controller"));
+            facts.insert(kind, &format!("final-{component}"), last);
         }
-        facts.put(kind, id, spec);
+        facts.put(kind, component, config);
     }
     let rendered = json!({"ready": true, "version": "1111"});
     facts.put(kind::CONFIG_STATUSES, "static-pods", rendered.clone());
     facts.put(kind::SECRET_STATUSES, "static-pods", rendered);
     for component in static_pods::components() {
-        let endpoint = SocketAddr::new(subject.balancer, API_SERVER);
         let manifest = static_pods::manifest(component, &subject.world.versions, endpoint, subject.world.api_port);
         facts.put(kind::STATIC_PODS, component, manifest);
     }
@@ -208,6 +230,7 @@ fn manifests(subject: &Subject<'_>, facts: &mut Facts) {
             ("flannelBackendMTU", json!(0)),
             ("flannelBackendExtraConfig", json!({})),
             ("flannelResources", no_resources()),
+            ("flannelKubeNetworkPoliciesImage", json!("registry.k8s.io/networking/kube-network-policies:v1.1.1")),
         ] {
             config[key] = value;
         }

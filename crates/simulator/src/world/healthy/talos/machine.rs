@@ -30,7 +30,8 @@ pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
     configuration(subject, role, facts);
 }
 
-/// Adds a machine configuration that is neither complete nor usable, because it contains no keys.
+/// Adds a machine configuration that is neither complete nor usable, because it contains no keys. `talosctl health` takes a configuration
+/// without a CA of etcd for that of a cluster without etcd.
 fn configuration(subject: &Subject<'_>, role: &str, facts: &mut Facts) {
     let World { cluster, versions, .. } = subject.world;
     let mut text = format!(
@@ -43,7 +44,7 @@ fn configuration(subject: &Subject<'_>, role: &str, facts: &mut Facts) {
         host(subject.balancer),
     );
     if subject.is_control_plane() {
-        text += "    etcd:\n        advertisedSubnets: []\n";
+        text += "    etcd:\n        ca:\n            crt: \"\"\n            key: \"\"\n        advertisedSubnets: []\n";
     }
     for id in ["persistent", "v1alpha1"] {
         let mut resource = Resource::new(json!(text), facts.booted);
