@@ -98,7 +98,7 @@ impl Recording {
             Call::Talos(call) if call.method.ends_with("/Version") => {
                 Some(call.messages.first()?.pointer("/messages/0/version/tag")?.as_str()?.to_owned())
             }
-            // Of a node: `Talos (v1.14.1)`
+            // A node says `Talos (v1.14.1)`.
             Call::Kubernetes(call) => {
                 let image = call.body.as_ref()?.pointer("/items/0/status/nodeInfo/osImage")?.as_str()?;
                 Some(image.strip_prefix("Talos (")?.trim_end_matches(')').to_owned())
