@@ -12,7 +12,7 @@ use Step::{Change, Do, Look};
 pub(super) const NOT_BOOTSTRAPPED: Cause = Cause {
     id: "cluster-not-bootstrapped",
     title: "the cluster was never bootstrapped",
-    impact: "there is no Kubernetes; if there has ever been one, restore a snapshot instead of bootstrapping",
+    impact: "there is no Kubernetes; if there has ever been one, bootstrap with `--recover-from` and its latest snapshot, never without",
     explain: "etcd waits on every control plane, none of them has any data, and no Kubernetes API answers. This is the state \
 of a cluster before its first and only bootstrap. Until one control plane is bootstrapped, the others and all kubelets wait \
 forever.\n\n\

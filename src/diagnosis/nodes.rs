@@ -404,7 +404,7 @@ It usually does not recover on its own. Look at the console before you reset the
         lost(HANGS.id, what, symptoms, &[Reason::NodeFrozen], |symptoms, sign| {
             let role = role(symptoms, sign.target);
             let what = if lives(symptoms, sign.target) {
-                "its apid or machined hangs, its containers keep running"
+                "its apid or machined hangs; its kubelet or API server still works"
             } else {
                 "it hangs"
             };

@@ -123,7 +123,7 @@ fn every_offender_is_named_and_hints_are_not_repeated() {
     assert_eq!(all.matches("the machine is down").count(), 1);
 }
 
-/// Whoever follows half of a change may leave the cluster worse than before.
+/// Half of a change may leave the cluster worse than before.
 #[test]
 fn a_change_is_shown_whole() {
     let steps = [

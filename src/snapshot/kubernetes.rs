@@ -270,8 +270,8 @@ const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_mins(1);
 impl KubeNode {
     /// Returns the node's system, judged by the Node's own status alone.
     pub(crate) fn system(&self) -> System {
-        // A kubelet that cannot read its machine has no boot ID either; some virtual kubelets make up a machine ID.
-        let tells_nothing = [&self.os_image, &self.kernel, &self.boot_id].iter().all(|it| it.is_empty());
+        let tells_nothing =
+            [&self.os_image, &self.kernel, &self.machine_id, &self.boot_id].iter().all(|it| it.is_empty());
         if self.talos_tag().is_some() || self.kernel.ends_with("-talos") {
             System::Talos
         } else if tells_nothing {

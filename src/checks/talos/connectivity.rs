@@ -369,11 +369,12 @@ fn unreachable(cluster: &Assessment<'_>, node: &Node, from: &str, gap: &Gap) -> 
             .hint(Hint::run("talosctl -n {} get machinestatus --insecure", [address])),
         _ => gaps::talos(gap, expected),
     };
-    let problem = problem.hint(Hint::run("{talosctl} -n {} version", [address]));
-    // The Node shows since when the machine has been unreachable.
-    let since = problem.reason == Reason::NodeUnreachable && node.sources.kubernetes;
-    match cluster.object(node).filter(|_| since) {
-        Some(object) => problem.hint(Hint::run("{kubectl} describe node {}", [object.name.as_str()])),
-        None => problem,
-    }
+    let asks = Hint::run("{talosctl} -n {} version", [address]);
+    // The Node shows since when the machine has been unreachable, or whether its kubelet still reports.
+    let is_silent = matches!(problem.reason, Reason::NodeUnreachable | Reason::NodeFrozen) && node.sources.kubernetes;
+    let Some(object) = cluster.object(node).filter(|_| is_silent) else { return problem.hint(asks) };
+    let describes = Hint::run("{kubectl} describe node {}", [object.name.as_str()]);
+    // Asking again would take as long and show no more.
+    let order = if gap.kind == GapKind::TimedOut { [describes, asks] } else { [asks, describes] };
+    order.into_iter().fold(problem, Problem::hint)
 }
