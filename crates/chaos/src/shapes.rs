@@ -402,9 +402,10 @@ static ALL: &[Shape] = &[
     },
     Shape {
         name: "foreign-node",
-        make: |_, plan| {
+        make: |case, plan| {
+            let version = format!("v{}", case.release.kubernetes);
             plan.object("nodes", "", "edge-1", &json!({"metadata": {"uid": "edge", "labels": {"kubernetes.io/os": "linux"}},
-                "status": {"nodeInfo": {"osImage": "Debian GNU/Linux 13", "kubeletVersion": "v1.35.4"},
+                "status": {"nodeInfo": {"osImage": "Debian GNU/Linux 13", "kubeletVersion": version},
                     "addresses": [{"type": "Hostname", "address": "edge-1"}],
                     "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}]}}));
             plan.object(
