@@ -53,7 +53,7 @@ pub(super) fn unknown(cluster: &Assessment<'_>, name: &str) -> Problem {
 /// Reports an option that names a machine which no check judges because of another option.
 pub(super) fn contradicted(option: &str, why: &str) -> Problem {
     let observed = format!("`{option}` names it: {why}");
-    Problem::fail(Reason::NodesContradict, "a machine that all options concern", observed).permanent()
+    Problem::fail(Reason::NodesContradict, "a machine that no other option leaves out", observed).permanent()
 }
 
 /// Reports a machine that the node flags leave out. It is not judged, so `--nodes` cannot select it.

@@ -284,16 +284,13 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
     let is_claimed =
         endpoints.iter().any(|endpoint| endpoint.ready && !dns_serving(cluster, endpoint).but_for_its_node());
     let mut claimed = endpoints.iter().filter(|endpoint| endpoint.ready && !endpoint.addresses.is_empty()).peekable();
-    let lack_port = claimed.peek().is_some() && claimed.all(|endpoint| !endpoint.serves(RESOLVERS_USE));
+    if claimed.peek().is_some() && claimed.all(|endpoint| !endpoint.serves(RESOLVERS_USE)) {
+        let observed = format!("the ready ones have no {RESOLVERS_USE} port");
+        return Problem::fail(Reason::DnsNoEndpoints, expected, observed)
+            .hint(Hint::likely("the Service has no port for DNS, or its target is a port that the pods do not name"))
+            .hint(Hint::run("{kubectl} -n {} describe service {}", [service.namespace, service.name]));
+    }
     let none = match (is_claimed, hosts.is_empty()) {
-        _ if lack_port => {
-            let observed = format!("the ready ones have no {RESOLVERS_USE} port");
-            return Problem::fail(Reason::DnsNoEndpoints, expected, observed)
-                .hint(Hint::likely(
-                    "the Service has no port for DNS, or its target is a port that the pods do not name",
-                ))
-                .hint(Hint::run("{kubectl} -n {} describe service {}", [service.namespace, service.name]));
-        }
         (true, _) => "the endpoints do not match any ready pod".to_owned(),
         (false, false) => format!("the ready ones {}", words(Why::NodeLost)),
         (false, true) => "none is ready".to_owned(),

@@ -29,8 +29,9 @@ It also fails if a pod that is being deleted should have been gone a minute ago,
 a budget allows fewer disruptions than it has pods on the machine that can run nowhere else, because the last of them could \
 never be evicted; if the budget belongs to an operator, which may allow more, this is a warning. It fails if an \
 admission webhook for evictions, for the deletion of pods or for new pods fails closed and has no ready backend (a warning if \
-labels of namespaces decide whether it applies, because they are not read), or if a webhook that fails closed has all its backends on the machine and concerns evictions of other pods there, \
-or new pods of its own, or anything else without which these cannot serve again. And it \
+labels of namespaces decide whether it applies, because they are not read), or if a webhook that fails closed has all its \
+backends on the machine and concerns evictions of other pods there, or new pods of its own, or anything else without which \
+these cannot serve again. And it \
 fails if the kubelet of the machine that `--drain` names has stopped reporting, because a drain would wait in vain for its pods.\n\n\
 It warns about a budget that allows an eviction only because it still counts pods on nodes that do not work: Kubernetes takes \
 a minute to notice, and a drain in the meantime leaves fewer pods than the budget requires. It also warns about pods that may \

@@ -80,7 +80,7 @@ fn talos(cluster: &Assessment<'_>) -> Verdict {
 fn off(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     declared_off(cluster, node)?;
     let problem =
-        Problem::fail(Reason::MachineOff, "a machine that can be upgraded", "no policy excuses it from the upgrade");
+        Problem::fail(Reason::MachineOff, "a machine that can be upgraded", "it cannot be upgraded while it is off");
     Some(problem.hint(Hint::likely(
         "switch it on first, delete its Node if the machine is gone, or check the other machines with `--nodes`",
     )))

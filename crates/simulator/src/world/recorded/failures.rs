@@ -125,7 +125,7 @@ fn members(world: &mut World, recording: &Recording) {
         let Some(machine) = world.machines.get(&at) else { continue };
         member.process = match machine.power {
             Power::On if machine.process == Process::Running && silent(at) => Process::Frozen,
-            // The silence of a machine that answers nothing tells nothing of its member.
+            // If the machine answers nothing at all, its silence does not show how its member is.
             Power::On => Process::Running,
             _ => Process::Stopped,
         };
