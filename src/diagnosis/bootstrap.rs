@@ -1,7 +1,7 @@
 //! Clusters that were never bootstrapped or were bootstrapped twice, and machines that do not finish booting.
 
 use super::symptoms::Sign;
-use super::{Cause, Recognized, Symptoms, service};
+use super::{Cause, Recognized, Symptoms, on_all, service};
 use crate::checks::holds_up_boot;
 use crate::model::reason::sources::{TALOS_CONTROL_PLANE, TALOS_DISASTER, TALOS_EXTENSIONS};
 use crate::model::{CheckId, Hint, Reason, Step};
@@ -34,7 +34,9 @@ const NEVER: &str = "the cluster was never bootstrapped, or all of it was wiped:
 
 fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::EtcdService, &[Reason::NeverBootstrapped]).collect();
-    let Some(first) = signs.first() else { return Vec::new() };
+    if signs.is_empty() {
+        return Vec::new();
+    }
     let unseen = symptoms.snapshot.asked.expect_control_planes.filter(|expected| *expected > signs.len());
     let headline = match (unseen, signs.len()) {
         // A control plane that was not seen may have the data.
@@ -56,10 +58,9 @@ fn not_bootstrapped(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
     let diagnosis = Recognized::new(NOT_BOOTSTRAPPED.id, headline).rests_on_all(&signs).explains(waits);
     // If the judge proposes a remedy for no machine, it is not certain that there is no other control plane with data.
     let remedy = signs.iter().flat_map(|sign| &sign.problem.hints).find(|hint| matches!(hint, Hint::Remedy { .. }));
-    let diagnosis = match first.target.address.as_deref() {
-        Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} service etcd", [address])),
-        None => diagnosis,
-    };
+    let waiting = signs.iter().filter_map(|sign| symptoms.machine(sign.target));
+    let look = on_all(waiting, "{talosctl} -n {} service etcd");
+    let diagnosis = look.into_iter().fold(diagnosis, Recognized::then);
     vec![match remedy {
         Some(remedy) => diagnosis.only_remedy(remedy.clone()),
         None => diagnosis.without_remedies(),

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::symptoms::{Sign, names};
-use super::{Cause, Recognized, Symptoms, service};
+use super::{Cause, Recognized, Symptoms, on_all, service};
 use crate::assess::etcd::{MemberTrouble, are_foreign, listed_at, member_trouble};
 use crate::assess::workloads::lapsed_alone;
 use crate::assess::{every_control_plane_was_seen, shows_life};
@@ -115,9 +115,9 @@ fn views<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (Target, &'a EtcdS
 pub(super) const OUT_OF_SPACE: Cause = Cause {
     id: "etcd-out-of-space",
     title: "etcd's database is full, so Kubernetes cannot write",
-    impact: "Kubernetes accepts no changes: nothing is scheduled, replaced or updated; running pods keep running",
-    explain: "A member's database has reached its quota (2 GiB unless configured), and etcd refuses every write until the \
-alarm is cleared manually. Talos and `/readyz` still report healthy, while leases expire, nodes turn NotReady and nothing can \
+    impact: "Kubernetes creates and updates nothing and only deletes: no pod is scheduled or replaced; running pods keep running",
+    explain: "A member's database has reached its quota (2 GiB unless configured), and etcd accepts no new data, only \
+deletions, until the alarm is cleared manually. Talos and `/readyz` still report healthy, while leases expire, nodes turn NotReady and nothing can \
 be deployed.\n\n\
 Often most of the file is free space: then defragment the members one at a time, and disarm the alarm last. If the data itself \
 is that large, find out what writes so much, or raise `quota-backend-bytes` (8 GiB at most).",
@@ -135,10 +135,10 @@ is that large, find out what writes so much, or raise `quota-backend-bytes` (8 G
         ),
         Change("talosctl -n CP etcd alarm disarm"),
     ],
-    recognize: |symptoms| alarm(symptoms, &OUT_OF_SPACE, &[Reason::AlarmNospace], "refuses every write"),
+    recognize: |symptoms| alarm(symptoms, &OUT_OF_SPACE, &[Reason::AlarmNospace], "accepts no new data"),
 };
 
-/// Makes one diagnosis for all members that raised the alarm. The alarm stops every write, so leases are no longer renewed.
+/// Makes one diagnosis for all members that raised the alarm. With either alarm, leases are no longer renewed.
 fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], what: &str) -> Vec<Recognized> {
     let signs: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, reasons).collect();
     if signs.is_empty() {
@@ -157,13 +157,6 @@ fn alarm(symptoms: &Symptoms<'_>, cause: &Cause, reasons: &'static [Reason], wha
     let machines = symptoms.snapshot.control_planes().filter(|_| of_talos);
     let look = on_all(machines, "{talosctl} -n {} etcd status");
     vec![diagnosis.then(look.unwrap_or_else(|| Hint::run("{etcdctl} endpoint status", [])))]
-}
-
-/// Returns one command for all of these machines that answer.
-fn on_all<'a>(nodes: impl Iterator<Item = &'a Node>, command: &'static str) -> Option<Hint> {
-    let answering = nodes.filter(|node| node.talos.contact.is_ok()).map(|node| node.address.as_str());
-    let addresses = answering.collect::<Vec<_>>().join(",");
-    (!addresses.is_empty()).then(|| Hint::run(command, [addresses.as_str()]))
 }
 
 pub(super) const CORRUPT: Cause = Cause {
@@ -212,12 +205,15 @@ fn replaced(symptoms: &Symptoms<'_>, diagnosis: Recognized) -> Recognized {
     let Some(intact) = others().next().filter(|_| others().all(is_served)) else { return diagnosis };
     let (intact, machine) = (intact.address.as_str(), machine.address.as_str());
     diagnosis
+        .sees(sign.target.clone(), format!("its member ID is {id}"))
         .then(Hint::remedy("{talosctl} -n {} etcd snapshot db.snapshot", [intact]))
         .then(Hint::remedy("{talosctl} -n {} etcd remove-member {}", [intact, id]))
         .then(Hint::remedy(
             "{talosctl} -n {} reset --system-labels-to-wipe=EPHEMERAL --graceful=false --reboot",
             [machine],
         ))
+        // Last, because as long as the alarm is set, no other member can serve wrong data unnoticed.
+        .then(Hint::remedy("{talosctl} -n {} etcd alarm disarm", [intact]))
 }
 
 /// Reasons that show that a member does not take part yet.

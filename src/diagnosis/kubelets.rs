@@ -21,6 +21,7 @@ something that its service status shows.",
     remedy: &[
         Look("talosctl -n NODE service kubelet"),
         Look("talosctl -n NODE logs kubelet"),
+        Look("talosctl -n NODE get kubeletspecs -o yaml"),
         Do("Fix what the log reports in the machine configuration; Talos then restarts the kubelet."),
         Change("talosctl -n NODE service kubelet restart"),
     ],
@@ -36,13 +37,20 @@ something that its service status shows.",
                     use Reason::{NodeLeaseStale, NodeNotReady, NodeNotRegistered, StatusStale};
                     matches!(it.problem.reason, NodeLeaseStale | NodeNotReady | NodeNotRegistered | StatusStale)
                 });
-                let diagnosis = Recognized::new(KUBELET.id, headline).rests_on(&sign).explains(follows);
+                let diagnosis = Recognized::new(KUBELET.id, headline);
+                let address = sign.target.address.as_deref();
+                // The log would only repeat the headline; the setting that it rejects is in the configuration.
+                let diagnosis = match address.filter(|_| rejects_a_setting(&words)) {
+                    Some(address) => diagnosis.then(Hint::run("{talosctl} -n {} get kubeletspecs -o yaml", [address])),
+                    None => diagnosis,
+                };
+                let diagnosis = diagnosis.rests_on(&sign).explains(follows);
                 // A machine that is still booting starts its kubelet automatically.
                 let status = symptoms.node(sign.target).and_then(|node| node.talos.machine_status.as_ref().ok());
                 let boots = matches!(status, Some(Some(status)) if status.stage == "booting");
                 // A restart does not help a kubelet that Talos keeps restarting.
                 let restarts = symptoms.service(sign.target, "kubelet").is_some_and(service::keeps_exiting);
-                match sign.target.address.as_deref() {
+                match address {
                     Some(address) if !boots && !restarts => {
                         diagnosis.then(Hint::remedy("{talosctl} -n {} service kubelet restart", [address]))
                     }
@@ -52,6 +60,12 @@ something that its service status shows.",
             .collect()
     },
 };
+
+/// Returns whether the kubelet ended because of one of its flags or settings, and Talos's event quotes the error.
+fn rejects_a_setting(words: &str) -> bool {
+    words.contains("failed: ")
+        && [" flag", "kubelet config", "feature gate"].iter().any(|setting| words.contains(setting))
+}
 
 pub(super) const UNCERTIFIED: Cause = Cause {
     id: "kubelet-without-certificate",

@@ -31,7 +31,7 @@ use tokio::task::yield_now;
 
 use crate::checks::Check;
 use crate::model::{CheckId, Hint, Reason, Severity, Source, Step, Target, Verdict};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Node, Snapshot};
 use symptoms::Sign;
 
 /// One cause of trouble. All text about it, wherever it appears, comes from this literal.
@@ -180,6 +180,13 @@ impl Recognized {
         let impact = if is_last { format!("{impact}; {}", Reason::NoTolerance.title()).into() } else { impact.into() };
         Diagnosis { id: self.id, headline: self.headline, impact, seen: self.seen, next: self.next, severity, explains }
     }
+}
+
+/// Returns one command for all of these machines that answer.
+fn on_all<'a>(nodes: impl Iterator<Item = &'a Node>, command: &'static str) -> Option<Hint> {
+    let answering = nodes.filter(|node| node.talos.contact.is_ok()).map(|node| node.address.as_str());
+    let addresses = answering.collect::<Vec<_>>().join(",");
+    (!addresses.is_empty()).then(|| Hint::run(command, [addresses.as_str()]))
 }
 
 /// Every cause, from root to symptom. The first cause that can explain a problem gets it.

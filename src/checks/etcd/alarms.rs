@@ -16,7 +16,7 @@ pub(in crate::checks) const ALARMS: Check = Check {
     stage: Stage::Etcd,
     summary: "etcd has raised no alarm",
     explain: "Queries every member for the cluster's alarms, and also reads the alarms in each member's status, which works without a quorum. An alarm is shown once, with the member that raised it.\n\n\
-NOSPACE: a member's database has reached its quota. etcd then refuses every write and Kubernetes accepts no changes, while \
+NOSPACE: a member's database has reached its quota. etcd then accepts no new data, only deletions, and Kubernetes accepts no changes, while \
 Talos and the API server's `/readyz` still report healthy. If less is in use than the size of the file, defragment the members \
 one at a time with `talosctl etcd defrag`. If the data itself is that large, delete objects or raise `quota-backend-bytes`. \
 Only then disarm the alarm.\n\n\

@@ -13,7 +13,7 @@ pub(in crate::checks) const SPACE: Check = Check {
     stage: Stage::Etcd,
     summary: "no etcd database is near its quota",
     explain: "Compares the size of each member's database with its quota. At 80 % this warns, at 95 % it fails: at 100 % etcd \
-raises the alarm NOSPACE and refuses every write, and Kubernetes accepts no changes.\n\n\
+raises the alarm NOSPACE and accepts no new data, only deletions, and Kubernetes accepts no changes.\n\n\
 The quota is the argument `quota-backend-bytes` in the machine configuration, 2 GiB unless it is set. It is read from \
 EtcdSpecs or, with `--etcd-endpoints`, from the member's status (etcd 3.6 and later). The size of the file counts, not how \
 much of it is in use.\n\n\

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::assess::Assessment;
+use crate::assess::components::Component;
 use crate::assess::servers::{ApiserverEvidence, Server, endpoint_is_down, is_closed, is_ready, leases_of};
 use crate::assess::workloads::{RENEWAL, has_moved};
 use crate::checks::Check;
@@ -273,8 +274,12 @@ fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> O
     let look = look_at_server(&problem, &format!("{}:{}", bracketed(&node.address), node.api_port));
     let containers = Hint::run("{talosctl} -n {} containers --kubernetes", [&node.address]);
     Outcome::problem(match cluster.asks_talos() {
-        // A server that hangs would not answer kubectl either.
-        true if problem.reason == Reason::ApiFrozen => problem.hint(containers).hint(look),
+        // A server that hangs would not answer kubectl either, but another one has its log.
+        true if problem.reason == Reason::ApiFrozen => {
+            let log = Hint::run("{kubectl} -n kube-system logs {} --tail 50", [&Component::ApiServer.pod_name(node)]);
+            let is_served = cluster.list(|kubernetes| &kubernetes.endpoint).is_some_and(is_ready);
+            is_served.then_some(log).into_iter().fold(problem.hint(containers), Problem::hint).hint(look)
+        }
         true => problem.hint(look).hint(containers),
         false => problem.hint(look),
     })

@@ -204,7 +204,7 @@ pub(super) const LEARNER: Text = Text {
 };
 
 pub(super) const ALARM_NOSPACE: Text = Text {
-    explanation: "The database has reached its quota, and etcd refuses every write until there is space and the alarm is cleared. Kubernetes can be read but not changed. The readiness checks of the API server do not show this.",
+    explanation: "The database has reached its quota, and etcd accepts no new data, only deletions, until there is space and the alarm is cleared. Kubernetes can be read but not changed. The readiness checks of the API server do not show this.",
     source: TALOS_ETCD,
     remedy: &[
         ETCD_STATUS,
@@ -221,7 +221,7 @@ pub(super) const ALARM_NOSPACE: Text = Text {
 };
 
 pub(super) const SPACE_NEARLY_FULL: Text = Text {
-    explanation: "The file of an etcd database has reached 80 % or more of its quota. At the quota etcd refuses every write, and Kubernetes accepts no changes. Either many objects were written and deleted, which leaves free pages in the file, or the data itself is large.",
+    explanation: "The file of an etcd database has reached 80 % or more of its quota. At the quota etcd accepts no new data, only deletions, and Kubernetes accepts no changes. Either many objects were written and deleted, which leaves free pages in the file, or the data itself is large.",
     source: TALOS_ETCD,
     remedy: &[
         ETCD_STATUS,

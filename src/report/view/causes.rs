@@ -13,7 +13,7 @@ use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, field, label, shown, wrap};
 use super::{diagnoses, groups};
 use crate::diagnosis::{Diagnosis, Explained};
-use crate::model::{CheckId, Exit, Kind, Page, Reason, Severity, Target, log_line};
+use crate::model::{CheckId, Exit, Kind, Page, Reason, Severity, Status, Target, log_line};
 use crate::report::Report;
 use crate::snapshot::logs::{Source, Tail};
 use crate::text::sanitize::{brief, clean, ends, log_lines};
@@ -174,7 +174,7 @@ impl Cause {
             hints: those.iter().flat_map(|it| diagnoses::next(it, report)).collect(),
             is_permanent: false,
             shows: those.iter().flat_map(|it| &it.explains).map(|it| it.check).collect(),
-            blocked: those.iter().flat_map(|it| report.blocked(it)).collect(),
+            blocked: counted(report, those.iter().flat_map(|it| report.blocked(it))),
             explained_as: those[0].id,
             page: Page::Cause(those[0].id),
             impact: Some(clean(&those[0].impact)),
@@ -225,7 +225,7 @@ impl Cause {
             hints: block.hints(report),
             is_permanent: block.is_permanent(),
             shows: consequences.iter().flat_map(|it| &it.also).map(|(also, _)| *also).chain([id]).collect(),
-            blocked: consequences.map(|it| it.blocked).unwrap_or_default(),
+            blocked: counted(report, consequences.into_iter().flat_map(|it| it.blocked)),
             explained_as: block.reason.code(),
             page: Page::Reason(block.reason),
             impact: None,
@@ -252,14 +252,16 @@ impl Cause {
             let blocked = groups::blocked(self.blocked.iter().copied(), style);
             lines.extend(wrap(&field("blocks", ""), blocked, style.columns()));
         }
-        let explain = format!("cluster-health explain {}", self.explained_as);
-        let explain = paint(style.color, Paint::Hint, &explain);
-        lines.push(field("more", &format!("{}{explain}", self.extent())));
+        lines.push(field("more", &format!("{}{}", self.extent(), self.explain(style))));
         // Readers of a pipeline's log do not have the program at hand, nor a link to follow.
         if !style.links {
             lines.push(field("", &self.page.to_string()));
         }
         lines
+    }
+
+    fn explain(&self, style: &TextStyle) -> String {
+        paint(style.color, Paint::Hint, &format!("cluster-health explain {}", self.explained_as))
     }
 
     /// Adds the steps: read-only commands before changes, each command once, the first of each kind before similar ones.
@@ -302,6 +304,14 @@ impl Cause {
         let parts: Vec<String> = shows.into_iter().chain(blocked).collect();
         if parts.is_empty() { String::new() } else { format!("{}; ", parts.join(", ")) }
     }
+}
+
+/// Returns those of these checks that count as blocked. A check that is blocked for one machine and fails for another counts as failed.
+fn counted(index: &Index<'_>, blocked: impl Iterator<Item = CheckId>) -> BTreeSet<CheckId> {
+    let counts = |id: &CheckId| {
+        index.checks.iter().any(|check| check.check.id == *id && check.shown_status() == Status::Blocked)
+    };
+    blocked.filter(counts).collect()
 }
 
 /// Consequences that a reader must not miss although the cause names something else: outages for all pods, a lost quorum that an upgrade
@@ -369,8 +379,8 @@ fn step(hint: &Rendered, style: &TextStyle) -> String {
     hint.text.as_ref().map_or_else(|| command.clone(), |text| format!("{command}   ({text})"))
 }
 
-/// Writes all causes, numbered; those far down the list with their headline only. Warnings beside a failure have no number: they are not to
-/// be dealt with first.
+/// Writes all causes, numbered; those far down the list with their headline only. Warnings beside a failure have no number and a line
+/// each: they are not to be dealt with first, and readers of the last lines need the failure.
 pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>) {
     let steps = if causes.len() > FEW { STEPS_OF_MANY } else { STEPS };
     for (n, cause) in causes.iter().enumerate() {
@@ -382,7 +392,10 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
         let is_aside = cause.severity == Severity::Warn && causes[0].severity != Severity::Warn;
         let number = if is_aside { "warning:".to_owned() } else { format!("{}.", n + 1) };
         let number = paint(style.color, color, &number);
-        if style.verbose || n < FULL {
+        if !style.verbose && is_aside {
+            lines.extend((causes[n - 1].severity != Severity::Warn).then(String::new));
+            lines.push(format!("{number} {} ({})", brief(&cause.headline, excerpt::MOST), cause.explained_as));
+        } else if style.verbose || n < FULL {
             lines.extend([String::new(), format!("{number} {}", cause.headline)]);
             lines.extend(cause.lines(steps, style));
         } else {
@@ -418,6 +431,5 @@ pub(crate) fn conclude(causes: &[Cause], exit: Exit, style: &TextStyle, lines: &
         line(Paint::Heading, "likely", likely);
     }
     let look = hints::first_step(&cause.hints);
-    let explain = || paint(style.color, Paint::Hint, &format!("cluster-health explain {}", cause.explained_as));
-    line(Paint::Heading, "first step", &look.map_or_else(explain, |hint| step(hint, style)));
+    line(Paint::Heading, "first step", &look.map_or_else(|| cause.explain(style), |hint| step(hint, style)));
 }

@@ -52,7 +52,11 @@ pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
         Hint::Likely(text) => {
             Some(Rendered { kind: HintKind::Likely, text: Some(clean(text)), command: None, template: None })
         }
-        Hint::Try { command: template, arguments } => command(HintKind::Try, None, template, arguments, sources),
+        Hint::Try { command: template, arguments } => {
+            // The arguments of a kubelet may contain secrets.
+            let text = template.contains(" get kubeletspecs").then(|| "needs os:admin".to_owned());
+            command(HintKind::Try, text, template, arguments, sources)
+        }
         Hint::Remedy { command: template, arguments } => {
             let text = match *template {
                 // A snapshot changes nothing, and is proposed only before steps that need os:admin anyway.
