@@ -1,7 +1,8 @@
 //! The checks before each check: those on the way to its facts, and those that judge what its own subject builds on.
 //!
-//! The path to a source follows from the facts; the rest is in two tables. The graph of causes (`src/diagnosis/graph/`) cannot provide it: that graph
-//! shows what does not work without something else, and this order shows what cannot be *seen* without it.
+//! The path to a source follows from the facts, except for checks that are on a path themselves; the rest is in two tables. The graph of
+//! causes (`src/diagnosis/graph/`) cannot provide it: that graph shows what does not work without something else, and this order
+//! shows what cannot be *seen* without it.
 
 use super::Check;
 use crate::model::{CheckId as Id, Fact, Stage};
@@ -17,26 +18,6 @@ impl Check {
     /// for the target, the engine reports this check as blocked by that one.
     pub(crate) fn requires(&self) -> Vec<Id> {
         let also: &[Id] = match self.id {
-            // Checks on a path, and those on the same path as another check, which they come after.
-            Id::TalosCredentials | Id::K8sCredentials => return Vec::new(),
-            Id::TalosEndpoints => return vec![Id::TalosCredentials],
-            Id::TalosNodesReachable | Id::TalosNodesExpected => return vec![Id::TalosCredentials, Id::TalosEndpoints],
-            Id::TalosServer => return vec![Id::TalosEndpoints],
-            // A policy needs no answer, but is judged in rounds, not before the first request.
-            Id::K8sApiEndpoint | Id::K8sApiServers | Id::PolicyMachines | Id::PolicyAccept => {
-                return vec![Id::K8sCredentials];
-            }
-            Id::K8sApiIdentity => return vec![Id::K8sCredentials, Id::K8sApiEndpoint, Id::TalosNodesReachable],
-            Id::K8sApiCertificates => return vec![Id::K8sCredentials, Id::K8sApiEndpoint, Id::K8sApiServers],
-            Id::TalosNodesReady => return vec![Id::TalosNodesBooted],
-            Id::EtcdLeader
-            | Id::EtcdMembersConsistent
-            | Id::EtcdMembersNodes
-            | Id::EtcdLearners
-            | Id::EtcdAlarms
-            | Id::EtcdTolerance => return vec![Id::EtcdQuorum],
-            Id::EtcdSpace | Id::EtcdLag | Id::EtcdVersions => return vec![Id::EtcdLeader],
-
             Id::EtcdQuorum => &[Id::EtcdService],
             // The kubelet reports static pods.
             Id::K8sControlplaneApiserver
@@ -114,6 +95,30 @@ impl Check {
 
     /// Returns the paths to the facts of the check: one that it requires, and one that it comes after.
     fn paths(&self) -> (&'static [Id], &'static [Id]) {
+        let path: &[Id] = match self.id {
+            // Checks on a path, and those on the same path as another check, which they come after.
+            Id::TalosCredentials | Id::K8sCredentials => &[],
+            Id::TalosEndpoints => &[Id::TalosCredentials],
+            Id::TalosNodesReachable | Id::TalosNodesExpected => &[Id::TalosCredentials, Id::TalosEndpoints],
+            Id::TalosServer => &[Id::TalosEndpoints],
+            // A policy needs no answer, but is judged in rounds, not before the first request.
+            Id::K8sApiEndpoint | Id::K8sApiServers | Id::PolicyMachines | Id::PolicyAccept => &[Id::K8sCredentials],
+            Id::K8sApiIdentity => &[Id::K8sCredentials, Id::K8sApiEndpoint, Id::TalosNodesReachable],
+            Id::K8sApiCertificates => &[Id::K8sCredentials, Id::K8sApiEndpoint, Id::K8sApiServers],
+            Id::TalosNodesReady => &[Id::TalosNodesBooted],
+            Id::EtcdLeader
+            | Id::EtcdMembersConsistent
+            | Id::EtcdMembersNodes
+            | Id::EtcdLearners
+            | Id::EtcdAlarms
+            | Id::EtcdTolerance => &[Id::EtcdQuorum],
+            Id::EtcdSpace | Id::EtcdLag | Id::EtcdVersions => &[Id::EtcdLeader],
+            _ => return self.paths_of_facts(),
+        };
+        (path, &[])
+    }
+
+    fn paths_of_facts(&self) -> (&'static [Id], &'static [Id]) {
         let has_objects = self.facts.iter().any(|fact| fact.is_object());
         // The leases are objects; Talos only adds which components have one.
         if self.is_kubernetes_only() || self.id == Id::K8sControlplaneLeases {
