@@ -177,6 +177,23 @@ impl Fact {
         matches!(self.right(), Some(Right::Resource(..))) && !matches!(self, Self::KubeNodes | Self::NodeLeases)
     }
 
+    /// Returns true for facts that workers are not asked for. Workers have none, except for KubeSpan: asking every machine would return as
+    /// many peers as there are pairs of machines.
+    pub(crate) fn is_of_control_planes(self) -> bool {
+        matches!(
+            self,
+            Self::KubeSpan
+                | Self::ConfigStatuses
+                | Self::ComponentConfigs
+                | Self::BootstrapManifests
+                | Self::ManifestStatuses
+                | Self::EtcdMembership
+                | Self::EtcdAlarms
+                | Self::EtcdSpecs
+                | Self::EtcdData
+        )
+    }
+
     /// Returns the least privileged Talos role that can read the fact; `None` if the fact does not come from the Talos API.
     pub(crate) fn role(self) -> Option<&'static str> {
         match self.access() {

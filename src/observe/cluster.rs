@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::credentials::KubernetesSide;
 use super::endpoints::{Endpoints, Sighting, TalosSide};
 use super::join::Candidate;
-use super::kubernetes::{KubeClient, unasked};
+use super::kubernetes::KubeClient;
 use super::{API_PORT, Observer};
 use crate::model::Fact;
 use crate::model::Role;
@@ -40,7 +40,7 @@ impl Observer<'_> {
             let Some(client) = side.client() else {
                 let credentials = Err(connected.err().unwrap_or_else(Gap::not_asked));
                 let may_still_find = side.may_still_find();
-                return Kubernetes { may_still_find, ..unasked(credentials, side.passed_over().to_vec()) };
+                return Kubernetes { may_still_find, ..Kubernetes::unasked(credentials, side.passed_over().to_vec()) };
             };
             client.begin_round(self.repeated.is_none());
             let servers = async {

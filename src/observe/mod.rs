@@ -48,10 +48,10 @@ use self::endpoints::{AskedEndpoint, Endpoints, Sighting, TalosSide, first_endpo
 use self::etcd::EtcdClients;
 use self::join::{Candidate, Index};
 use self::kubelet::Handshakes;
+use self::kubernetes::KnownLeases;
 pub(crate) use self::kubernetes::abandon;
 #[cfg(test)]
 pub(crate) use self::kubernetes::taken;
-use self::kubernetes::{KnownLeases, unasked};
 use self::nodes::put_own_first;
 use self::silent::Silent;
 use self::talos::first_contact_takes;
@@ -312,7 +312,11 @@ impl Observe for Observer<'_> {
                 discovery: Err(Gap::not_asked()),
                 server: Err(Gap::not_asked()),
             }),
-            kubernetes: self.kubernetes.get_mut().as_ref().map(|side| unasked(side.credentials(), Vec::new())),
+            kubernetes: self
+                .kubernetes
+                .get_mut()
+                .as_ref()
+                .map(|side| Kubernetes::unasked(side.credentials(), Vec::new())),
             external_etcd: None,
             nodes: Vec::new(),
             memory: memory.clone(),

@@ -7,91 +7,98 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::answers::answers;
 use super::{Certificate, Flags, Gap, GapKind, Observed, PodState, Served, Validity};
 use crate::model::Shared;
 
-/// The Kubernetes side of a round.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kubernetes {
-    /// [`GapKind::Malformed`] if a kubeconfig named by the user cannot be used, [`GapKind::NotAsked`] if none was found.
-    pub(crate) credentials: Observed<KubernetesCredentials>,
-    /// Sources that were tried first and skipped, each with the reason.
-    pub(crate) passed_over: Vec<(String, String)>,
-    /// Whether missing credentials may still be found in a later round: the Talos API has not answered yet whether it issues a kubeconfig,
-    /// or a source was skipped as another cluster's, which the first round cannot know for certain.
-    pub(crate) may_still_find: bool,
+answers! {
+    /// The Kubernetes side of a round.
+    Kubernetes {
+        /// [`GapKind::Malformed`] if a kubeconfig named by the user cannot be used, [`GapKind::NotAsked`] if none was found.
+        credentials: Observed<KubernetesCredentials> = Err(Gap::not_asked()),
+        /// Sources that were tried first and skipped, each with the reason.
+        passed_over: Vec<(String, String)> = Vec::new(),
+        /// Whether missing credentials may still be found in a later round: the Talos API has not answered yet whether it issues a kubeconfig,
+        /// or a source was skipped as another cluster's, which the first round cannot know for certain.
+        may_still_find: bool = false,
+        /// Whether each address accepts connections, if the endpoint's name has several and is reached without a proxy; otherwise empty.
+        endpoint_addresses: Vec<(SocketAddr, Observed<()>)> = Vec::new(),
+        /// `/readyz?verbose` of each control plane's own API server, by node name.
+        servers: BTreeMap<String, Observed<Readyz>> = BTreeMap::new(),
+        /// Static pods of the user's own on workers, by namespace and name. `None` if there is no such pod.
+        user_pods: BTreeMap<(String, String), Observed<Option<Pod>>> = BTreeMap::new(),
+        /// Pods of these namespaces, and pods of drivers' DaemonSets that have too few.
+        plugin_pods: Vec<Pod> = Vec::new(),
+        /// Pods of the same list that have a sandbox and wait for an image.
+        pulling_pods: Vec<PullingPod> = Vec::new(),
+        /// Pods of the same list that have no node, for a reason given by a scheduler or the user.
+        unplaced_pods: Vec<UnplacedPod> = Vec::new(),
+        /// Requested APIs of each control plane's own API server, by node name, or why they are unknown. If Kubernetes alone shows no machine
+        /// with an API server, the entry is for the one behind the endpoint, by its URL.
+        requested_apis: BTreeMap<String, Observed<RequestedApis>> = BTreeMap::new(),
+        /// Endpoints of each Service that a webhook names, by namespace and name.
+        webhook_endpoints: BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>> = BTreeMap::new(),
+        /// Objects that a policy requires, by the id of the entry.
+        required: BTreeMap<String, Observed<Served>> = BTreeMap::new(),
+    }
     /// `/readyz?verbose` of the cluster endpoint.
-    pub(crate) endpoint: Observed<Readyz>,
-    /// Whether each address accepts connections, if the endpoint's name has several and is reached without a proxy; otherwise empty.
-    pub(crate) endpoint_addresses: Vec<(SocketAddr, Observed<()>)>,
-    /// `/readyz?verbose` of each control plane's own API server, by node name.
-    pub(crate) servers: BTreeMap<String, Observed<Readyz>>,
-    pub(crate) nodes: Observed<Vec<KubeNode>>,
+    endpoint: Readyz => EndpointReadyz "/readyz",
+    nodes: Vec<KubeNode> => KubeNodes "nodes",
     /// Leases of namespace `kube-node-lease`, by name (= node name).
-    pub(crate) node_leases: Observed<Leases>,
+    node_leases: Leases => NodeLeases "leases (kube-node-lease)",
     /// Leases of namespace `kube-system`, by name. Without Talos, the lease of a component whose static pods are only in another namespace
     /// is taken from there if it was renewed later.
-    pub(crate) system_leases: Observed<Leases>,
+    system_leases: Leases => SystemLeases "leases (kube-system)",
     /// Pods of namespace `kube-system`. Without Talos, the static pods of other namespaces as well.
-    pub(crate) pods: Observed<Vec<Pod>>,
-    /// Static pods of the user's own on workers, by namespace and name. `None` if there is no such pod.
-    pub(crate) user_pods: BTreeMap<(String, String), Observed<Option<Pod>>>,
+    pods: Vec<Pod> => Pods "pods (kube-system)",
     /// DaemonSets of `kube-system` and of the network plugin's namespaces, and all that register a driver with the kubelets.
-    pub(crate) daemon_sets: Observed<Vec<Workload>>,
+    daemon_sets: Vec<Workload> => DaemonSets "daemonsets",
     /// Deployments of the same namespaces.
-    pub(crate) deployments: Observed<Vec<Workload>>,
+    deployments: Vec<Workload> => Deployments "deployments",
     /// `StatefulSet`s of the same namespaces.
-    pub(crate) stateful_sets: Observed<Vec<Workload>>,
+    stateful_sets: Vec<Workload> => StatefulSets "statefulsets",
     /// Namespaces of the network plugin other than `kube-system`; a gap if the lists above and below lack objects of the plugin or of
     /// drivers.
-    pub(crate) plugin_namespaces: Observed<Vec<String>>,
-    /// Pods of these namespaces, and pods of drivers' DaemonSets that have too few.
-    pub(crate) plugin_pods: Vec<Pod>,
+    plugin_namespaces: Vec<String> => DaemonSets "workloads of the network plugin",
     /// Pods of all namespaces that are assigned to a node and have no sandbox, or have lost it.
-    pub(crate) starting_pods: Observed<Vec<StartingPod>>,
-    /// Pods of the same list that have a sandbox and wait for an image.
-    pub(crate) pulling_pods: Vec<PullingPod>,
-    /// Pods of the same list that have no node, for a reason given by a scheduler or the user.
-    pub(crate) unplaced_pods: Vec<UnplacedPod>,
+    starting_pods: Vec<StartingPod> => StartingPods "pods (without a sandbox)",
     /// Drivers that each node's kubelet knows; requested while several pods of a node wait for volumes.
-    pub(crate) csi_nodes: Observed<Vec<CsiNode>>,
+    csi_nodes: Vec<CsiNode> => CsiNodes "csinodes" Never,
     /// Volumes that drivers attach to nodes; requested together with the drivers.
-    pub(crate) attached_volumes: Observed<Vec<AttachedVolume>>,
+    attached_volumes: Vec<AttachedVolume> => AttachedVolumes "volumeattachments (of waiting pods)" Never,
     /// Events about sandboxes that could not be created; all events of pods if one of those pods is late.
-    pub(crate) pod_events: Observed<Vec<PodEvent>>,
+    pod_events: Vec<PodEvent> => PodEvents "events",
     /// Pods of all namespaces that are bound to a node and have not finished.
-    pub(crate) bound_pods: Observed<Vec<BoundPod>>,
-    pub(crate) disruption_budgets: Observed<Vec<DisruptionBudget>>,
+    bound_pods: Vec<BoundPod> => BoundPods "pods (all namespaces)",
+    disruption_budgets: Vec<DisruptionBudget> => DisruptionBudgets "poddisruptionbudgets",
     /// Allocatable resources of each node.
-    pub(crate) node_room: Observed<Vec<NodeRoom>>,
-    pub(crate) volume_attachments: Observed<Vec<VolumeAttachment>>,
-    pub(crate) persistent_volumes: Observed<Vec<PersistentVolume>>,
-    /// Requested APIs of each control plane's own API server, by node name, or why they are unknown. If Kubernetes alone shows no machine
-    /// with an API server, the entry is for the one behind the endpoint, by its URL.
-    pub(crate) requested_apis: BTreeMap<String, Observed<RequestedApis>>,
+    node_room: Vec<NodeRoom> => NodeRoom "nodes (allocatable)",
+    volume_attachments: Vec<VolumeAttachment> => VolumeAttachments "volumeattachments",
+    persistent_volumes: Vec<PersistentVolume> => PersistentVolumes "persistentvolumes",
     /// Endpoints of the Service `kube-system/kube-dns`, from its EndpointSlices. Without Talos, endpoints of all Services with a label of
     /// cluster DNS; a Service without endpoints is represented by one without addresses.
-    pub(crate) dns_endpoints: Observed<Vec<ServiceEndpoint>>,
+    dns_endpoints: Vec<ServiceEndpoint> => DnsEndpoints "endpointslices (kube-system)",
     /// Endpoints of the Service `default/kubernetes`.
-    pub(crate) api_endpoints: Observed<Vec<ServiceEndpoint>>,
+    api_endpoints: Vec<ServiceEndpoint> => ApiEndpoints "endpointslices (default)",
     /// All certificate signing requests, regardless of requester and state.
-    pub(crate) signing_requests: Observed<Vec<SigningRequest>>,
-    pub(crate) validating_webhooks: Observed<Vec<Webhook>>,
-    pub(crate) mutating_webhooks: Observed<Vec<Webhook>>,
+    signing_requests: Vec<SigningRequest> => SigningRequests "certificatesigningrequests" UnlessRefused,
+    validating_webhooks: Vec<Webhook> => ValidatingWebhooks "validatingwebhookconfigurations",
+    mutating_webhooks: Vec<Webhook> => MutatingWebhooks "mutatingwebhookconfigurations",
     /// Webhooks that convert objects of custom resources, by the definition's name. Read once per run.
-    pub(crate) conversions: Observed<Vec<Webhook>>,
-    /// Endpoints of each Service that a webhook names, by namespace and name.
-    pub(crate) webhook_endpoints: BTreeMap<(String, String), Observed<Vec<ServiceEndpoint>>>,
-    pub(crate) api_services: Observed<Vec<ApiService>>,
+    conversions: Vec<Webhook> => Conversions "customresourcedefinitions" UnlessRefused,
+    api_services: Vec<ApiService> => ApiServices "apiservices" UnlessRefused,
     /// `gitVersion` of the API server behind the endpoint, without Talos.
-    pub(crate) version: Observed<String>,
+    version: String => ServerVersion "GET /version" Never,
     /// UID of the namespace kube-system, which identifies the cluster. Requested by `upgrade-plan` only.
-    pub(crate) cluster_uid: Observed<String>,
-    /// Objects that a policy requires, by the id of the entry.
-    pub(crate) required: BTreeMap<String, Observed<Served>>,
+    cluster_uid: String => KubernetesCluster "namespaces (kube-system)",
 }
 
 impl Kubernetes {
+    /// A cluster that was not queried.
+    pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over: Vec<(String, String)>) -> Self {
+        Self { credentials, passed_over, ..Self::before() }
+    }
+
     /// Returns the pods of `kube-system` and of the network plugin that could be read.
     pub(crate) fn all_pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.iter().flatten().chain(&self.plugin_pods)
@@ -105,35 +112,10 @@ impl Kubernetes {
                 let refusal = answer.as_ref().ok().filter(|readyz| readyz.status == 403)?;
                 Some((what, &*refusal.text))
             });
-        let lists = [
-            ("allocatable of nodes", self.node_room.as_ref().err()),
-            ("volumeattachments", self.volume_attachments.as_ref().err()),
-            ("persistentvolumes", self.persistent_volumes.as_ref().err()),
-            ("nodes", self.nodes.as_ref().err()),
-            ("leases of kube-node-lease", self.node_leases.as_ref().err()),
-            ("leases of kube-system", self.system_leases.as_ref().err()),
-            ("pods", self.pods.as_ref().err()),
-            ("daemonsets", self.daemon_sets.as_ref().err()),
-            ("deployments", self.deployments.as_ref().err()),
-            ("statefulsets", self.stateful_sets.as_ref().err()),
-            ("workloads of the network plugin", self.plugin_namespaces.as_ref().err()),
-            ("starting pods", self.starting_pods.as_ref().err()),
-            ("csinodes", self.csi_nodes.as_ref().err()),
-            ("volumeattachments of waiting pods", self.attached_volumes.as_ref().err()),
-            ("events", self.pod_events.as_ref().err()),
-            ("bound pods", self.bound_pods.as_ref().err()),
-            ("poddisruptionbudgets", self.disruption_budgets.as_ref().err()),
-            ("endpointslices of kube-dns", self.dns_endpoints.as_ref().err()),
-            ("endpointslices of kubernetes", self.api_endpoints.as_ref().err()),
-            ("certificatesigningrequests", self.signing_requests.as_ref().err()),
-            ("validatingwebhookconfigurations", self.validating_webhooks.as_ref().err()),
-            ("mutatingwebhookconfigurations", self.mutating_webhooks.as_ref().err()),
-            ("customresourcedefinitions", self.conversions.as_ref().err()),
-            ("endpointslices of webhooks", self.webhook_endpoints.values().find_map(|it| it.as_ref().err())),
-            ("apiservices", self.api_services.as_ref().err()),
-            ("/version", self.version.as_ref().err()),
-        ];
-        let lists = lists.into_iter().map(|(what, gap)| (what.to_owned(), gap));
+        let webhooks = self.webhook_endpoints.values().find_map(|it| it.as_ref().err());
+        let lists =
+            self.every_answer().map(|(_, it)| (it.what, it.gap)).chain([("endpointslices of webhooks", webhooks)]);
+        let lists = lists.map(|(what, gap)| (what.to_owned(), gap));
         let metrics = self.requested_apis.iter().map(|(node, it)| (format!("/metrics of {node}"), it.as_ref().err()));
         let required = self.required.iter().map(|(id, it)| (format!("objects of policy.{id}"), it.as_ref().err()));
         let lists = lists.chain(metrics).chain(required).filter_map(|(what, gap)| {

@@ -1,6 +1,7 @@
 //! Missing answers behind a fact: which ones, why, and whether a verdict is possible without them.
 
-use super::{EtcdEndpoint, Gap, GapKind, Kubernetes, Node, Observed, RequestedApis, Snapshot, TalosNode};
+use super::answers::{Answer, Need};
+use super::{Gap, GapKind, Kubernetes, Node, Observed, RequestedApis, Snapshot};
 use crate::model::{Fact, Role};
 
 /// A missing answer.
@@ -39,26 +40,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A named answer.
-struct Answer<'a> {
-    what: &'static str,
-    /// The reason why the answer is missing, if it is.
-    gap: Option<&'a Gap>,
-    need: Need,
-}
-
-/// The condition under which a missing answer makes the checks that use it undetermined.
-#[derive(Clone, Copy)]
-enum Need {
-    Always,
-    /// Optional: older releases lack it, some roles cannot read it, and its checks only warn.
-    UnlessRefused,
-    /// Older releases do not support it.
-    UnlessUnsupported,
-    /// Not required: another answer covers it, or it only adds detail.
-    Never,
-}
-
 impl Snapshot {
     /// Returns the missing answers behind this fact. Sources that give no answer at all, for lack of credentials, of an endpoint or of
     /// power, are left out: that is reported once for the machine, not for each fact. Answers that are never requested, such as etcd's from
@@ -66,174 +47,58 @@ impl Snapshot {
     pub(crate) fn missing(&self, fact: Fact) -> Vec<Missing<'_>> {
         match fact {
             Fact::TalosNodes => self.of_population(),
-            Fact::MachineStatus => self.of_machines(|it| [answer("MachineStatuses", &it.machine_status)]),
-            Fact::Services => self.of_machines(|it| [answer("ServiceList", &it.services)]),
-            Fact::TimeStatus => self.of_machines(|it| {
-                [answer("TimeStatuses", &it.time_status), answer("AdjtimeStatuses", &it.adjtime).optional()]
-            }),
-            Fact::NetworkStatus => self.of_machines(|it| [answer("NetworkStatuses", &it.network_status)]),
-            Fact::Addresses => self.of_machines(|it| [answer("AddressStatuses", &it.link_addresses).optional()]),
-            Fact::KubePrism => self.of_machines(|it| [answer("KubePrismStatuses", &it.kube_prism).unless_refused()]),
-            Fact::KubeSpan => {
-                self.of_control_planes(|it| [answer("KubeSpanPeerStatuses", &it.kube_span_peers).unless_refused()])
-            }
-            Fact::Memory => self.of_machines(|it| [answer("Memory", &it.memory)]),
-            Fact::Volumes => self.of_machines(|it| {
-                [answer("VolumeStatuses", &it.volumes).unless_unsupported(), answer("Mounts", &it.mounts).optional()]
-            }),
-            Fact::Diagnostics => self.of_machines(|it| [answer("Diagnostics", &it.diagnostics).unless_refused()]),
-            Fact::KubeletCertificate => self
-                .of_machines(|it| [answer("TLS handshake (kubelet, port 10250)", &it.kubelet_certificate).optional()]),
-            Fact::StaticPods => self.of_machines(|it| [answer("StaticPods", &it.static_pods)]),
-            Fact::StaticPodStatuses => self.of_machines(|it| [answer("StaticPodStatuses", &it.static_pod_statuses)]),
-            Fact::ConfigStatuses => self.of_config_statuses(),
-            Fact::ComponentConfigs => self.of_machines(|it| {
-                [
-                    answer("SchedulerConfigs", &it.scheduler_enabled).optional(),
-                    answer("ControllerManagerConfigs", &it.controller_manager_enabled).optional(),
-                ]
-            }),
-            Fact::BootstrapManifests => {
-                self.of_machines(|it| [answer("BootstrapManifestsConfigs", &it.bootstrap_manifests).optional()])
-            }
-            Fact::ManifestStatuses => self.of_manifests(),
-            Fact::EtcdMembership => self.of_etcd(
-                |it| {
-                    [
-                        answer("EtcdStatus", &it.etcd_status),
-                        answer("EtcdMemberList", &it.etcd_members),
-                        answer("EtcdMembers", &it.etcd_member_id).optional(),
-                    ]
-                },
-                |it| [answer("Status", &it.status), answer("MemberList", &it.members)],
-            ),
-            Fact::EtcdAlarms => {
-                self.of_etcd(|it| [answer("EtcdAlarmList", &it.etcd_alarms)], |it| [answer("Alarm", &it.alarms)])
-            }
-            Fact::EtcdSpecs => self.of_control_planes(|it| [answer("EtcdSpecs", &it.etcd_spec)]),
-            Fact::EtcdData => self.of_control_planes(|it| [answer("List /var/lib/etcd", &it.etcd_data_absent)]),
-            Fact::KubeletFlags => self.of_machines(|it| [answer("KubeletSpecs", &it.kubelet_flags).unless_refused()]),
-            Fact::Extensions => self.of_machines(|it| [answer("ExtensionStatuses", &it.extensions)]),
-            Fact::Installation => self.of_machines(|it| [answer("Logs (machined)", &it.installed)]),
-            Fact::TalosCluster => self.of_machines(|it| [answer("Infos", &it.cluster_id)]),
-            Fact::EndpointReadyz => self.of_kubernetes(|it| answer("/readyz", &it.endpoint)),
             Fact::ServerReadyz => self.of_api_servers(),
-            Fact::KubeNodes => self.of_kubernetes(|it| answer("nodes", &it.nodes)),
-            Fact::NodeLeases => self.of_kubernetes(|it| answer("leases (kube-node-lease)", &it.node_leases)),
-            Fact::SystemLeases => self.of_kubernetes(|it| answer("leases (kube-system)", &it.system_leases)),
-            Fact::Pods => self.of_kubernetes(|it| answer("pods (kube-system)", &it.pods)),
-            Fact::DaemonSets => self.of_kubernetes(|it| match &it.daemon_sets {
-                Ok(_) => answer("workloads of the network plugin", &it.plugin_namespaces),
-                sets => answer("daemonsets", sets),
-            }),
-            Fact::Deployments => self.of_kubernetes(|it| answer("deployments", &it.deployments)),
-            Fact::StatefulSets => self.of_kubernetes(|it| answer("statefulsets", &it.stateful_sets)),
-            Fact::StartingPods => self.of_kubernetes(|it| answer("pods (without a sandbox)", &it.starting_pods)),
-            Fact::CsiNodes => self.of_kubernetes(|it| answer("csinodes", &it.csi_nodes).optional()),
-            Fact::AttachedVolumes => {
-                self.of_kubernetes(|it| answer("volumeattachments", &it.attached_volumes).optional())
-            }
-            Fact::PodEvents => self.of_kubernetes(|it| answer("events", &it.pod_events)),
-            Fact::BoundPods => self.of_kubernetes(|it| answer("pods (all namespaces)", &it.bound_pods)),
-            Fact::DisruptionBudgets => self.of_kubernetes(|it| answer("poddisruptionbudgets", &it.disruption_budgets)),
-            Fact::NodeRoom => self.of_kubernetes(|it| answer("nodes (allocatable)", &it.node_room)),
-            Fact::VolumeAttachments => self.of_kubernetes(|it| answer("volumeattachments", &it.volume_attachments)),
-            Fact::PersistentVolumes => self.of_kubernetes(|it| answer("persistentvolumes", &it.persistent_volumes)),
             Fact::RequestedApis => self.of_metrics(),
-            Fact::DnsEndpoints => self.of_kubernetes(|it| answer("endpointslices (kube-system)", &it.dns_endpoints)),
-            Fact::ApiEndpoints => self.of_kubernetes(|it| answer("endpointslices (default)", &it.api_endpoints)),
-            Fact::SigningRequests => {
-                self.of_kubernetes(|it| answer("certificatesigningrequests", &it.signing_requests).unless_refused())
-            }
-            Fact::ValidatingWebhooks => {
-                self.of_kubernetes(|it| answer("validatingwebhookconfigurations", &it.validating_webhooks))
-            }
-            Fact::MutatingWebhooks => {
-                self.of_kubernetes(|it| answer("mutatingwebhookconfigurations", &it.mutating_webhooks))
-            }
-            Fact::Conversions => {
-                self.of_kubernetes(|it| answer("customresourcedefinitions", &it.conversions).unless_refused())
-            }
             Fact::WebhookEndpoints => self.of_webhooks(),
-            Fact::ApiServices => self.of_kubernetes(|it| answer("apiservices", &it.api_services).unless_refused()),
-            Fact::ServerVersion if self.talos.is_some() => Vec::new(),
-            Fact::ServerVersion => self.of_kubernetes(|it| answer("GET /version", &it.version).optional()),
-            Fact::KubernetesCluster => self.of_kubernetes(|it| answer("namespaces (kube-system)", &it.cluster_uid)),
             Fact::Required => self.of_required(),
             Fact::ServerCheck => self.of_server_check(),
+            Fact::EtcdMembership | Fact::EtcdAlarms if self.external_etcd.is_some() => self.of_external_etcd(fact),
+            Fact::ServerVersion if self.talos.is_some() => Vec::new(),
+            _ => self.of_machines(fact).chain(self.of_kubernetes(fact)).collect(),
         }
-    }
-
-    fn of_config_statuses(&self) -> Vec<Missing<'_>> {
-        let of = |it| answer("ConfigStatuses", it);
-        let mut missing = self.of_control_planes(|it| [of(&it.config_statuses)]);
-        // Workers have none.
-        missing.extend(self.of_nodes(|it| it.role == Role::Worker, |it| [of(&it.config_statuses).optional()]));
-        missing
-    }
-
-    /// One control plane's answer shows which manifests were applied, and `ExtraManifestsConfigs` is requested only if the user's own
-    /// manifests are among them, so both answers are optional.
-    fn of_manifests(&self) -> Vec<Missing<'_>> {
-        self.of_control_planes(|it| {
-            [
-                answer("ManifestStatuses", &it.manifests_applied).optional(),
-                answer("ExtraManifestsConfigs", &it.extra_manifests).optional(),
-            ]
-        })
     }
 
     fn of_population(&self) -> Vec<Missing<'_>> {
         let Some(talos) = &self.talos else { return Vec::new() };
-        let mut missing = self
-            .of_machines(|it| [answer("MachineTypes", &it.machine_type).optional(), answer("Nodenames", &it.nodename)]);
+        let mut missing: Vec<_> = self.of_machines(Fact::TalosNodes).collect();
         if talos.credentials.is_ok() {
-            missing.extend(of(Source::Discovery, [answer("Members", &talos.discovery)]));
+            missing.extend(of(Source::Discovery, [Answer::new("Members", &talos.discovery)]));
         }
         missing
     }
 
-    fn of_machines<'a, const N: usize>(
-        &'a self,
-        answers: impl Fn(&'a TalosNode) -> [Answer<'a>; N],
-    ) -> Vec<Missing<'a>> {
-        self.of_nodes(|_| true, answers)
+    fn of_machines(&self, fact: Fact) -> impl Iterator<Item = Missing<'_>> {
+        let answering = self.nodes.iter().filter(|node| node.is_talos && node.talos.contact.is_ok());
+        answering
+            .filter(move |node| node.role != Role::Worker || !fact.is_of_control_planes())
+            .flat_map(move |node| of(Source::Machine(node), node.talos.answers(fact)))
     }
 
-    fn of_control_planes<'a, const N: usize>(
-        &'a self,
-        answers: impl Fn(&'a TalosNode) -> [Answer<'a>; N],
-    ) -> Vec<Missing<'a>> {
-        self.of_nodes(|node| node.role != Role::Worker, answers)
+    fn of_external_etcd(&self, fact: Fact) -> Vec<Missing<'_>> {
+        let endpoints = self.external_etcd.iter().flatten().flat_map(|it| {
+            let answers = match fact {
+                Fact::EtcdAlarms => vec![Answer::new("Alarm", &it.alarms)],
+                _ => vec![Answer::new("Status", &it.status), Answer::new("MemberList", &it.members)],
+            };
+            of(Source::Etcd(&it.address), answers)
+        });
+        endpoints.collect()
     }
 
-    fn of_nodes<'a, const N: usize>(
-        &'a self,
-        are_asked: impl Fn(&Node) -> bool,
-        answers: impl Fn(&'a TalosNode) -> [Answer<'a>; N],
-    ) -> Vec<Missing<'a>> {
-        let answering = self.nodes.iter().filter(|node| node.is_talos && are_asked(node) && node.talos.contact.is_ok());
-        answering.flat_map(|node| of(Source::Machine(node), answers(&node.talos))).collect()
-    }
-
-    fn of_etcd<'a, const N: usize, const M: usize>(
-        &'a self,
-        of_machine: impl Fn(&'a TalosNode) -> [Answer<'a>; N],
-        of_endpoint: impl Fn(&'a EtcdEndpoint) -> [Answer<'a>; M],
-    ) -> Vec<Missing<'a>> {
-        match &self.external_etcd {
-            Some(endpoints) => endpoints.iter().flat_map(|it| of(Source::Etcd(&it.address), of_endpoint(it))).collect(),
-            None => self.of_control_planes(of_machine),
-        }
-    }
-
-    fn of_kubernetes<'a>(&'a self, answer: impl Fn(&'a Kubernetes) -> Answer<'a>) -> Vec<Missing<'a>> {
-        self.usable_kubernetes().flat_map(|it| of(Source::Kubernetes, [answer(it)])).collect()
+    fn of_kubernetes(&self, fact: Fact) -> impl Iterator<Item = Missing<'_>> {
+        self.usable_kubernetes().flat_map(move |kubernetes| {
+            // Without the list, what it leads to is missing as well.
+            let is_whole = kubernetes.daemon_sets.is_ok();
+            let is_own = move |answer: &Answer<'_>| is_whole || answer.what != "workloads of the network plugin";
+            of(Source::Kubernetes, kubernetes.answers(fact).filter(is_own))
+        })
     }
 
     fn of_api_servers(&self) -> Vec<Missing<'_>> {
         let servers = self.usable_kubernetes().flat_map(|it| &it.servers);
-        servers.flat_map(|(node, it)| of(Source::ApiServer(node), [answer("/readyz", it).optional()])).collect()
+        servers
+            .flat_map(|(node, it)| of(Source::ApiServer(node), [Answer::new("/readyz", it).needed(Need::Never)]))
+            .collect()
     }
 
     fn of_metrics<'a>(&'a self) -> Vec<Missing<'a>> {
@@ -244,9 +109,9 @@ impl Snapshot {
         // No server can be queried at its own address, as behind Omni: one of them has answered through the endpoint instead.
         let by_endpoint = has_answered(false) && !has_answered(true);
         let of_server = |(name, metrics): (&'a String, &'a Observed<RequestedApis>)| {
-            let metrics = answer("/metrics", metrics);
+            let metrics = Answer::new("/metrics", metrics);
             match is_a_machines(name) {
-                true if by_endpoint => of(Source::ApiServer(name), [metrics.optional()]),
+                true if by_endpoint => of(Source::ApiServer(name), [metrics.needed(Need::Never)]),
                 true => of(Source::ApiServer(name), [metrics]),
                 false => of(Source::Kubernetes, [metrics]),
             }
@@ -256,12 +121,12 @@ impl Snapshot {
 
     fn of_webhooks(&self) -> Vec<Missing<'_>> {
         let services = self.usable_kubernetes().flat_map(|it| it.webhook_endpoints.values());
-        services.flat_map(|it| of(Source::Kubernetes, [answer("endpointslices (of webhooks)", it)])).collect()
+        services.flat_map(|it| of(Source::Kubernetes, [Answer::new("endpointslices (of webhooks)", it)])).collect()
     }
 
     fn of_required(&self) -> Vec<Missing<'_>> {
         let lists = self.usable_kubernetes().flat_map(|it| it.required.values());
-        lists.flat_map(|it| of(Source::Kubernetes, [answer("objects that the policy requires", it)])).collect()
+        lists.flat_map(|it| of(Source::Kubernetes, [Answer::new("objects that the policy requires", it)])).collect()
     }
 
     fn usable_kubernetes(&self) -> impl Iterator<Item = &Kubernetes> {
@@ -272,43 +137,21 @@ impl Snapshot {
         let Some(talos) = &self.talos else { return Vec::new() };
         match &talos.server {
             Err(gap) => vec![Missing { by: Source::Server("Talos API"), what: "HealthCheck", gap, is_needed: false }],
-            Ok(check) => {
-                of(Source::Server(&check.endpoint), [answer("HealthCheck", &check.end).unless_refused()]).collect()
-            }
+            Ok(check) => of(
+                Source::Server(&check.endpoint),
+                [Answer::new("HealthCheck", &check.end).needed(Need::UnlessRefused)],
+            )
+            .collect(),
         }
     }
 }
 
-fn answer<'a, T>(what: &'static str, observed: &'a Observed<T>) -> Answer<'a> {
-    Answer { what, gap: observed.as_ref().err(), need: Need::Always }
-}
-
-impl Answer<'_> {
-    fn unless_refused(self) -> Self {
-        Self { need: Need::UnlessRefused, ..self }
-    }
-
-    fn unless_unsupported(self) -> Self {
-        Self { need: Need::UnlessUnsupported, ..self }
-    }
-
-    fn optional(self) -> Self {
-        Self { need: Need::Never, ..self }
-    }
-}
-
 /// Finds the `answers` that were requested and are missing.
-fn of<'a, const N: usize>(by: Source<'a>, answers: [Answer<'a>; N]) -> impl Iterator<Item = Missing<'a>> {
+fn of<'a>(by: Source<'a>, answers: impl IntoIterator<Item = Answer<'a>>) -> impl Iterator<Item = Missing<'a>> {
     let was_asked = |gap: &Gap| gap.kind != GapKind::NotAsked || *gap != Gap::not_asked();
-    answers.into_iter().filter_map(move |Answer { what, gap, need }| {
+    answers.into_iter().filter_map(move |Answer { what, gap, need, .. }| {
         let gap = gap.filter(|gap| was_asked(gap))?;
-        let is_needed = match need {
-            Need::Always => true,
-            Need::UnlessRefused => !matches!(gap.kind, GapKind::Forbidden | GapKind::Unsupported),
-            Need::UnlessUnsupported => gap.kind != GapKind::Unsupported,
-            Need::Never => false,
-        };
-        Some(Missing { by, what, gap, is_needed })
+        Some(Missing { by, what, gap, is_needed: need.holds_for(gap.kind) })
     })
 }
 

@@ -3,6 +3,7 @@
 //! `observe` turns bytes into facts, and `checks` turns facts into verdicts. Nothing in this module depends on a client, a protobuf type or
 //! a rule, so a judge can be tested with a literal, and a snapshot can be kept, compared and thrown away.
 
+mod answers;
 mod awaited;
 mod etcd;
 mod kube_nodes;
@@ -22,16 +23,12 @@ use jiff::Timestamp;
 
 use crate::model::{CheckId, Kind, Role, Shared, Target};
 
+#[cfg(test)]
+pub(crate) use answers::Damage;
 pub(crate) use awaited::{Awaited, Part, Progress};
 pub(crate) use etcd::{AlarmKind, EtcdAlarm, EtcdEndpoint, EtcdMember, EtcdSpec, EtcdStatus, RaftProgress};
 pub(crate) use kube_nodes::KubeNodes;
-pub(crate) use kubernetes::{
-    AUTOSCALER_TAINT, Amounts, ApiService, AttachedVolume, BoundPod, Condition, CsiNode, DisruptionBudget, KubeNode,
-    Kubernetes, KubernetesCredentials, Lease, Leases, MINTED, Needs, NodeRoom, OWN_TAINTS, PersistentVolume, Placement,
-    Pod, PodEvent, PullingPod, Readiness, Readyz, RequestState, RequestedApi, RequestedApis, Requirement,
-    ServiceEndpoint, SigningRequest, Spread, StartingPod, System, Taint, Term, Toleration, UnplacedPod,
-    VolumeAttachment, WAITED, Webhook, WebhookRule, Workload, are_of_several, badness, has_ended,
-};
+pub(crate) use kubernetes::*;
 pub(crate) use memory::{Boot, Memory};
 pub(crate) use missing::{Missing, Source};
 pub(crate) use observe::{Observe, Patience, Suspects};
@@ -40,12 +37,7 @@ pub(crate) use require::{
     Demand, FieldIs, Found, ObjectCondition, Objects, Place, Predicate, Replicas, Require, RequiredObject,
     RequiredObjects, Served,
 };
-pub(crate) use talos::{
-    Account, Adjtime, BootstrapManifests, Contact, ContainerState, DATA_MOUNTS, Diagnostic, Endpoint, Flags, LOGS,
-    LinkAddress, MachineStatus, Mount, NetworkStatus, Node, Peer, PodState, ReadyResource, ServerCheck, ServerProgress,
-    Service, ServiceEvent, ServingCertificate, Sources, StaticPodStatus, Talos, TalosCredentials, TalosNode,
-    TimeStatus, UnmetCondition, UserPod, VOLUME_PHASES, Version, Volume, own_role,
-};
+pub(crate) use talos::*;
 
 /// A requested fact: its value, or the reason why it is missing.
 pub(crate) type Observed<T> = Result<T, Gap>;

@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
+use super::answers::answers;
 use super::{Certificate, EtcdAlarm, EtcdMember, EtcdSpec, EtcdStatus, Gap, Observed, Validity};
 use crate::model::{MachineType, Role, Shared};
 
@@ -162,70 +163,71 @@ impl Node {
     }
 }
 
-/// Facts that one node reports about itself. For COSI resources, `Ok(None)` and empty lists mean "requested, and not there".
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TalosNode {
-    /// First contact through an endpoint. If it is a gap, every other fact is a [`GapKind::NotAsked`] gap.
-    pub(crate) contact: Observed<Contact>,
-    pub(crate) machine_type: Observed<Option<MachineType>>,
-    pub(crate) nodename: Observed<Option<String>>,
-    /// `skipNodeRegistration` of its configuration: the kubelet runs without creating a Node.
-    pub(crate) skips_registration: bool,
-    pub(crate) machine_status: Observed<Option<MachineStatus>>,
-    pub(crate) services: Observed<Vec<Service>>,
-    pub(crate) time_status: Observed<Option<TimeStatus>>,
+answers! {
+    /// Facts that one node reports about itself. For COSI resources, `Ok(None)` and empty lists mean "requested, and not there".
+    TalosNode {
+        /// First contact through an endpoint. If it is a gap, every other fact is a [`GapKind::NotAsked`] gap.
+        contact: Observed<Contact> = Err(Gap::not_asked()),
+        /// `skipNodeRegistration` of its configuration: the kubelet runs without creating a Node.
+        skips_registration: bool = false,
+        /// Static pods outside of `kube-system`.
+        user_pods: Vec<UserPod> = Vec::new(),
+        /// Flags of the control plane's static pods.
+        component_flags: Vec<Flags> = Vec::new(),
+    }
+    machine_type: Option<MachineType> => TalosNodes "MachineTypes" Never,
+    nodename: Option<String> => TalosNodes "Nodenames",
+    machine_status: Option<MachineStatus> => MachineStatus "MachineStatuses",
+    services: Vec<Service> => Services "ServiceList",
+    time_status: Option<TimeStatus> => TimeStatus "TimeStatuses",
     /// The kernel's view of its clock, which does not exist in container mode.
-    pub(crate) adjtime: Observed<Option<Adjtime>>,
-    pub(crate) network_status: Observed<Option<NetworkStatus>>,
+    adjtime: Option<Adjtime> => TimeStatus "AdjtimeStatuses" Never,
+    network_status: Option<NetworkStatus> => NetworkStatus "NetworkStatuses",
     /// Global addresses of its links, except loopback and dummy interfaces, whose addresses may be the same on every machine.
-    pub(crate) link_addresses: Observed<Vec<LinkAddress>>,
+    link_addresses: Vec<LinkAddress> => Addresses "AddressStatuses" Never,
     /// Whether KubePrism reaches an API server. `None` if it is disabled, and before Talos 1.5.
-    pub(crate) kube_prism: Observed<Option<bool>>,
+    kube_prism: Option<bool> => KubePrism "KubePrismStatuses" UnlessRefused,
     /// KubeSpan peers; empty if KubeSpan is disabled. Requested from control planes only, because each of them is a peer of every machine.
-    pub(crate) kube_span_peers: Observed<Vec<Peer>>,
+    kube_span_peers: Vec<Peer> => KubeSpan "KubeSpanPeerStatuses" UnlessRefused,
     /// Total memory, in bytes.
-    pub(crate) memory: Observed<u64>,
+    memory: u64 => Memory "Memory",
     /// Available since Talos 1.8.
-    pub(crate) volumes: Observed<Vec<Volume>>,
-    pub(crate) mounts: Observed<Vec<Mount>>,
+    volumes: Vec<Volume> => Volumes "VolumeStatuses" UnlessUnsupported,
+    mounts: Vec<Mount> => Volumes "Mounts" Never,
     /// Available since Talos 1.8. A diagnostic exists as long as its problem.
-    pub(crate) diagnostics: Observed<Vec<Diagnostic>>,
+    diagnostics: Vec<Diagnostic> => Diagnostics "Diagnostics" UnlessRefused,
     /// The certificate that its kubelet presents to any client.
-    pub(crate) kubelet_certificate: Observed<ServingCertificate>,
-    pub(crate) static_pods: Observed<Vec<String>>,
-    /// Static pods outside of `kube-system`.
-    pub(crate) user_pods: Vec<UserPod>,
-    /// Flags of the control plane's static pods.
-    pub(crate) component_flags: Vec<Flags>,
-    pub(crate) static_pod_statuses: Observed<Vec<StaticPodStatus>>,
+    kubelet_certificate: ServingCertificate => KubeletCertificate "TLS handshake (kubelet, port 10250)" Never,
+    static_pods: Vec<String> => StaticPods "StaticPods",
+    static_pod_statuses: Vec<StaticPodStatus> => StaticPodStatuses "StaticPodStatuses",
     /// The resources from which static pods are rendered: id (`static-pods`) and `ready`.
-    pub(crate) config_statuses: Observed<Vec<ReadyResource>>,
+    config_statuses: Vec<ReadyResource> => ConfigStatuses "ConfigStatuses",
     /// `Some(false)` if disabled in the machine configuration.
-    pub(crate) scheduler_enabled: Observed<Option<bool>>,
-    pub(crate) controller_manager_enabled: Observed<Option<bool>>,
-    pub(crate) bootstrap_manifests: Observed<Option<BootstrapManifests>>,
+    scheduler_enabled: Option<bool> => ComponentConfigs "SchedulerConfigs" Never,
+    controller_manager_enabled: Option<bool> => ComponentConfigs "ControllerManagerConfigs" Never,
+    bootstrap_manifests: Option<BootstrapManifests> => BootstrapManifests "BootstrapManifestsConfigs" Never,
     /// Names of the manifests that it has applied. Requested from control planes.
-    pub(crate) manifests_applied: Observed<Vec<String>>,
+    manifests_applied: Vec<String> => ManifestStatuses "ManifestStatuses" Never,
     /// Names of the manifests that its configuration adds.
-    pub(crate) extra_manifests: Observed<Vec<String>>,
+    extra_manifests: Vec<String> => ManifestStatuses "ExtraManifestsConfigs" Never,
     /// Id of its own etcd member, known without querying etcd (`EtcdMembers`).
-    pub(crate) etcd_member_id: Observed<Option<u64>>,
-    pub(crate) etcd_status: Observed<EtcdStatus>,
+    etcd_member_id: Option<u64> => EtcdMembership "EtcdMembers" Never,
+    etcd_status: EtcdStatus => EtcdMembership "EtcdStatus",
     /// The member list of the node's own etcd (`query_local`).
-    pub(crate) etcd_members: Observed<Vec<EtcdMember>>,
-    pub(crate) etcd_alarms: Observed<Vec<EtcdAlarm>>,
-    pub(crate) etcd_spec: Observed<Option<EtcdSpec>>,
+    etcd_members: Vec<EtcdMember> => EtcdMembership "EtcdMemberList",
+    etcd_alarms: Vec<EtcdAlarm> => EtcdAlarms "EtcdAlarmList",
+    etcd_spec: Option<EtcdSpec> => EtcdSpecs "EtcdSpecs",
     /// `/var/lib/etcd` contains no member data. Requested only while etcd has not started.
-    pub(crate) etcd_data_absent: Observed<bool>,
+    etcd_data_absent: bool => EtcdData "List /var/lib/etcd",
     /// Flags of its kubelet, including its configuration; `None` if no kubelet is to run. Secret in newer versions.
-    pub(crate) kubelet_flags: Observed<Option<Flags>>,
+    kubelet_flags: Option<Flags> => KubeletFlags "KubeletSpecs" UnlessRefused,
     /// Name and version of each running system extension.
-    pub(crate) extensions: Observed<Vec<(String, String)>>,
+    extensions: Vec<(String, String)> => Extensions "ExtensionStatuses",
     /// The installer that has succeeded since the machine booted and takes effect at the next boot. It is found in machined's log, of which
     /// only the end is read, so `None` does not exclude an earlier installation. Requested by `upgrade-plan` only.
-    pub(crate) installed: Observed<Option<String>>,
+    installed: Option<String> => Installation "Logs (machined)",
     /// ID of the cluster; `None` if Talos has none. Requested by `upgrade-plan` only.
-    pub(crate) cluster_id: Observed<Option<String>>,
+    cluster_id: Option<String> => TalosCluster "Infos",
 }
 
 /// Returns the role that a machine reports for itself; unknown if it has not reported one.
@@ -268,48 +270,7 @@ pub(crate) struct Flags {
 impl TalosNode {
     /// A node that was not queried, for the reason `why`.
     pub(crate) fn unasked(why: &Gap) -> Self {
-        fn gap<T>() -> Observed<T> {
-            Err(Gap::not_asked())
-        }
-        Self {
-            contact: Err(why.clone()),
-            machine_type: gap(),
-            nodename: gap(),
-            skips_registration: false,
-            machine_status: gap(),
-            services: gap(),
-            time_status: gap(),
-            adjtime: gap(),
-            network_status: gap(),
-            link_addresses: gap(),
-            kube_prism: gap(),
-            kube_span_peers: gap(),
-            memory: gap(),
-            volumes: gap(),
-            mounts: gap(),
-            diagnostics: gap(),
-            kubelet_certificate: gap(),
-            static_pods: gap(),
-            user_pods: Vec::new(),
-            component_flags: Vec::new(),
-            static_pod_statuses: gap(),
-            config_statuses: gap(),
-            scheduler_enabled: gap(),
-            controller_manager_enabled: gap(),
-            bootstrap_manifests: gap(),
-            manifests_applied: gap(),
-            extra_manifests: gap(),
-            etcd_member_id: gap(),
-            etcd_status: gap(),
-            etcd_members: gap(),
-            etcd_alarms: gap(),
-            etcd_spec: gap(),
-            etcd_data_absent: gap(),
-            kubelet_flags: gap(),
-            extensions: gap(),
-            installed: gap(),
-            cluster_id: gap(),
-        }
+        Self { contact: Err(why.clone()), ..Self::before() }
     }
 }
 

@@ -34,7 +34,7 @@ mod whom;
 mod wire;
 mod workloads;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -176,7 +176,7 @@ impl KubeClient {
 
     /// Reads everything in `facts` except individual servers, all at once. `known` determines which leases have moved.
     pub(crate) async fn observe(&self, facts: &BTreeSet<Fact>, known: &KnownLeases, asks_talos: bool) -> Kubernetes {
-        let mut seen = unasked(Ok(self.credentials.clone()), Vec::new());
+        let mut seen = Kubernetes::unasked(Ok(self.credentials.clone()), Vec::new());
         let wants = |fact: Fact| facts.contains(&fact);
         let elsewhere = async { if asks_talos { Elsewhere::default() } else { self.elsewhere(facts).await } };
         let elsewhere = elsewhere.map(Rc::new).boxed_local().shared();
@@ -400,52 +400,4 @@ async fn wanted<T>(facts: &BTreeSet<Fact>, fact: Fact, ask: impl Future<Output =
 
 fn kept<T>(listed: Listed<T>) -> impl Iterator<Item = T> {
     listed.items.into_iter().map(|item| item.kept)
-}
-
-/// Returns the Kubernetes side of a round in which nothing could be queried.
-pub(crate) fn unasked(credentials: Observed<KubernetesCredentials>, passed_over: Vec<(String, String)>) -> Kubernetes {
-    fn gap<T>() -> Observed<T> {
-        Err(Gap::not_asked())
-    }
-    Kubernetes {
-        credentials,
-        passed_over,
-        may_still_find: false,
-        endpoint: gap(),
-        endpoint_addresses: Vec::new(),
-        servers: BTreeMap::new(),
-        nodes: gap(),
-        node_leases: gap(),
-        system_leases: gap(),
-        pods: gap(),
-        user_pods: BTreeMap::new(),
-        daemon_sets: gap(),
-        deployments: gap(),
-        stateful_sets: gap(),
-        plugin_namespaces: gap(),
-        plugin_pods: Vec::new(),
-        starting_pods: gap(),
-        pulling_pods: Vec::new(),
-        unplaced_pods: Vec::new(),
-        csi_nodes: gap(),
-        attached_volumes: gap(),
-        bound_pods: gap(),
-        disruption_budgets: gap(),
-        node_room: gap(),
-        volume_attachments: gap(),
-        persistent_volumes: gap(),
-        requested_apis: BTreeMap::new(),
-        pod_events: gap(),
-        dns_endpoints: gap(),
-        api_endpoints: gap(),
-        signing_requests: gap(),
-        validating_webhooks: gap(),
-        mutating_webhooks: gap(),
-        conversions: gap(),
-        webhook_endpoints: BTreeMap::new(),
-        api_services: gap(),
-        version: gap(),
-        cluster_uid: gap(),
-        required: BTreeMap::new(),
-    }
 }

@@ -12,15 +12,10 @@ use super::call::{Caller, LIST, Route, SMALL};
 use super::machine::{malformed, only};
 use super::resources::{ADDRESS_STATUSES, KUBE_SPAN_PEERS, Resource, Type, VOLUME_STATUSES, each};
 use crate::observe::dial::cause::clean;
-use crate::snapshot::{
-    Adjtime, DATA_MOUNTS, Diagnostic, LinkAddress, Mount, NetworkStatus, Observed, Peer, TimeStatus, VOLUME_PHASES,
-    Volume,
-};
+use crate::snapshot::{Adjtime, DATA_MOUNTS, Diagnostic, LinkAddress, Mount, Observed, Peer, VOLUME_PHASES, Volume};
 use crate::text::sanitize::without_secrets;
 
-const TIME_STATUSES: Type = Type { namespace: "runtime", name: "TimeStatuses.v1alpha1.talos.dev" };
 const ADJTIME_STATUSES: Type = Type { namespace: "runtime", name: "AdjtimeStatuses.v1alpha1.talos.dev" };
-const NETWORK_STATUSES: Type = Type { namespace: "network", name: "NetworkStatuses.net.talos.dev" };
 const LINK_STATUSES: Type = Type { namespace: "network", name: "LinkStatuses.net.talos.dev" };
 const KUBE_PRISM_STATUSES: Type = Type { namespace: "k8s", name: "KubePrismStatuses.kubernetes.talos.dev" };
 const DIAGNOSTICS: Type = Type { namespace: "runtime", name: "Diagnostics.runtime.talos.dev" };
@@ -29,17 +24,9 @@ const DIAGNOSTICS: Type = Type { namespace: "runtime", name: "Diagnostics.runtim
 const OVERLAYS: [&str; 5] = ["flannel.", "flannel-", "cilium_", "vxlan.calico", "tunl0"];
 
 impl Caller {
-    pub(super) async fn time_status(&self, to: &Route<'_>) -> Observed<Option<TimeStatus>> {
-        self.one(to, TIME_STATUSES, "node").await
-    }
-
     pub(super) async fn adjtime(&self, to: &Route<'_>) -> Observed<Option<Adjtime>> {
         let status: Option<AdjtimeStatus> = self.one(to, ADJTIME_STATUSES, "node").await?;
         status.as_ref().map(adjtime).transpose()
-    }
-
-    pub(super) async fn network_status(&self, to: &Route<'_>) -> Observed<Option<NetworkStatus>> {
-        self.one(to, NETWORK_STATUSES, "status").await
     }
 
     /// Lists the addresses of links. The links themselves are read only if some link has a single address, since nothing else shows whether
@@ -231,6 +218,7 @@ mod tests {
 
     use super::*;
     use crate::snapshot::GapKind;
+    use crate::snapshot::{NetworkStatus, TimeStatus};
 
     fn literal(yaml: &str) -> Resource {
         Resource::literal("Things", "node", yaml)

@@ -10,12 +10,17 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use super::call::{Lane, Route};
+use super::resources::Type;
 use super::specs::Nodename;
 use super::{APID, EndpointAddress, TalosClient, maintenance, refusal};
 use crate::model::{Fact, MachineType, Role};
 use crate::observe::dial::stagger::staggered;
 use crate::observe::fill;
 use crate::snapshot::{Contact, EtcdStatus, Gap, GapKind, Observed, Service, TalosNode, Version, own_role};
+
+// Types whose resource is read as it is.
+const TIME_STATUSES: Type = Type { namespace: "runtime", name: "TimeStatuses.v1alpha1.talos.dev" };
+const NETWORK_STATUSES: Type = Type { namespace: "network", name: "NetworkStatuses.net.talos.dev" };
 
 /// Time that an endpoint, or an address, may be silent before the next one is tried in parallel.
 const NEXT_ENDPOINT: Duration = Duration::from_secs(1);
@@ -160,10 +165,10 @@ impl TalosClient {
     /// Reads the facts of a machine with this role, except for its identity. At this stage, `slower` of its etcd is the whole time the
     /// answer took.
     async fn facts(&self, to: &Route<'_>, role: Role, facts: &BTreeSet<Fact>) -> TalosNode {
-        let wants = |fact: Fact| facts.contains(&fact);
-        let of_control_plane = |fact: Fact| wants(fact) && role == Role::ControlPlane;
+        let is_control_plane = role == Role::ControlPlane;
+        let wants = |fact: Fact| facts.contains(&fact) && (is_control_plane || !fact.is_of_control_planes());
         // For a machine of unknown role, everything that may matter is read.
-        let unless_worker = |fact: Fact| wants(fact) && role != Role::Worker;
+        let unless_worker = |fact: Fact| facts.contains(&fact) && role != Role::Worker;
         let caller = &self.caller;
         let mut node = TalosNode::unasked(&Gap::not_asked());
         let (mut status_took, mut members_took) = (Duration::ZERO, Duration::ZERO);
@@ -172,19 +177,22 @@ impl TalosClient {
             tokio::join!(
                 fill(&mut node.machine_status, wants(Fact::MachineStatus), || caller.machine_status(to)),
                 async {
-                    let data = of_control_plane(Fact::EtcdData);
+                    let data = wants(Fact::EtcdData);
                     fill(&mut node.services, wants(Fact::Services) || data, || caller.services(to)).await;
                     // A folder without data matters only while etcd is not running.
                     let stopped = data && node.services.as_ref().is_ok_and(|found| is_stopped(found, "etcd"));
                     fill(&mut node.etcd_data_absent, stopped, || caller.etcd_data_absent(to)).await;
                 },
-                fill(&mut node.time_status, wants(Fact::TimeStatus), || caller.time_status(to)),
+                fill(&mut node.time_status, wants(Fact::TimeStatus), || caller.one(to, TIME_STATUSES, "node")),
                 fill(&mut node.adjtime, wants(Fact::TimeStatus), || caller.adjtime(to)),
-                fill(&mut node.network_status, wants(Fact::NetworkStatus), || caller.network_status(to)),
+                fill(&mut node.network_status, wants(Fact::NetworkStatus), || caller.one(
+                    to,
+                    NETWORK_STATUSES,
+                    "status"
+                )),
                 fill(&mut node.link_addresses, wants(Fact::Addresses), || caller.link_addresses(to)),
                 fill(&mut node.kube_prism, wants(Fact::KubePrism), || caller.kube_prism(to)),
-                // Asking every machine would return as many peers as there are pairs of machines.
-                fill(&mut node.kube_span_peers, of_control_plane(Fact::KubeSpan), || caller.kube_span_peers(to)),
+                fill(&mut node.kube_span_peers, wants(Fact::KubeSpan), || caller.kube_span_peers(to)),
                 fill(&mut node.memory, wants(Fact::Memory), || caller.memory(to)),
                 fill(&mut node.volumes, wants(Fact::Volumes), || caller.volumes(to)),
                 fill(&mut node.mounts, wants(Fact::Volumes), || caller.mounts(to)),
@@ -203,16 +211,11 @@ impl TalosClient {
                 fill(&mut node.bootstrap_manifests, unless_worker(Fact::BootstrapManifests), || {
                     caller.bootstrap_manifests(to)
                 }),
-                async {
-                    let manifests = of_control_plane(Fact::ManifestStatuses);
-                    fill(&mut node.manifests_applied, manifests, || caller.manifests_applied(to)).await;
-                },
+                fill(&mut node.manifests_applied, wants(Fact::ManifestStatuses), || caller.manifests_applied(to)),
                 // Talos reports a list of applied manifests only after a pass without errors, so a single bad one may show here alone.
-                fill(&mut node.extra_manifests, of_control_plane(Fact::ManifestStatuses), || {
-                    caller.extra_manifests(to)
-                }),
+                fill(&mut node.extra_manifests, wants(Fact::ManifestStatuses), || { caller.extra_manifests(to) }),
                 async {
-                    let membership = of_control_plane(Fact::EtcdMembership);
+                    let membership = wants(Fact::EtcdMembership);
                     fill(&mut node.etcd_status, membership, || timed(&mut status_took, caller.etcd_status(to))).await;
                     // A member that answers reports its id; otherwise Talos knows it.
                     let told = node.etcd_status.as_ref().ok().map(|status| Ok(Some(status.member_id)));
@@ -224,11 +227,11 @@ impl TalosClient {
                     };
                     fill(&mut node.etcd_member_id, membership, id).await;
                 },
-                fill(&mut node.etcd_members, of_control_plane(Fact::EtcdMembership), || {
+                fill(&mut node.etcd_members, wants(Fact::EtcdMembership), || {
                     timed(&mut members_took, caller.etcd_members(to))
                 }),
-                fill(&mut node.etcd_alarms, of_control_plane(Fact::EtcdAlarms), || caller.etcd_alarms(to)),
-                fill(&mut node.etcd_spec, of_control_plane(Fact::EtcdSpecs), || caller.etcd_spec(to)),
+                fill(&mut node.etcd_alarms, wants(Fact::EtcdAlarms), || caller.etcd_alarms(to)),
+                fill(&mut node.etcd_spec, wants(Fact::EtcdSpecs), || caller.etcd_spec(to)),
                 fill(&mut node.kubelet_flags, wants(Fact::KubeletFlags), || caller.kubelet_flags(to)),
                 fill(&mut node.extensions, wants(Fact::Extensions), || caller.extensions(to)),
                 fill(&mut node.installed, wants(Fact::Installation), || caller.installed(to)),

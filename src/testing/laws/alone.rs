@@ -9,6 +9,7 @@ use crate::model::{CheckId, Stage, Status};
 use crate::plan::selection::{Wanted, select};
 use crate::snapshot::{GapKind, Snapshot};
 use crate::testing::laws::corruption::sick;
+use crate::testing::laws::exceptions::SECRET;
 use crate::testing::laws::monotony::failing;
 use crate::testing::laws::removal::{is_named, removals};
 use crate::testing::laws::{verdicts, worst};
@@ -34,6 +35,9 @@ fn status(selection: &[&'static Check], snapshot: &Snapshot) -> Status {
 const HIDDEN: &[(&str, &str, &str)] = &[
     ("talos.nodes.kubelet-certificate", "kubelet_certificate of a control plane", "not every runner reaches the port"),
     ("talos.nodes.disk", "mounts of a control plane", "one file system that hangs keeps Talos from telling of any"),
+    ("talos.nodes.disk", "mounts of a worker", "one file system that hangs keeps Talos from telling of any"),
+    ("upgrade.flags", "refused kubelet_flags of a control plane", SECRET),
+    ("upgrade.flags", "refused kubelet_flags of a worker", SECRET),
     ("talos.server", "refused the server's check", "a second opinion that only administrators get"),
     ("talos.time", "adjtime of a control plane", "its lease, which tells of the same clock, is right here"),
     ("talos.time", "adjtime of a worker", "its lease, which tells of the same clock, is right here"),

@@ -6,7 +6,7 @@ use crate::checks::ALL;
 use crate::snapshot::{GapKind, Pod, Snapshot};
 use crate::testing::fixture::{CONTROL_PLANES, by_check, gap, healthy};
 use crate::testing::laws::corruption::sick;
-use crate::testing::laws::exceptions::HARMLESS;
+use crate::testing::laws::exceptions::{HARMLESS, SECRET};
 use crate::testing::laws::monotony::{crash, failing};
 use crate::testing::laws::removal::{is_named, removals};
 use crate::testing::laws::{overall, worst};
@@ -97,7 +97,7 @@ fn what_only_pods_tell_fails() {
 const OF_OTHERS: usize = 13;
 
 /// A wrong value, by the beginning of its name, the lost answers that hide it, and why nothing else can show it.
-const HIDDEN: [(&str, &[&str], &str); 9] = [
+const HIDDEN: [(&str, &[&str], &str); 10] = [
     ("DNS: Workload.", &["empty deployments"], "something else may serve DNS, and its endpoints are ready"),
     (
         "kubernetes: Workload.",
@@ -128,6 +128,11 @@ const HIDDEN: [(&str, &[&str], &str); 9] = [
         "control plane: TalosNode.kube_span_peers",
         &["refused kube_span_peers of a control plane"],
         "what it would tell only warns, but for a state that cannot be read",
+    ),
+    (
+        "machine: kubelet_flags",
+        &["refused kubelet_flags of a control plane", "refused kubelet_flags of a worker"],
+        SECRET,
     ),
     ("server: ServerCheck.", &["refused the server's check"], "a second opinion that only administrators get"),
     ("server: ServerProgress.", &["refused the server's check"], "a second opinion that only administrators get"),

@@ -8,9 +8,9 @@ use crate::checks::Check;
 use crate::diagnosis::diagnose;
 use crate::model::Verdict;
 use crate::snapshot::{
-    Asked, ContainerState, CsiNode, EtcdEndpoint, EtcdMember, EtcdStatus, Flags, KubeNode, Kubernetes, Node, NodeRoom,
-    Observed, Pod, PodState, Readyz, RequestedApis, RequiredObjects, Served, ServiceEndpoint, Snapshot, Talos,
-    TalosNode,
+    Asked, ContainerState, CsiNode, Damage, EtcdEndpoint, EtcdMember, EtcdStatus, Flags, KubeNode, Kubernetes, Node,
+    NodeRoom, Observed, Pod, PodState, Readyz, RequestedApis, RequiredObjects, Served, ServiceEndpoint, Snapshot,
+    Talos, TalosNode,
 };
 use crate::testing::laws::monotony::{fail, failure};
 use crate::testing::laws::worlds::any_world;
@@ -33,10 +33,8 @@ impl Shuffle {
         }
     }
 
-    fn answer<T>(&mut self, list: &mut Observed<Vec<T>>) {
-        if let Ok(list) = list {
-            self.list(list);
-        }
+    fn answer(&mut self, answer: &mut dyn Damage) {
+        answer.shuffle(&mut |bound| self.below(bound));
     }
 
     /// Each struct is destructured, so that lists in future fields are not forgotten.
@@ -108,75 +106,22 @@ impl Shuffle {
         } = node;
         self.list(addresses);
         self.list(own_addresses);
-        let TalosNode {
-            contact: _,
-            machine_type: _,
-            nodename: _,
-            skips_registration: _,
-            machine_status,
-            services,
-            time_status: _,
-            adjtime: _,
-            network_status: _,
-            link_addresses,
-            kube_prism: _,
-            kube_span_peers,
-            memory: _,
-            volumes,
-            mounts,
-            diagnostics,
-            kubelet_certificate: _,
-            static_pods,
-            user_pods,
-            component_flags,
-            static_pod_statuses,
-            config_statuses,
-            scheduler_enabled: _,
-            controller_manager_enabled: _,
-            bootstrap_manifests: _,
-            manifests_applied,
-            extra_manifests,
-            etcd_member_id: _,
-            etcd_status,
-            etcd_members,
-            etcd_alarms,
-            etcd_spec: _,
-            etcd_data_absent: _,
-            kubelet_flags,
-            extensions,
-            installed: _,
-            cluster_id: _,
-        } = &mut **talos;
+        talos.answers_mut().into_iter().for_each(|(.., answer)| self.answer(answer));
+        let TalosNode { machine_status, static_pod_statuses, etcd_status, etcd_members, .. } = &mut **talos;
         if let Ok(Some(status)) = machine_status {
             self.list(&mut status.unmet);
         }
-        self.answer(link_addresses);
-        self.answer(kube_span_peers);
-        self.answer(services);
-        self.answer(volumes);
-        self.answer(mounts);
-        self.answer(diagnostics);
-        self.answer(static_pods);
-        self.answer(manifests_applied);
-        self.answer(extra_manifests);
+        static_pod_statuses.iter_mut().flatten().for_each(|status| self.pod(&mut status.state));
+        self.etcd(etcd_status, etcd_members);
+        let TalosNode { user_pods, component_flags, kubelet_flags, .. } = &mut **talos;
         self.list(user_pods);
         self.list(component_flags);
-        for Flags { names, gates, plugins, .. } in component_flags {
+        for Flags { names, gates, plugins, .. } in component_flags.iter_mut().chain(kubelet_flags.iter_mut().flatten())
+        {
             self.list(names);
             self.list(gates);
             self.list(plugins);
         }
-        self.answer(static_pod_statuses);
-        static_pod_statuses.iter_mut().flatten().for_each(|status| self.pod(&mut status.state));
-        self.answer(config_statuses);
-        self.etcd(etcd_status, etcd_members);
-        self.answer(etcd_alarms);
-        for Flags { names, gates, plugins, .. } in kubelet_flags.iter_mut().flatten() {
-            self.list(names);
-            self.list(gates);
-            self.list(plugins);
-        }
-        self.answer(extensions);
     }
 
     fn etcd(&mut self, status: &mut Observed<EtcdStatus>, members: &mut Observed<Vec<EtcdMember>>) {
@@ -195,57 +140,18 @@ impl Shuffle {
         self.list::<ContainerState>(containers);
     }
 
-    #[expect(clippy::too_many_lines, reason = "a line for each field")]
     fn kubernetes(&mut self, kubernetes: &mut Kubernetes) {
-        let Kubernetes {
-            credentials: _,
-            passed_over,
-            may_still_find: _,
-            endpoint,
-            endpoint_addresses,
-            servers,
-            nodes,
-            node_leases: _,
-            system_leases: _,
-            pods,
-            user_pods: _,
-            daemon_sets,
-            deployments,
-            stateful_sets,
-            plugin_namespaces,
-            plugin_pods,
-            starting_pods,
-            pulling_pods,
-            unplaced_pods,
-            csi_nodes,
-            attached_volumes,
-            pod_events,
-            bound_pods,
-            disruption_budgets,
-            node_room,
-            volume_attachments,
-            persistent_volumes,
-            requested_apis,
-            dns_endpoints,
-            api_endpoints,
-            signing_requests,
-            validating_webhooks,
-            mutating_webhooks,
-            conversions,
-            webhook_endpoints: _,
-            api_services,
-            version: _,
-            cluster_uid: _,
-            required,
-        } = kubernetes;
-        self.list(passed_over);
-        self.list(endpoint_addresses);
-        for Readyz { failed, .. } in servers.values_mut().flatten().chain(endpoint) {
+        kubernetes.answers_mut().into_iter().for_each(|(.., answer)| self.answer(answer));
+        self.list(&mut kubernetes.passed_over);
+        self.list(&mut kubernetes.endpoint_addresses);
+        self.list(&mut kubernetes.plugin_pods);
+        self.list(&mut kubernetes.pulling_pods);
+        self.list(&mut kubernetes.unplaced_pods);
+        for Readyz { failed, .. } in kubernetes.servers.values_mut().flatten().chain(&mut kubernetes.endpoint) {
             self.list(failed);
         }
-        self.answer(nodes);
         for KubeNode { addresses, internal, overlay, taints, pod_cidrs, out_of, conditions, .. } in
-            nodes.iter_mut().flatten()
+            kubernetes.nodes.iter_mut().flatten()
         {
             self.list(pod_cidrs);
             self.list(out_of);
@@ -255,47 +161,24 @@ impl Shuffle {
             self.list(taints);
             self.list(conditions);
         }
-        self.answer(pods);
-        self.list(plugin_pods);
-        for Pod { state, .. } in pods.iter_mut().flatten().chain(plugin_pods) {
+        for Pod { state, .. } in kubernetes.pods.iter_mut().flatten().chain(&mut kubernetes.plugin_pods) {
             self.pod(state);
         }
-        self.answer(daemon_sets);
-        self.answer(deployments);
-        self.answer(stateful_sets);
-        self.answer(plugin_namespaces);
-        self.answer(starting_pods);
-        self.list(pulling_pods);
-        self.list(unplaced_pods);
-        self.answer(csi_nodes);
-        for CsiNode { drivers, .. } in csi_nodes.iter_mut().flatten() {
+        for CsiNode { drivers, .. } in kubernetes.csi_nodes.iter_mut().flatten() {
             self.list(drivers);
         }
-        self.answer(attached_volumes);
-        self.answer(pod_events);
-        self.answer(bound_pods);
-        self.answer(disruption_budgets);
-        self.answer(node_room);
-        for NodeRoom { taints, .. } in node_room.iter_mut().flatten() {
+        for NodeRoom { taints, .. } in kubernetes.node_room.iter_mut().flatten() {
             self.list(taints);
         }
-        self.answer(volume_attachments);
-        self.answer(persistent_volumes);
-        for RequestedApis { apis, .. } in requested_apis.values_mut().flatten() {
+        for RequestedApis { apis, .. } in kubernetes.requested_apis.values_mut().flatten() {
             self.list(apis);
         }
-        for endpoints in [dns_endpoints, api_endpoints] {
-            self.answer(endpoints);
+        for endpoints in [&mut kubernetes.dns_endpoints, &mut kubernetes.api_endpoints] {
             for ServiceEndpoint { addresses, .. } in endpoints.iter_mut().flatten() {
                 self.list(addresses);
             }
         }
-        self.answer(signing_requests);
-        self.answer(validating_webhooks);
-        self.answer(mutating_webhooks);
-        self.answer(conversions);
-        self.answer(api_services);
-        for served in required.values_mut().flatten() {
+        for served in kubernetes.required.values_mut().flatten() {
             if let Served::Objects(RequiredObjects { objects, .. }) = served {
                 self.list(objects);
             }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::checks::ALL;
 use crate::model::Role;
 use crate::model::{Fact, Status};
-use crate::snapshot::{Gap, GapKind, Snapshot, TalosNode};
+use crate::snapshot::{Damage, Gap, GapKind, Snapshot, TalosNode};
 use crate::testing::fixture::{GAPS, Shape, by_check, gap, healthy};
 use crate::testing::laws::exceptions::{EXCEPTIONS, HARMLESS, IN_SOME_WORLDS};
 use crate::testing::laws::worlds::any_world;
@@ -32,43 +32,6 @@ impl Removal {
     }
 }
 
-macro_rules! of_node {
-    ($removals:ident, $node:ident, $role:ident, $($fact:ident $field:ident),+ $(,)?) => {
-        $(
-            let node = $node.clone();
-            $removals.push(Removal::new(
-                Fact::$fact,
-                format!("{} of a {}", stringify!($field), $role),
-                move |snapshot, kind| {
-                    snapshot.talos_of(&node).$field = kind.map_or_else(|| Ok(Default::default()), gap);
-                },
-            ));
-        )+
-    };
-}
-
-/// For facts that are empty in a healthy cluster or that cannot be empty: only a gap removes them.
-macro_rules! absence_of_node {
-    ($removals:ident, $node:ident, $role:ident, $($fact:ident $field:ident),+ $(,)?) => {
-        $(
-            let node = $node.clone();
-            $removals.push(Removal::new(
-                Fact::$fact,
-                format!("{} of a {}", stringify!($field), $role),
-                move |snapshot, kind| snapshot.talos_of(&node).$field = gap(kind.unwrap_or(GapKind::NotAsked)),
-            ));
-        )+
-    };
-}
-
-macro_rules! of_kubernetes {
-    ($removals:ident, $($fact:ident $field:ident),+ $(,)?) => {
-        $($removals.push(Removal::new(Fact::$fact, stringify!($field), |snapshot, kind| {
-            snapshot.kube().$field = kind.map_or_else(|| Ok(Default::default()), gap);
-        }));)+
-    };
-}
-
 /// Returns every fact of every machine, and every answer of Kubernetes.
 pub(super) fn removals(world: &Snapshot) -> Vec<Removal> {
     let mut removals = Vec::new();
@@ -85,41 +48,23 @@ pub(super) fn removals(world: &Snapshot) -> Vec<Removal> {
 }
 
 fn of_talos(world: &Snapshot, removals: &mut Vec<Removal>) {
-    for node in world.nodes.iter().filter(|node| node.is_talos) {
-        let has_etcd = node.talos.etcd_status.is_ok();
-        let role = if node.role == Role::ControlPlane { "control plane" } else { "worker" };
-        let node = node.name.clone();
+    for found in world.nodes.iter().filter(|node| node.is_talos) {
+        let has_etcd = found.talos.etcd_status.is_ok();
+        let role = if found.role == Role::ControlPlane { "control plane" } else { "worker" };
+        let node = found.name.clone();
         let silent = node.clone();
         removals.push(Removal::new(Fact::TalosNodes, format!("contact of a {role}"), move |snapshot, kind| {
             let gap = Gap::new(kind.unwrap_or(GapKind::NotAsked), "test");
             snapshot.talos_of(&silent).clone_from(&TalosNode::unasked(&gap));
         }));
-        let of_links = node.clone();
-        removals.push(Removal::new(Fact::Addresses, format!("link_addresses of a {role}"), move |snapshot, kind| {
-            // An answer that is too large counts as not requested, because there may be as many addresses as Services.
-            let kind = kind.map(|kind| if kind == GapKind::TooLarge { GapKind::NotAsked } else { kind });
-            snapshot.talos_of(&of_links).link_addresses = kind.map_or_else(|| Ok(Vec::new()), gap);
-        }));
-        absence_of_node!(removals, node, role, Diagnostics diagnostics, KubeletCertificate kubelet_certificate);
-        of_node!(
-            removals, node, role,
-            TalosNodes machine_type, TalosNodes nodename, MachineStatus machine_status, Services services,
-            TimeStatus time_status, TimeStatus adjtime, NetworkStatus network_status, KubePrism kube_prism, Memory memory, Volumes volumes,
-            Volumes mounts,
-            StaticPods static_pods, StaticPodStatuses static_pod_statuses, ConfigStatuses config_statuses,
-            ComponentConfigs scheduler_enabled, ComponentConfigs controller_manager_enabled,
-            BootstrapManifests bootstrap_manifests,
-        );
-        if role == "control plane" {
-            // A control plane without KubeSpan has no peers.
-            absence_of_node!(removals, node, role, KubeSpan kube_span_peers);
-            of_node!(removals, node, role, ManifestStatuses manifests_applied);
-            absence_of_node!(removals, node, role, ManifestStatuses extra_manifests);
-        }
-        if has_etcd {
-            of_node!(removals, node, role, EtcdMembership etcd_members, EtcdMembership etcd_member_id);
-            absence_of_node!(removals, node, role, EtcdMembership etcd_status, EtcdAlarms etcd_alarms);
-            of_node!(removals, node, role, EtcdSpecs etcd_spec);
+        for (fact, field, _) in found.talos.clone().answers_mut().into_iter().filter(|(.., answer)| answer.is_there()) {
+            if field.starts_with("etcd_") && !has_etcd {
+                continue;
+            }
+            let node = node.clone();
+            removals.push(Removal::new(fact, format!("{field} of a {role}"), move |snapshot, kind| {
+                remove(field, snapshot.talos_of(&node).answers_mut(), kind);
+            }));
         }
     }
     for index in 0..world.talos.iter().flat_map(|talos| &talos.endpoints).count() {
@@ -167,40 +112,25 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
             };
         }));
     }
-    removals.push(Removal::new(Fact::EndpointReadyz, "the endpoint's readyz", |snapshot, kind| {
-        snapshot.kube().endpoint = gap(kind.unwrap_or(GapKind::NotAsked));
-    }));
-    for (fact, name) in [(Fact::NodeLeases, "node_leases"), (Fact::SystemLeases, "system_leases")] {
-        removals.push(Removal::new(fact, name, move |snapshot, kind| {
-            let kube = snapshot.kube();
-            let leases = if fact == Fact::NodeLeases { &mut kube.node_leases } else { &mut kube.system_leases };
-            match kind {
-                Some(kind) => *leases = gap(kind),
-                None => leases.as_mut().unwrap().by_name.clear(),
-            }
-        }));
-    }
-    // Only Kubernetes names the nodes with `--no-talos`.
-    let name_all = world.talos.is_none();
-    removals.push(Removal::new(Fact::KubeNodes, "nodes", move |snapshot, kind| {
-        snapshot.kube().nodes = kind.map_or_else(|| Ok(Vec::new()), gap);
-        if name_all {
-            snapshot.nodes.retain(|node| node.sources.flags);
+    let mut answers = world.kubernetes.clone().unwrap();
+    for (fact, field, _) in answers.answers_mut().into_iter().filter(|(.., answer)| answer.is_there()) {
+        // Read only without Talos.
+        if fact == Fact::ServerVersion && world.talos.is_some() {
+            continue;
         }
-    }));
-    of_kubernetes!(
-        removals, Pods pods, DaemonSets daemon_sets, Deployments deployments,
-        StatefulSets stateful_sets, DaemonSets plugin_namespaces, StartingPods starting_pods,
-        DnsEndpoints dns_endpoints, ApiEndpoints api_endpoints, BoundPods bound_pods,
-        NodeRoom node_room,
-    );
-    // A healthy cluster needs neither of them.
-    removals.push(Removal::new(Fact::VolumeAttachments, "volume_attachments", |snapshot, kind| {
-        snapshot.kube().volume_attachments = gap(kind.unwrap_or(GapKind::NotAsked));
-    }));
-    removals.push(Removal::new(Fact::PersistentVolumes, "persistent_volumes", |snapshot, kind| {
-        snapshot.kube().persistent_volumes = gap(kind.unwrap_or(GapKind::NotAsked));
-    }));
+        // Only Kubernetes names the nodes with `--no-talos`.
+        let names_all = fact == Fact::KubeNodes && world.talos.is_none();
+        removals.push(Removal::new(
+            fact,
+            if field == "endpoint" { "the endpoint's readyz" } else { field },
+            move |snapshot, kind| {
+                remove(field, snapshot.kube().answers_mut(), kind);
+                if names_all {
+                    snapshot.nodes.retain(|node| node.sources.flags);
+                }
+            },
+        ));
+    }
     for node in world.control_planes().map(|node| node.name.clone()) {
         removals.push(Removal::new(Fact::RequestedApis, "the metrics of a control plane", move |snapshot, kind| {
             match kind {
@@ -209,47 +139,41 @@ fn of_kubernetes(world: &Snapshot, removals: &mut Vec<Removal>) {
             };
         }));
     }
-    // A healthy cluster has no events.
-    removals.push(Removal::new(Fact::PodEvents, "pod_events", |snapshot, kind| {
-        snapshot.kube().pod_events = gap(kind.unwrap_or(GapKind::NotAsked));
-    }));
-    // A healthy cluster may have no budgets.
-    removals.push(Removal::new(Fact::DisruptionBudgets, "disruption_budgets", |snapshot, kind| {
-        snapshot.kube().disruption_budgets = gap(kind.unwrap_or(GapKind::NotAsked));
-    }));
-    // A healthy cluster may have no webhooks.
-    for (fact, name) in
-        [(Fact::ValidatingWebhooks, "validating_webhooks"), (Fact::MutatingWebhooks, "mutating_webhooks")]
-    {
-        removals.push(Removal::new(fact, name, move |snapshot, kind| {
-            let kube = snapshot.kube();
-            let hooks = if fact == Fact::ValidatingWebhooks {
-                &mut kube.validating_webhooks
-            } else {
-                &mut kube.mutating_webhooks
-            };
-            *hooks = gap(kind.unwrap_or(GapKind::NotAsked));
-        }));
-    }
     removals.push(Removal::new(Fact::WebhookEndpoints, "webhook_endpoints", |snapshot, kind| {
         for endpoints in snapshot.kube().webhook_endpoints.values_mut() {
             *endpoints = kind.map_or_else(|| Ok(Vec::new()), gap);
         }
     }));
-    // A refusal only affects warnings, and so do definitions that are too large.
-    removals.push(Removal::new(Fact::Conversions, "conversions", |snapshot, kind| {
-        let kind = kind.filter(|kind| !matches!(kind, GapKind::Forbidden | GapKind::TooLarge));
-        snapshot.kube().conversions = gap(kind.unwrap_or(GapKind::NotAsked));
-    }));
-    removals.push(Removal::new(Fact::ApiServices, "api_services", |snapshot, kind| {
-        let kind = kind.filter(|kind| *kind != GapKind::Forbidden);
-        snapshot.kube().api_services = kind.map_or_else(|| Ok(Vec::new()), gap);
-    }));
-    // A healthy cluster has no requests, and a refusal only affects a warning.
-    removals.push(Removal::new(Fact::SigningRequests, "signing_requests", |snapshot, kind| {
-        let kind = kind.filter(|kind| *kind != GapKind::Forbidden).unwrap_or(GapKind::NotAsked);
-        snapshot.kube().signing_requests = gap(kind);
-    }));
+}
+
+/// Answers that may be empty in a healthy cluster, although those of the fixture are not.
+const MAY_BE_EMPTY: [&str; 9] = [
+    "kube_span_peers",
+    "pod_events",
+    "disruption_budgets",
+    "volume_attachments",
+    "persistent_volumes",
+    "signing_requests",
+    "validating_webhooks",
+    "mutating_webhooks",
+    "conversions",
+];
+
+/// Removes an answer, or its content. An answer without content, or that needs none, is not requested instead.
+fn remove(field: &str, answers: Vec<(Fact, &'static str, &mut dyn Damage)>, kind: Option<GapKind>) {
+    let (.., answer) = answers.into_iter().find(|(_, name, _)| *name == field).unwrap();
+    let kind = match (field, kind) {
+        // There may be as many addresses as Services.
+        ("link_addresses", Some(GapKind::TooLarge))
+        // A refusal only affects warnings, and so do definitions that are too large.
+        | ("conversions", Some(GapKind::Forbidden | GapKind::TooLarge))
+        | ("api_services" | "signing_requests", Some(GapKind::Forbidden)) => Some(GapKind::NotAsked),
+        (_, kind) => kind,
+    };
+    match kind {
+        None if !MAY_BE_EMPTY.contains(&field) && answer.clear() => {}
+        kind => answer.lose(Gap::new(kind.unwrap_or(GapKind::NotAsked), "test")),
+    }
 }
 
 /// Gaps of sources that could not be reached.

@@ -21,122 +21,58 @@ fn refuse_readyz(readyz: &mut Observed<Readyz>) {
     }
 }
 
-/// Refuses a fact as servers do. The match is exhaustive, so a new fact has to be added here.
-#[expect(clippy::too_many_lines, reason = "an arm for each fact")]
+/// Refuses a fact as servers do.
 fn refuse_fact(snapshot: &mut Snapshot, refused: Fact) {
-    let nodes: fn(&mut Snapshot, fn(&mut TalosNode)) = |snapshot, refuse| {
-        snapshot.nodes.iter_mut().filter(|node| node.talos.contact.is_ok()).for_each(|node| refuse(&mut node.talos));
-    };
-    let kube: fn(&mut Snapshot, fn(&mut Kubernetes)) = |snapshot, refuse| {
-        snapshot.kubernetes.iter_mut().for_each(refuse);
-    };
+    let kubernetes = snapshot.kubernetes.iter_mut();
     match refused {
-        Fact::TalosNodes => {
-            let Some(Talos { endpoints, discovery, .. }) = &mut snapshot.talos else { return };
-            refuse(discovery);
-            for endpoint in endpoints {
-                refuse(&mut endpoint.version);
-                refuse(&mut endpoint.role);
-                refuse(&mut endpoint.nodename);
-            }
-            let gap = Gap::new(GapKind::Forbidden, "not authorized");
-            for node in snapshot.nodes.iter_mut().filter(|node| node.is_talos) {
-                node.talos = TalosNode::unasked(&gap).into();
-                (node.sources.discovery, node.sources.etcd, node.sources.talosconfig) = (false, false, false);
-            }
-        }
-        Fact::MachineStatus => nodes(snapshot, |node| refuse(&mut node.machine_status)),
-        Fact::Services => nodes(snapshot, |node| refuse(&mut node.services)),
-        Fact::TimeStatus => nodes(snapshot, |node| {
-            refuse(&mut node.time_status);
-            refuse(&mut node.adjtime);
-        }),
-        Fact::NetworkStatus => nodes(snapshot, |node| refuse(&mut node.network_status)),
-        Fact::Addresses => nodes(snapshot, |node| refuse(&mut node.link_addresses)),
-        Fact::KubePrism => nodes(snapshot, |node| refuse(&mut node.kube_prism)),
-        Fact::KubeSpan => nodes(snapshot, |node| refuse(&mut node.kube_span_peers)),
-        Fact::Memory => nodes(snapshot, |node| refuse(&mut node.memory)),
-        Fact::Volumes => nodes(snapshot, |node| {
-            refuse(&mut node.volumes);
-            refuse(&mut node.mounts);
-        }),
+        Fact::TalosNodes => return refuse_population(snapshot),
         // Every client may see it.
-        Fact::KubeletCertificate => {}
-        Fact::Diagnostics => nodes(snapshot, |node| refuse(&mut node.diagnostics)),
-        Fact::StaticPods => nodes(snapshot, |node| refuse(&mut node.static_pods)),
-        Fact::StaticPodStatuses => nodes(snapshot, |node| refuse(&mut node.static_pod_statuses)),
-        Fact::ConfigStatuses => nodes(snapshot, |node| refuse(&mut node.config_statuses)),
-        Fact::ComponentConfigs => nodes(snapshot, |node| {
-            refuse(&mut node.scheduler_enabled);
-            refuse(&mut node.controller_manager_enabled);
-        }),
-        Fact::BootstrapManifests => nodes(snapshot, |node| refuse(&mut node.bootstrap_manifests)),
-        Fact::ManifestStatuses => nodes(snapshot, |node| {
-            refuse(&mut node.manifests_applied);
-            refuse(&mut node.extra_manifests);
-        }),
+        Fact::KubeletCertificate => return,
+        Fact::ServerCheck => snapshot.talos.iter_mut().for_each(|talos| refuse(&mut talos.server)),
         Fact::EtcdMembership => {
-            nodes(snapshot, |node| {
-                refuse(&mut node.etcd_status);
-                refuse(&mut node.etcd_members);
-                refuse(&mut node.etcd_member_id);
-            });
             for EtcdEndpoint { status, members, .. } in snapshot.external_etcd.iter_mut().flatten() {
                 refuse(status);
                 refuse(members);
             }
         }
         Fact::EtcdAlarms => {
-            nodes(snapshot, |node| refuse(&mut node.etcd_alarms));
             snapshot.external_etcd.iter_mut().flatten().for_each(|endpoint| refuse(&mut endpoint.alarms));
         }
-        Fact::EtcdSpecs => nodes(snapshot, |node| refuse(&mut node.etcd_spec)),
-        Fact::KubeletFlags => nodes(snapshot, |node| refuse(&mut node.kubelet_flags)),
-        Fact::Extensions => nodes(snapshot, |node| refuse(&mut node.extensions)),
-        Fact::Installation => nodes(snapshot, |node| refuse(&mut node.installed)),
-        Fact::TalosCluster => nodes(snapshot, |node| refuse(&mut node.cluster_id)),
-        Fact::ServerVersion => kube(snapshot, |kube| refuse(&mut kube.version)),
-        Fact::KubernetesCluster => kube(snapshot, |kube| refuse(&mut kube.cluster_uid)),
-        Fact::EtcdData => nodes(snapshot, |node| refuse(&mut node.etcd_data_absent)),
-        Fact::EndpointReadyz => kube(snapshot, |kube| refuse_readyz(&mut kube.endpoint)),
-        Fact::ServerReadyz => kube(snapshot, |kube| kube.servers.values_mut().for_each(refuse_readyz)),
+        Fact::EndpointReadyz => return kubernetes.for_each(|kube| refuse_readyz(&mut kube.endpoint)),
+        Fact::ServerReadyz => kubernetes.for_each(|kube| kube.servers.values_mut().for_each(refuse_readyz)),
+        Fact::RequestedApis => kubernetes.for_each(|kube| kube.requested_apis.values_mut().for_each(refuse)),
+        Fact::WebhookEndpoints => kubernetes.for_each(|kube| kube.webhook_endpoints.values_mut().for_each(refuse)),
+        Fact::Required => kubernetes.for_each(|kube| kube.required.values_mut().for_each(refuse)),
         Fact::KubeNodes => {
-            kube(snapshot, |kube| refuse(&mut kube.nodes));
             // Without this list, Kubernetes names no node.
             let has_talos = snapshot.talos.is_some();
             snapshot.nodes.retain(|node| has_talos || node.sources.flags);
             snapshot.nodes.iter_mut().for_each(|node| node.sources.kubernetes = false);
         }
-        Fact::NodeLeases => kube(snapshot, |kube| refuse(&mut kube.node_leases)),
-        Fact::SystemLeases => kube(snapshot, |kube| refuse(&mut kube.system_leases)),
-        Fact::Pods => kube(snapshot, |kube| refuse(&mut kube.pods)),
-        Fact::DaemonSets => kube(snapshot, |kube| {
-            refuse(&mut kube.daemon_sets);
-            refuse(&mut kube.plugin_namespaces);
-        }),
-        Fact::Deployments => kube(snapshot, |kube| refuse(&mut kube.deployments)),
-        Fact::StatefulSets => kube(snapshot, |kube| refuse(&mut kube.stateful_sets)),
-        Fact::StartingPods => kube(snapshot, |kube| refuse(&mut kube.starting_pods)),
-        // Requested only while pods wait for volumes.
-        Fact::CsiNodes => kube(snapshot, |kube| refuse(&mut kube.csi_nodes)),
-        Fact::AttachedVolumes => kube(snapshot, |kube| refuse(&mut kube.attached_volumes)),
-        Fact::BoundPods => kube(snapshot, |kube| refuse(&mut kube.bound_pods)),
-        Fact::DisruptionBudgets => kube(snapshot, |kube| refuse(&mut kube.disruption_budgets)),
-        Fact::NodeRoom => kube(snapshot, |kube| refuse(&mut kube.node_room)),
-        Fact::VolumeAttachments => kube(snapshot, |kube| refuse(&mut kube.volume_attachments)),
-        Fact::PersistentVolumes => kube(snapshot, |kube| refuse(&mut kube.persistent_volumes)),
-        Fact::RequestedApis => kube(snapshot, |kube| kube.requested_apis.values_mut().for_each(refuse)),
-        Fact::PodEvents => kube(snapshot, |kube| refuse(&mut kube.pod_events)),
-        Fact::DnsEndpoints => kube(snapshot, |kube| refuse(&mut kube.dns_endpoints)),
-        Fact::ApiEndpoints => kube(snapshot, |kube| refuse(&mut kube.api_endpoints)),
-        Fact::SigningRequests => kube(snapshot, |kube| refuse(&mut kube.signing_requests)),
-        Fact::ValidatingWebhooks => kube(snapshot, |kube| refuse(&mut kube.validating_webhooks)),
-        Fact::MutatingWebhooks => kube(snapshot, |kube| refuse(&mut kube.mutating_webhooks)),
-        Fact::Conversions => kube(snapshot, |kube| refuse(&mut kube.conversions)),
-        Fact::WebhookEndpoints => kube(snapshot, |kube| kube.webhook_endpoints.values_mut().for_each(refuse)),
-        Fact::ApiServices => kube(snapshot, |kube| refuse(&mut kube.api_services)),
-        Fact::Required => kube(snapshot, |kube| kube.required.values_mut().for_each(refuse)),
-        Fact::ServerCheck => snapshot.talos.iter_mut().for_each(|talos| refuse(&mut talos.server)),
+        _ => {}
+    }
+    let answering = snapshot.nodes.iter_mut().filter(|node| node.talos.contact.is_ok());
+    let of_nodes = answering.flat_map(|node| node.talos.answers_mut());
+    let of_kubernetes = snapshot.kubernetes.iter_mut().flat_map(Kubernetes::answers_mut);
+    for (fact, _, answer) in of_nodes.chain(of_kubernetes) {
+        if fact == refused && answer.is_there() {
+            answer.lose(Gap::new(GapKind::Forbidden, "not authorized"));
+        }
+    }
+}
+
+fn refuse_population(snapshot: &mut Snapshot) {
+    let Some(Talos { endpoints, discovery, .. }) = &mut snapshot.talos else { return };
+    refuse(discovery);
+    for endpoint in endpoints {
+        refuse(&mut endpoint.version);
+        refuse(&mut endpoint.role);
+        refuse(&mut endpoint.nodename);
+    }
+    let gap = Gap::new(GapKind::Forbidden, "not authorized");
+    for node in snapshot.nodes.iter_mut().filter(|node| node.is_talos) {
+        node.talos = TalosNode::unasked(&gap).into();
+        (node.sources.discovery, node.sources.etcd, node.sources.talosconfig) = (false, false, false);
     }
 }
 
