@@ -46,6 +46,8 @@ pub(crate) struct Type {
     since: TalosVersion,
     secrecy: Secrecy,
     form: Form,
+    /// Resources that every healthy machine has alike: id, number of writes, and specification in JSON.
+    pub(crate) healthy: &'static [(&'static str, u64, &'static str)],
 }
 
 /// Access to a type.
@@ -147,6 +149,7 @@ impl Type {
         since: ALWAYS,
         secrecy: Secrecy::Open,
         form: Form::Document,
+        healthy: &[],
     };
 
     /// Whether only os:admin can read the type.

@@ -44,6 +44,7 @@ pub(super) const TYPES: &[Type] = &[
         columns: &[("Timeservers", "{.timeServers}")],
         owner: "network.TimeServerSpecController",
         form: Form::Message(&[field("timeServers", 1, List(&Text))]),
+        healthy: &[("timeservers", 1, r#"{"timeServers": ["time.example.org"]}"#)],
         ..Type::COMMON
     },
     Type {
@@ -78,6 +79,11 @@ pub(super) const TYPES: &[Type] = &[
             field("hostnameReady", 3, Bool),
             field("etcFilesReady", 4, Bool),
         ]),
+        healthy: &[(
+            "status",
+            4,
+            r#"{"addressReady": true, "connectivityReady": true, "hostnameReady": true, "etcFilesReady": true}"#,
+        )],
         ..Type::COMMON
     },
     Type {

@@ -43,6 +43,11 @@ impl Resources {
         self.0.get(kind).into_iter().flat_map(|all| all.iter()).map(|(id, resource)| (id.as_str(), &**resource))
     }
 
+    /// The names of all types of which there are resources.
+    pub fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// A snapshot of all resources of a type.
     pub(crate) fn of_kind(&self, kind: &str) -> OfKind {
         self.0.get(kind).cloned().unwrap_or_default()

@@ -43,6 +43,7 @@ pub(super) const TYPES: &[Type] = &[
                 ]),
             ),
         ]),
+        healthy: &[("machine", 12, r#"{"stage": "running", "status": {"ready": true, "unmetConditions": []}}"#)],
         ..Type::COMMON
     },
     Type {
@@ -60,6 +61,7 @@ pub(super) const TYPES: &[Type] = &[
         columns: &[("Synced", "{.synced}")],
         owner: "time.SyncController",
         form: Form::Message(&[field("synced", 1, Bool), field("epoch", 2, Integer), field("syncDisabled", 3, Bool)]),
+        healthy: &[("node", 2, r#"{"synced": true, "epoch": 1, "syncDisabled": false}"#)],
         ..Type::COMMON
     },
     Type {
@@ -83,6 +85,14 @@ pub(super) const TYPES: &[Type] = &[
             field("syncStatus", 7, Bool),
             field("state", 8, Text),
         ]),
+        healthy: &[(
+            "node",
+            120,
+            r#"{
+                "offset": "-44.014µs", "frequencyAdjustmentRatio": 1.000014703, "maxError": "191.5ms", "estError": "0s",
+                "status": "STA_PLL | STA_NANO", "constant": 7, "syncStatus": true, "state": "TIME_OK"
+            }"#,
+        )],
         ..Type::COMMON
     },
     Type {

@@ -23,6 +23,15 @@ struct NetIp {
 }
 
 #[test]
+fn what_healthy_machines_have_alike_is_json() {
+    for of in types(V1_13) {
+        for (id, _, spec) in of.healthy {
+            assert!(serde_json::from_str::<Value>(spec).is_ok(), "{} {id}", of.name);
+        }
+    }
+}
+
+#[test]
 fn members_are_encoded_as_talos_reads_them() {
     #[derive(Clone, PartialEq, Message)]
     struct Member {

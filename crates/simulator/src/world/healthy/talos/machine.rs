@@ -10,15 +10,6 @@ use crate::world::{Role, World};
 
 pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
     let Subject { world, machine, .. } = subject;
-    let ready = json!({"stage": "running", "status": {"ready": true, "unmetConditions": []}});
-    facts.put_version(kind::MACHINE_STATUSES, "machine", 12, ready);
-    let synced = json!({"synced": true, "epoch": 1, "syncDisabled": false});
-    facts.put_version(kind::TIME_STATUSES, "node", 2, synced);
-    let kernel = json!({
-        "offset": "-44.014µs", "frequencyAdjustmentRatio": 1.000_014_703, "maxError": "191.5ms", "estError": "0s",
-        "status": "STA_PLL | STA_NANO", "constant": 7, "syncStatus": true, "state": "TIME_OK",
-    });
-    facts.put_version(kind::ADJTIME_STATUSES, "node", 120, kernel);
     let name = format!("v{}", world.versions.talos);
     facts.put(kind::VERSIONS, "version", json!({"name": "Talos", "version": name}));
     facts.put(kind::PLATFORM_METADATAS, "platformmetadata", json!({"platform": "metal", "hostname": machine.name}));

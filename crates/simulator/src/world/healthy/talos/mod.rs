@@ -37,6 +37,11 @@ pub(super) fn fill(world: &mut World, balancer: IpAddr) {
         for (kind, resources) in &shared {
             facts.resources.share(kind, resources);
         }
+        for of in cosi::types(version) {
+            for (id, version, spec) in of.healthy {
+                facts.put_version(of.name, id, *version, serde_json::from_str(spec).unwrap_or_default());
+            }
+        }
         let subject = Subject { world, address, index, balancer, machine: &world.machines[&address] };
         machine::tell(&subject, &mut facts);
         network::tell(&subject, &mut facts);

@@ -7,10 +7,7 @@ use crate::cosi::kind;
 
 pub(super) fn tell(subject: &Subject<'_>, facts: &mut Facts) {
     let Subject { address, machine, .. } = subject;
-    facts.put(kind::TIME_SERVER_STATUSES, "timeservers", json!({"timeServers": ["time.example.org"]}));
     facts.put(kind::HOSTNAME_STATUSES, "hostname", json!({"hostname": machine.name, "domainname": ""}));
-    let ready = json!({"addressReady": true, "connectivityReady": true, "hostnameReady": true, "etcFilesReady": true});
-    facts.put_version(kind::NETWORK_STATUSES, "status", 4, ready);
 
     let own = format!("{address}/16");
     let pods = format!("{}/32", subject.pods());
