@@ -75,6 +75,10 @@ fn a_check_alone_is_no_blinder_than_among_all() {
                 pairs += 1;
                 let is_empty = pairs % 4 == 3 && removal.fact.is_never_empty() && world.talos.is_some();
                 let way = (!is_empty).then(|| WAYS[pairs % WAYS.len()]);
+                // Entries of the table are always tried, so that an entry that no longer hides anything is found.
+                let is_entry =
+                    |(of, fact, _): &(&str, &str, &str)| *of == check.id.name() && fact.ends_with(&removal.name);
+                let way = if HIDDEN.iter().any(is_entry) { Some(GapKind::Forbidden) } else { way };
                 let mut blind = alone.clone();
                 (removal.apply)(&mut blind, way);
                 if !status(&selection, &blind).is_fine() {

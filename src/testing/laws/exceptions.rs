@@ -12,6 +12,12 @@ pub(super) const SECRET: &str =
 
 /// Like [`EXCEPTIONS`], for worlds in which the check does not read the fact.
 pub(super) const IN_SOME_WORLDS: &[Exception] = &[
+    (
+        &["k8s.controlplane.versions", "upgrade.kubernetes.path", "upgrade.matrix"],
+        &["version"],
+        |shape| shape.sides == Sides::NoTalos,
+        "the images of the components name their version",
+    ),
     (&["upgrade.flags"], &["static_pods of a worker"], |_| true, "a worker runs no component of the control plane"),
     (
         &["upgrade.quorum"],
@@ -386,11 +392,6 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
     (&["k8s.staticpods.rendered"], &["services of a control plane"], "only explains"),
     (&["k8s.staticpods.running"], &["services of a worker"], "the kubelet's health is judged by `talos.nodes.kubelet`"),
     (
-        &["k8s.staticpods.running"],
-        &["empty static_pods of a worker", "empty static_pod_statuses of a worker"],
-        "the fixture's worker has none",
-    ),
-    (
         &["k8s.kube-proxy", "k8s.dns", "k8s.cni"],
         &["contact of a control plane", "contact of a worker", "bootstrap_manifests of a control plane", "node_leases"],
         "tell what is wanted and why it is missing; the DaemonSet's status, its pods and the endpoints are the evidence",
@@ -500,7 +501,6 @@ pub(super) const HARMLESS: &[(&[&str], &str)] = &[
             "empty deployments",
             "empty stateful_sets",
             "empty starting_pods",
-            "empty plugin_namespaces",
         ],
         "what they would tell was seen elsewhere",
     ),
