@@ -98,7 +98,7 @@ impl Observer<'_> {
             })
             .collect();
         let mut members = known.answers.iter().flatten().map(|answer| answer.members.as_ref());
-        let read = members.clone().filter_map(Result::ok).map(Vec::len).max();
+        let read = members.clone().filter_map(Result::ok).map(|members| members.len()).max();
         let refused = members.find_map(Result::err).cloned();
         Talos {
             credentials: side.credentials.clone(),
@@ -192,7 +192,6 @@ mod tests {
             hostname: String::new(),
             addresses: Vec::new(),
             role: Role::Unknown,
-            operating_system: String::new(),
             api_port: None,
         };
         EndpointAnswer {

@@ -167,6 +167,14 @@ where
     }
 }
 
+/// Moves values to an allocation without spare room. Collecting may keep the allocation of the larger values that these were made from, or
+/// leave room for more of them, which adds up if thousands of machines are kept.
+fn exact<T>(values: Vec<T>) -> Vec<T> {
+    let mut exact = Vec::with_capacity(values.len());
+    exact.extend(values);
+    exact
+}
+
 /// The results of a round except for the cluster's own health check.
 struct Seen {
     known: Endpoints,
@@ -399,9 +407,10 @@ impl Observe for Observer<'_> {
         }
         for (name, again) in members {
             if let Some(node) = snapshot.nodes.iter_mut().find(|node| node.name == name) {
-                node.talos.etcd_status = again.etcd_status.map(|status| status.after(&node.talos.etcd_status));
-                node.talos.etcd_members = again.etcd_members;
-                node.talos.etcd_member_id = again.etcd_member_id;
+                let status = again.etcd_status.clone().map(|status| status.after(&node.talos.etcd_status));
+                node.talos.etcd_status = status;
+                node.talos.etcd_members.clone_from(&again.etcd_members);
+                node.talos.etcd_member_id.clone_from(&again.etcd_member_id);
             }
         }
     }

@@ -192,7 +192,7 @@ impl Observer<'_> {
                 if !candidate.is_talos && self.has_client() {
                     return Answered::new(candidate, not_talos.clone(), Ok(Vec::new()));
                 }
-                // Boxed: it is as large as all answers of a machine.
+                // Boxed, because most of thousands of machines wait for their turn.
                 Box::pin(self.ask(candidate, working, known, until)).await
             }
         }))
@@ -205,18 +205,24 @@ impl Observer<'_> {
 
     async fn ask(&self, candidate: Candidate, working: &[usize], known: &Endpoints, until: Instant) -> Answered {
         let asked = self.ask_node(&candidate, working, known, until);
-        let (talos, certificate) = beside(asked, self.kubelet_certificate(&candidate, until)).await;
-        let talos = TalosNode { kubelet_certificate: certificate, ..talos };
+        let (mut talos, certificate) = beside(asked, self.kubelet_certificate(&candidate, until)).await;
+        talos.kubelet_certificate = certificate;
         let own_addresses = self.own_addresses(&candidate, &talos, until).await;
-        Answered::new(candidate, talos.into(), own_addresses)
+        Answered::new(candidate, talos, own_addresses)
     }
 
-    async fn ask_node(&self, candidate: &Candidate, working: &[usize], known: &Endpoints, until: Instant) -> TalosNode {
+    async fn ask_node(
+        &self,
+        candidate: &Candidate,
+        working: &[usize],
+        known: &Endpoints,
+        until: Instant,
+    ) -> Shared<TalosNode> {
         let Some(TalosSide { client: Some(client), .. }) = &self.talos else {
-            return TalosNode::unasked(&Gap::not_asked());
+            return TalosNode::unasked(&Gap::not_asked()).into();
         };
         if working.is_empty() {
-            return TalosNode::unasked(&known.no_way());
+            return TalosNode::unasked(&known.no_way()).into();
         }
         let name = candidate.label();
         let expected: Vec<String> = candidate.name.iter().cloned().collect();
@@ -229,11 +235,11 @@ impl Observer<'_> {
             let waits_until = until.min(patient_until);
             match self.silent.has_answered(&name, || self.greeting(client, &ask, working), waits_until).await {
                 Ok(()) => client.node(&ask, &self.facts, working, until).await,
-                Err(gap) => TalosNode::unasked(&gap),
+                Err(gap) => TalosNode::unasked(&gap).into(),
             }
         });
         let shown = candidate.shown();
-        self.awaited.one(Part::Nodes, shown, |node: &TalosNode| node.contact.is_ok(), asked).await
+        self.awaited.one(Part::Nodes, shown, |node: &Shared<TalosNode>| node.contact.is_ok(), asked).await
     }
 
     /// Begins a greeting that outlives the round.
@@ -288,7 +294,7 @@ impl Observer<'_> {
         facts: &BTreeSet<Fact>,
         snapshot: &Snapshot,
         until: Instant,
-    ) -> Vec<(String, TalosNode)> {
+    ) -> Vec<(String, Shared<TalosNode>)> {
         let Some(TalosSide { client: Some(client), hosts, .. }) = &self.talos else { return Vec::new() };
         if !facts.contains(&Fact::EtcdMembership) {
             return Vec::new();

@@ -229,7 +229,6 @@ mod tests {
             name: name.to_owned(),
             node_id: String::new(),
             hostname: name.to_owned(),
-            operating_system: String::new(),
             addresses: addresses.iter().map(|&a| a.to_owned()).collect(),
             role,
             api_port: None,

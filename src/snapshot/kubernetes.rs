@@ -429,7 +429,7 @@ pub(crate) struct Pod {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) node: Option<String>,
-    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) labels: Shared<BTreeMap<String, String>>,
     /// Whether the annotation `kubernetes.io/config.mirror` is present.
     pub(crate) mirror: bool,
     pub(crate) deleting: bool,

@@ -1,14 +1,11 @@
 //! The facts that decide whether a drain succeeds: pods, and the disruption budgets that protect them.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::thread::LocalKey;
 use std::time::Duration;
 
 use super::extensions::requirements;
 use super::lists::Kept;
-use super::objects::controller;
-use super::objects::{Ages, Since};
+use super::objects::{Ages, Since, controller, shared, shared_labels};
 use super::room;
 use super::wire::meta::Time;
 use super::wire::{eviction, policy};
@@ -16,22 +13,8 @@ use crate::model::Shared;
 use crate::snapshot::{BoundPod, DisruptionBudget, Needs};
 use crate::text::sanitize::without_secrets;
 
-/// The last value of its type that this thread has read.
-type Last<T> = LocalKey<RefCell<Shared<T>>>;
-
 thread_local! {
-    static LABELS: RefCell<Shared<BTreeMap<String, String>>> = RefCell::default();
     static NEEDS: RefCell<Shared<Needs>> = RefCell::default();
-}
-
-/// Shares equal values: pods of one workload follow each other in a list and have much in common, which is kept once.
-fn shared<T: Clone + PartialEq>(last: &'static Last<T>, value: T) -> Shared<T> {
-    last.with_borrow_mut(|last| {
-        if **last != value {
-            *last = value.into();
-        }
-        last.clone()
-    })
 }
 
 impl Ages for BoundPod {
@@ -59,7 +42,7 @@ impl Kept for BoundPod {
     const MOST: usize = 150_000;
 
     fn of(pod: eviction::Pod) -> Self {
-        let (metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
+        let (mut metadata, spec, status) = (pod.metadata, pod.spec.unwrap_or_default(), pod.status.unwrap_or_default());
         let controller = controller(&metadata);
         let mut conditions = status.conditions.iter().flatten();
         let grace = Duration::from_secs(spec.termination_grace_period_seconds.unwrap_or_default());
@@ -70,9 +53,9 @@ impl Kept for BoundPod {
             has_empty_dir: spec.volumes.iter().flatten().any(|volume| volume.empty_dir.is_some()),
             node: spec.node_name.clone().unwrap_or_default(),
             needs: shared(&NEEDS, room::needs(spec)),
+            labels: shared_labels(&mut metadata),
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
-            labels: shared(&LABELS, metadata.labels.unwrap_or_default()),
             mirror: metadata.annotations.is_some_and(|it| it.contains_key("kubernetes.io/config.mirror")),
             controller,
             phase: status.phase.unwrap_or_default(),

@@ -7,6 +7,7 @@ use super::objects::{annotation, name};
 use super::room;
 use super::wire::core;
 use super::wire::meta::{ObjectMeta, Time};
+use crate::observe::exact;
 use crate::snapshot::{AUTOSCALER_TAINT, Condition, KubeNode, Taint};
 use crate::text::sanitize::without_secrets;
 
@@ -24,7 +25,7 @@ fn leaving_since(metadata: &ObjectMeta, taints: &[core::Taint]) -> Option<Timest
 
 /// Returns Node objects with the time of the list.
 pub(super) fn nodes(listed: Listed<KubeNode>) -> Vec<KubeNode> {
-    listed.items.into_iter().map(|item| KubeNode { told: listed.date, ..item.kept }).collect()
+    exact(listed.items.into_iter().map(|item| KubeNode { told: listed.date, ..item.kept }).collect())
 }
 
 impl Kept for KubeNode {
@@ -65,24 +66,23 @@ impl Kept for KubeNode {
                 .filter(|it| !it.is_empty())
                 .unwrap_or_else(|| [spec.pod_cidr].into_iter().filter(|it| !it.is_empty()).collect()),
             out_of: room::out_of(status.allocatable.as_ref()),
-            conditions: status
-                .conditions
-                .unwrap_or_default()
-                .into_iter()
-                .map(|condition| Condition {
-                    kind: condition.type_,
-                    status: condition.status,
-                    reason: condition.reason.unwrap_or_default(),
-                    message: condition.message.as_deref().map(without_secrets).unwrap_or_default(),
-                    since: condition.last_transition_time.map(|Time(time)| time),
-                })
-                .collect(),
+            conditions: exact(status.conditions.unwrap_or_default().into_iter().map(condition).collect()),
             deleting: metadata.deletion_timestamp.is_some(),
             leaving_since,
             // Set later, from the list.
             told: None,
             created: metadata.creation_timestamp.map(|time| time.0),
         }
+    }
+}
+
+fn condition(condition: core::NodeCondition) -> Condition {
+    Condition {
+        kind: condition.type_,
+        status: condition.status,
+        reason: condition.reason.unwrap_or_default(),
+        message: condition.message.as_deref().map(without_secrets).unwrap_or_default(),
+        since: condition.last_transition_time.map(|Time(time)| time),
     }
 }
 

@@ -1,13 +1,17 @@
 //! The parts that all Kubernetes objects share: metadata, controllers, and ages. Only fields that a check reads are kept.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::thread::LocalKey;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::lists::{Item, Listed};
 use super::wire::meta::ObjectMeta;
+use crate::model::Shared;
+use crate::observe::exact;
 
 /// Returns the object's name, which lists guarantee to exist.
 pub(super) fn name(metadata: &ObjectMeta) -> String {
@@ -16,6 +20,28 @@ pub(super) fn name(metadata: &ObjectMeta) -> String {
 
 pub(super) fn labels(metadata: &ObjectMeta) -> BTreeMap<String, String> {
     metadata.labels.clone().unwrap_or_default()
+}
+
+/// The last value of its type that this thread has read.
+type Last<T> = LocalKey<RefCell<Shared<T>>>;
+
+thread_local! {
+    static LABELS: RefCell<Shared<BTreeMap<String, String>>> = RefCell::default();
+}
+
+/// Shares equal values: pods of one workload follow each other in a list and have much in common, which is kept once.
+pub(super) fn shared<T: Clone + PartialEq>(last: &'static Last<T>, value: T) -> Shared<T> {
+    last.with_borrow_mut(|last| {
+        if **last != value {
+            *last = value.into();
+        }
+        last.clone()
+    })
+}
+
+/// Takes the labels of a pod.
+pub(super) fn shared_labels(metadata: &mut ObjectMeta) -> Shared<BTreeMap<String, String>> {
+    shared(&LABELS, metadata.labels.take().unwrap_or_default())
 }
 
 /// Returns the controller of an object, by kind and name.
@@ -78,7 +104,7 @@ pub(super) fn aged<T: Ages, K>(listed: Listed<Since<T, K>>) -> Vec<T> {
         kept.set_age(date.zip(began).map(|(date, began)| Duration::try_from(date - began).unwrap_or_default()));
         kept
     };
-    listed.items.into_iter().map(aged).collect()
+    exact(listed.items.into_iter().map(aged).collect())
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::lists::Kept;
-use super::objects::{Ages, Since, annotation, controller, labels, name};
+use super::objects::{Ages, Since, annotation, controller, name, shared_labels};
 use super::wire::core;
 use super::wire::meta::{ObjectMeta, Time};
-use crate::observe::flags;
+use crate::observe::{exact, flags};
 use crate::snapshot::{ContainerState, Flags, Pod, PodState, badness};
 use crate::text::sanitize::without_secrets;
 
@@ -20,7 +20,7 @@ impl Kept for Pod {
     const MOST: usize = 100_000;
 
     fn of(pod: core::Pod) -> Self {
-        let metadata = pod.metadata;
+        let mut metadata = pod.metadata;
         let spec = pod.spec.unwrap_or_default();
         let status = pod.status.unwrap_or_default();
         let addresses = status.pod_ips.iter().flatten().map(|it| &it.ip).chain(&status.pod_ip);
@@ -35,14 +35,14 @@ impl Kept for Pod {
             namespace: metadata.namespace.clone().unwrap_or_default(),
             name: name(&metadata),
             node: spec.node_name.filter(|node| !node.is_empty()),
-            labels: labels(&metadata),
+            labels: shared_labels(&mut metadata),
             mirror: is_mirror(&metadata),
             deleting: metadata.deletion_timestamp.is_some(),
             controller: controller(&metadata),
             leader_elect: leader_elect(spec.containers.as_deref().unwrap_or_default()),
             flags: spec.containers.filter(|_| is_mirror(&metadata)).and_then(component_flags),
             unready_for: None,
-            addresses: addresses.into_iter().collect(),
+            addresses: exact(addresses.into_iter().collect()),
             state,
         }
     }
@@ -156,7 +156,7 @@ fn pod_state(status: core::PodStatus) -> PodState {
     PodState {
         phase: status.phase.unwrap_or_default(),
         ready,
-        containers: unfinished.chain(status.container_statuses.unwrap_or_default()).map(container).collect(),
+        containers: exact(unfinished.chain(status.container_statuses.unwrap_or_default()).map(container).collect()),
         message: without_secrets(&message),
     }
 }

@@ -12,6 +12,7 @@ use super::call::{Caller, LIST, Route, SMALL};
 use super::machine::{malformed, only};
 use super::resources::{ADDRESS_STATUSES, KUBE_SPAN_PEERS, Resource, Type, VOLUME_STATUSES, each};
 use crate::observe::dial::cause::clean;
+use crate::observe::exact;
 use crate::snapshot::{Adjtime, DATA_MOUNTS, Diagnostic, LinkAddress, Mount, Observed, Peer, VOLUME_PHASES, Volume};
 use crate::text::sanitize::without_secrets;
 
@@ -190,7 +191,8 @@ fn mounts(reply: MountsResponse) -> Observed<Vec<Mount>> {
         available: stat.available,
     };
     // A worker has up to a thousand mounts of pods, and a cluster has many workers.
-    Ok(part.stats.into_iter().filter(|stat| DATA_MOUNTS.contains(&stat.mounted_on.as_str())).map(mount).collect())
+    let of_data = part.stats.into_iter().filter(|stat| DATA_MOUNTS.contains(&stat.mounted_on.as_str()));
+    Ok(exact(of_data.map(mount).collect()))
 }
 
 fn diagnostic(resource: &Resource) -> Observed<Diagnostic> {

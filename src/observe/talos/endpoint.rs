@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::call::{Lane, Route};
 use super::{Member, TalosClient, maintenance};
-use crate::model::MachineType;
+use crate::model::{MachineType, Shared};
 use crate::snapshot::{Contact, Endpoint, EtcdMember, Gap, GapKind, Observed};
 
 /// Answers of one endpoint to calls without `node`.
@@ -14,7 +14,7 @@ pub(crate) struct EndpointAnswer {
     pub(crate) endpoint: Endpoint,
     /// Discovery as this node sees it. Empty if discovery is off. Contains only the node itself if discovery has no other members, or no
     /// registry.
-    pub(crate) members: Observed<Vec<Member>>,
+    pub(crate) members: Observed<Shared<Vec<Member>>>,
     /// Addresses of the node that answered, without prefix length.
     pub(crate) addresses: Observed<Vec<String>>,
     /// The `machineID` that Kubernetes should report for the node that answered.
@@ -41,7 +41,7 @@ impl TalosClient {
             self.caller.addresses(&to),
             self.caller.machine_id(&to),
         );
-        let members = members.and_then(|members| self.budget.pay(&members).map(|()| members));
+        let members = members.and_then(|members| self.keep(members));
         let nodename = nodename.map(|found| found.map(|found| found.name));
         let role = machine_type.map(|found| found.map(MachineType::role));
         let endpoint = Endpoint { address: link.address.shown.clone(), version, role, nodename, vip: false };
@@ -68,7 +68,7 @@ impl TalosClient {
     /// identified.
     async fn through_omni(&self, to: &Route<'_>) -> EndpointAnswer {
         let (version, members) = tokio::join!(self.caller.version(to), self.caller.members(to));
-        let members = members.and_then(|members| self.budget.pay(&members).map(|()| members));
+        let members = members.and_then(|members| self.keep(members));
         let (address, addresses) = (to.link.address.shown.clone(), Ok(Vec::new()));
         let endpoint = Endpoint { address, version, role: Ok(None), nodename: Ok(None), vip: false };
         EndpointAnswer { endpoint, members, addresses, machine_id: Ok(None) }

@@ -10,6 +10,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::call::{Caller, Failure, LIST, Route, SMALL};
 use crate::observe::dial::cause::clean;
 use crate::observe::dial::http2::Http2;
+use crate::observe::exact;
 use crate::snapshot::{Gap, GapKind, Observed, Service, ServiceEvent, Version};
 use crate::text::sanitize::without_secrets;
 
@@ -148,7 +149,7 @@ fn services(reply: ServiceListResponse) -> Observed<Vec<Service>> {
         // machined, which answers, is in the list itself.
         return Err(malformed("ServiceList: an empty list"));
     }
-    part.services.into_iter().map(service).collect()
+    part.services.into_iter().map(service).collect::<Observed<_>>().map(exact)
 }
 
 fn service(info: ServiceInfo) -> Observed<Service> {

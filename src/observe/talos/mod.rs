@@ -22,7 +22,7 @@ mod specs;
 mod tests;
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -37,7 +37,7 @@ use super::dial::tls;
 use crate::config::certificate::Identity;
 use crate::config::omni::ServiceAccount;
 use crate::config::roots::Roots;
-use crate::model::Role;
+use crate::model::{Role, Shared};
 use crate::snapshot::{Gap, GapKind, Observed};
 
 pub(crate) use self::call::Lane;
@@ -76,8 +76,6 @@ pub(crate) struct Member {
     pub(crate) hostname: String,
     pub(crate) addresses: Vec<String>,
     pub(crate) role: Role,
-    /// `Talos (v1.13.0)`.
-    pub(crate) operating_system: String,
     /// Port of its API server; control planes only, since Talos 1.5.
     pub(crate) api_port: Option<u16>,
 }
@@ -100,6 +98,8 @@ pub(crate) struct TalosClient {
     through_omni: bool,
     caller: Caller,
     budget: Arc<Budget>,
+    /// The list of machines that an endpoint has sent last. The others usually send the same.
+    listed: Mutex<Shared<Vec<Member>>>,
     unverified: Arc<ClientConfig>,
     /// Permits for control planes whose facts are read during the first contact.
     ahead: Semaphore,
@@ -126,6 +126,7 @@ impl TalosClient {
             through_omni,
             caller: Caller::new(config.timeout, cluster),
             budget: Arc::default(),
+            listed: Mutex::default(),
             unverified: tls::accepting_any()?,
             ahead: Semaphore::new(AHEAD),
         })
@@ -140,6 +141,16 @@ impl TalosClient {
     pub(crate) fn within(mut self, budget: &Arc<Budget>) -> Self {
         self.budget = Arc::clone(budget);
         self
+    }
+
+    /// Charges a list of machines, and keeps lists that are equal once.
+    fn keep(&self, members: Vec<Member>) -> Observed<Shared<Vec<Member>>> {
+        self.budget.pay(&members)?;
+        let mut last = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        if **last != members {
+            *last = members.into();
+        }
+        Ok(last.clone())
     }
 
     /// Requests a kubeconfig with administrator rights from the endpoints `from`, until one of them returns it. This requires `os:admin`

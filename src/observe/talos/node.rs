@@ -13,7 +13,7 @@ use super::call::{Lane, Route};
 use super::resources::Type;
 use super::specs::Nodename;
 use super::{APID, EndpointAddress, TalosClient, maintenance, refusal};
-use crate::model::{Fact, MachineType, Role};
+use crate::model::{Fact, MachineType, Role, Shared};
 use crate::observe::dial::stagger::staggered;
 use crate::observe::fill;
 use crate::snapshot::{Contact, EtcdStatus, Gap, GapKind, Observed, Service, TalosNode, Version, own_role};
@@ -71,17 +71,20 @@ struct First<'a> {
 impl TalosClient {
     /// Queries a node for `facts` through one of the endpoints `working` (by position in the configuration). Finishes by `until`; each fact
     /// has its own deadline and its own gap.
+    ///
+    /// The answers are in a place of their own: inside the futures that wait for them, each of thousands of machines would take room for
+    /// them several times before it is queried.
     pub(crate) async fn node(
         &self,
         ask: &NodeAsk<'_>,
         facts: &BTreeSet<Fact>,
         working: &[usize],
         until: Instant,
-    ) -> TalosNode {
+    ) -> Shared<TalosNode> {
         match self.caller.turn(until).await {
             // Boxed, to keep the futures that wait for their turn small.
-            Ok(_turn) => Box::pin(self.in_turn(ask, facts, working, until)).await,
-            Err(gap) => TalosNode::unasked(&gap),
+            Ok(_turn) => Box::pin(self.in_turn(ask, facts, working, until)).await.into(),
+            Err(gap) => TalosNode::unasked(&gap).into(),
         }
     }
 

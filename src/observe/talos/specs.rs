@@ -180,8 +180,6 @@ fn member(resource: &Resource) -> Observed<Member> {
         addresses: Vec<String>,
         hostname: String,
         machine_type: String,
-        #[serde(default)]
-        operating_system: String,
         control_plane: Option<ControlPlane>,
     }
     #[derive(Deserialize)]
@@ -195,7 +193,6 @@ fn member(resource: &Resource) -> Observed<Member> {
         addresses: spec.addresses,
         hostname: spec.hostname,
         role: machine_type(&spec.machine_type).role(),
-        operating_system: spec.operating_system,
         api_port: spec.control_plane.map(|it| it.port),
     })
 }

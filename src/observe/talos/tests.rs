@@ -63,7 +63,7 @@ async fn ask(
     let ask =
         NodeAsk { name: "cp-1", addresses: &addresses, expected: &expected, role: Role::Unknown, lane: Lane::Normal };
     let facts: BTreeSet<Fact> = facts.iter().copied().collect();
-    client.node(&ask, &facts, working, Instant::now() + LONG).await
+    (*client.node(&ask, &facts, working, Instant::now() + LONG).await).clone()
 }
 
 const ALL: [Fact; 9] = [

@@ -116,7 +116,7 @@ fn static_pods_of_etcd_are_counted() {
             let is_model = |pod: &&Pod| pod.is_api_server() && pod.node.as_deref() == Some(name);
             let mut pod = kubernetes.pods.as_ref().unwrap().iter().find(is_model).unwrap().clone();
             pod.name = format!("etcd-{name}");
-            pod.labels = [("component".to_owned(), "etcd".to_owned())].into();
+            *pod.labels = [("component".to_owned(), "etcd".to_owned())].into();
             pod.state.containers.iter_mut().for_each(|it| "etcd".clone_into(&mut it.name));
             if down.contains(&name) {
                 pod.state.ready = Some(false);

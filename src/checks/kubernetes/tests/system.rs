@@ -301,7 +301,7 @@ fn the_pods_decide_on_a_workload_that_is_not_listed() {
     let of = |kind: &str, name: &str, change: fn(&mut Pod)| {
         let snapshot = with(|snapshot| {
             let mut pod = snapshot.kube().pods.as_ref().unwrap()[0].clone();
-            (pod.name, pod.labels, pod.mirror) = ("csi-x2b5c".to_owned(), [].into(), false);
+            (pod.name, *pod.labels, pod.mirror) = ("csi-x2b5c".to_owned(), [].into(), false);
             pod.controller = Some((kind.to_owned(), name.to_owned()));
             (pod.state.ready, pod.unready_for) = (Some(false), Some(Duration::from_secs(299)));
             change(&mut pod);

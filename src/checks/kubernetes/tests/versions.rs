@@ -49,7 +49,7 @@ fn kube_proxy_follows_the_api_servers() {
         let mut snapshot = healthy();
         let mut pod = snapshot.kube().pods.as_ref().unwrap()[0].clone();
         (pod.name, pod.node, pod.mirror) = ("kube-proxy-x2b5c".to_owned(), Some("w-1".to_owned()), false);
-        pod.labels = [("k8s-app".to_owned(), "kube-proxy".to_owned())].into();
+        *pod.labels = [("k8s-app".to_owned(), "kube-proxy".to_owned())].into();
         let container = &mut pod.state.containers[0];
         "kube-proxy".clone_into(&mut container.name);
         container.image = format!("registry.k8s.io/kube-proxy{version}");

@@ -1,10 +1,8 @@
 //! Places of control plane components, as Kubernetes alone shows them.
 
-use std::collections::BTreeMap;
-
 use crate::checks::kubernetes::tests::pods::crashing;
 use crate::checks::kubernetes::tests::{OF_STATIC_PODS, judge, lines, no, not_ready, roots, said, status};
-use crate::model::{Hint, Status};
+use crate::model::{Hint, Shared, Status};
 use crate::snapshot::{GapKind, Pod, Snapshot};
 use crate::testing::fixture::{Shape, ago, healthy, running_pod};
 
@@ -173,7 +171,7 @@ fn without_talos_static_pods_are_judged_on_every_node() {
     for name in ["w-1", "w-2", "w-3"] {
         let (name, node) = (format!("kube-proxy-{name}"), Some(name.to_owned()));
         let state = running_pod("kube-proxy");
-        let pod = Pod { name, node, state, labels: BTreeMap::default(), ..proxy.clone() };
+        let pod = Pod { name, node, state, labels: Shared::default(), ..proxy.clone() };
         snapshot.kube().pods.as_mut().unwrap().push(pod);
     }
     assert_eq!(said(&snapshot, running), [""; 0]);
