@@ -166,6 +166,11 @@ impl Caller {
         }
     }
 
+    /// Whether all calls to all machines can be in flight at once.
+    pub(super) fn is_small(&self) -> bool {
+        self.is_small.load(Ordering::Relaxed)
+    }
+
     /// Waits for a machine's turn, which lasts as long as the permit is kept.
     pub(super) async fn turn(&self, until: Instant) -> Result<SemaphorePermit<'_>, Gap> {
         place(&self.machines, until).await

@@ -136,9 +136,9 @@ impl TalosClient {
         }
     }
 
-    /// Makes the first contact and, in parallel, reads the facts of a control plane on the most likely route, which saves a round trip.
-    /// This is limited to a few machines and excludes workers, of which there may be thousands: a silent machine occupies all its calls
-    /// until it is given up.
+    /// Makes the first contact and, in parallel, reads the facts on the most likely route, which saves a round trip. A silent machine
+    /// occupies all its calls until it is given up. A small cluster has room for that; in a larger one, this is limited to a few control
+    /// planes, because there may be thousands of workers.
     async fn contact_and_facts<'a>(
         &'a self,
         ask: &NodeAsk<'a>,
@@ -149,10 +149,13 @@ impl TalosClient {
         let hears_by = until.min(Instant::now() + first_contact_takes(self.caller.timeout()));
         let contact = Box::pin(self.first_contact(ask, working, hears_by));
         let likely = self.preferred(ask.name, working).first().copied().zip(ask.addresses.first().map(String::as_str));
-        let likely = likely.filter(|_| ask.role == Role::ControlPlane);
-        let (Some((endpoint, address)), Ok(_permit)) = (likely, self.ahead.try_acquire()) else {
-            return (contact.await, None);
+        // Facts that were requested for another role than the machine's own would be of no use.
+        let few = match ask.role {
+            Role::ControlPlane => self.ahead.try_acquire().ok(),
+            Role::Worker | Role::Unknown => None,
         };
+        let has_room = few.is_some() || self.caller.is_small() && ask.role == Role::Worker;
+        let Some((endpoint, address)) = likely.filter(|_| has_room) else { return (contact.await, None) };
         let (role, lane) = (ask.role, ask.lane);
         let facts = async move {
             let to = Route { link: &self.links[endpoint], node: Some(address), lane, until };
