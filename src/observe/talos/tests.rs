@@ -298,6 +298,41 @@ async fn a_node_that_hangs() {
     assert_eq!(node.services, Err(Gap::not_asked()));
 }
 
+/// A worker that is silent occupies no more than its first calls, unless the cluster is small.
+#[tokio::test]
+async fn the_facts_of_a_worker_are_read_ahead_in_a_small_cluster() {
+    let authority = Authority::new();
+    let facts = BTreeSet::from([Fact::MachineStatus, Fact::Services]);
+    let addresses = ["10.0.0.1".to_owned()];
+    for (machines, role, is_read) in
+        [(128, Role::Worker, true), (129, Role::Worker, false), (128, Role::Unknown, false)]
+    {
+        let fake = Fake::new(&[("10.0.0.1", Machine::Hangs)]);
+        let client = client(&authority, vec![serve(&authority, &fake).await], SHORT);
+        client.expect(machines);
+        let ask = NodeAsk { name: "w-1", addresses: &addresses, expected: &[], role, lane: Lane::Normal };
+        let node = client.node(&ask, &facts, &[0], Instant::now() + LONG).await;
+        assert_eq!(node.contact, Err(Gap::new(GapKind::TimedOut, "no answer within 0.4s")));
+        assert_eq!(node.services, Err(Gap::not_asked()), "nothing of a machine that is not identified");
+        let seen = fake.seen.lock().unwrap();
+        assert_eq!(seen.contains(&"ServiceList 10.0.0.1 prod".to_owned()), is_read, "{machines} {role:?}: {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn equal_lists_of_machines_are_kept_once() {
+    let authority = Authority::new();
+    let machine = |of| Machine::Says(of, 1);
+    let fake = Fake::new(&[("", machine("nodeId: x\naddresses: []\nhostname: w-1\nmachineType: worker\n"))]);
+    let client = client(&authority, vec![serve(&authority, &fake).await], LONG);
+    let listed = async || client.endpoint(0, Instant::now() + LONG).await.members.unwrap();
+    let (first, again) = (listed().await, listed().await);
+    assert_eq!(first.as_ptr(), again.as_ptr());
+    let other = machine("nodeId: x\naddresses: []\nhostname: w-2\nmachineType: worker\n");
+    *fake.machines.lock().unwrap() = [(String::new(), other)].into();
+    assert_eq!((first[0].hostname.as_str(), listed().await[0].hostname.as_str()), ("w-1", "w-2"));
+}
+
 #[tokio::test]
 async fn what_apid_says_of_a_node() {
     let authority = Authority::new();
