@@ -123,8 +123,26 @@ pub(in crate::checks) struct Seen {
     untold: bool,
 }
 
+/// The machines whose kubelets and proxies matter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::checks) enum Extent {
+    /// Machines that this run judges.
+    Scope,
+    /// All machines: `--nodes` and lists of nodes do not narrow an upgrade of Kubernetes.
+    Cluster,
+}
+
+impl Extent {
+    fn includes(self, why: NotJudged) -> bool {
+        match why {
+            NotJudged::OutOfScope | NotJudged::OutsideFlags => self == Self::Cluster,
+            NotJudged::DeclaredOff | NotJudged::Leaving | NotJudged::StaleDiscovery => false,
+        }
+    }
+}
+
 /// Collects the versions of all running processes. If a version is `demanded`, an image without one is an error.
-pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) -> Seen {
+pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>, extent: Extent) -> Seen {
     let mut verdict = Verdict::default();
     let mut running = Vec::new();
     let mut alone = unseen(Reason::ComponentMissing, "an API server to compare with", "no API server is seen");
@@ -151,14 +169,14 @@ pub(in crate::checks) fn seen(cluster: &Assessment<'_>, demanded: Option<&str>) 
     if !cluster.asks_talos() && (untold || !running.iter().any(Running::is_api_server)) {
         of_endpoint(cluster, &mut running, &mut verdict);
     }
-    of_kubelets(cluster, &mut running, &mut verdict);
-    of_proxies(cluster, demanded, &mut running, &mut verdict);
+    of_kubelets(cluster, extent, &mut running, &mut verdict);
+    of_proxies(cluster, demanded, extent, &mut running, &mut verdict);
     Seen { running, verdict, alone, untold }
 }
 
 fn versions(cluster: &Assessment<'_>) -> Verdict {
     let demanded = cluster.asked.expect_kubernetes.as_ref().map(|asked| format!("version {asked}"));
-    let Seen { running, mut verdict, alone, untold } = seen(cluster, demanded.as_deref());
+    let Seen { running, mut verdict, alone, untold } = seen(cluster, demanded.as_deref(), Extent::Scope);
     let own_server = |it: &Running| it.own_server(&running);
     let left_behind = left_behind(&running, own_server);
     // The number of parts that are newer than this API server, if it was left behind.
@@ -370,7 +388,7 @@ fn of_endpoint(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
     }
 }
 
-fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &mut Verdict) {
+fn of_kubelets(cluster: &Assessment<'_>, extent: Extent, running: &mut Vec<Running>, verdict: &mut Verdict) {
     if let Err(outcome) = node_objects(cluster, "the versions of the kubelets") {
         return verdict.push(Target::cluster(), outcome);
     }
@@ -379,6 +397,9 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
         let is_guest = match cluster.standing(node) {
             // A declaration that the machine is off does not excuse a wrong version.
             Standing::NotJudged(NotJudged::DeclaredOff) if cluster.object(node).is_some() => cluster.is_guest(node),
+            Standing::NotJudged(why) if extent.includes(why) && cluster.object(node).is_some() => {
+                cluster.is_guest(node)
+            }
             Standing::NotJudged(_) => continue,
             Standing::Guest => true,
             Standing::Judged => false,
@@ -418,13 +439,23 @@ fn of_kubelets(cluster: &Assessment<'_>, running: &mut Vec<Running>, verdict: &m
 
 /// Adds every running kube-proxy on judged nodes. Those that do not run are judged elsewhere, and an image without a version gives nothing
 /// to compare.
-fn of_proxies(cluster: &Assessment<'_>, demanded: Option<&str>, running: &mut Vec<Running>, verdict: &mut Verdict) {
+fn of_proxies(
+    cluster: &Assessment<'_>,
+    demanded: Option<&str>,
+    extent: Extent,
+    running: &mut Vec<Running>,
+    verdict: &mut Verdict,
+) {
     let is_proxy = |pod: &&Pod| pod.namespace == "kube-system" && is_labeled(pod, PROXY);
     let mut pods: Vec<&Pod> = system_pods(cluster).into_iter().flatten().filter(is_proxy).collect();
     pods.sort_by_key(|pod| &pod.name);
     for pod in pods.into_iter().filter(|pod| is_well(&pod.state)) {
         let node = cluster.host_of(pod);
-        let is_left_out = node.is_none_or(|node| !cluster.standing(node).is_judged());
+        let is_left_out = node.is_none_or(|node| match cluster.standing(node) {
+            Standing::Judged => false,
+            Standing::NotJudged(why) => !extent.includes(why),
+            Standing::Guest => true,
+        });
         let container = pod.state.containers.iter().find(|container| container.name == PROXY);
         let target = Target::pod(pod.name.as_str(), pod.node.as_deref());
         match container.map(|it| (tagged(&it.image), &it.image)).filter(|_| !is_left_out) {

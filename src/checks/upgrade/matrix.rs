@@ -6,7 +6,7 @@ use super::data::{self, KNOWN_KUBERNETES, KNOWN_TALOS, TALOS, Talos, known_talos
 use super::{by_minor, not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
-use crate::checks::kubernetes::versions::{self, Seen};
+use crate::checks::kubernetes::versions::{self, Extent, Seen};
 use crate::checks::scope::each_node_to_upgrade;
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 
@@ -44,7 +44,7 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
         }
         Err(outcome) => verdict.push(node.target(), outcome),
     });
-    let Seen { running, mut verdict, .. } = versions::seen(cluster, Some("a version to compare"));
+    let Seen { running, mut verdict, .. } = versions::seen(cluster, Some("a version to compare"), Extent::Scope);
     verdict.findings.append(&mut of_machines.findings);
     let mut parts = ByMinor::new();
     for it in running.iter().filter(|it| !it.is_guest()) {

@@ -4,7 +4,7 @@ use super::data::{self, KNOWN_TALOS, Numbers, Talos, kubelet_skew};
 use super::{every_machine, kubernetes_target, not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
-use crate::checks::kubernetes::versions::{self, Running, Seen};
+use crate::checks::kubernetes::versions::{self, Extent, Running, Seen};
 use crate::checks::scope::{GUEST, declared_off, each_node_to_upgrade};
 use crate::checks::stated;
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
@@ -131,7 +131,7 @@ fn kubernetes(cluster: &Assessment<'_>) -> Verdict {
     // Other distributions may pin all images by digest. Then the API server reports its version, and no other component
     // is newer.
     let demanded = cluster.asks_talos().then_some("a version to upgrade from");
-    let Seen { running, mut verdict, .. } = versions::seen(cluster, demanded);
+    let Seen { running, mut verdict, .. } = versions::seen(cluster, demanded, Extent::Cluster);
     if !running.iter().any(Running::is_api_server) && verdict.problems().next().is_none() {
         let problem = Problem::error(Reason::NoAnswer, "the version of an API server", "no version was seen");
         verdict.problem(Target::cluster(), problem);

@@ -151,6 +151,16 @@ fn kubelets_bear_with_the_new_api_server_while_it_is_upgraded() {
     assert_eq!(likely(KUBERNETES, &snapshot), ["bring it to the version of the control plane first"]);
 }
 
+/// `upgrade-k8s` upgrades every node, whichever nodes are named.
+#[test]
+fn kubelets_outside_of_the_named_nodes_count() {
+    let mut snapshot = before(None, Some("1.36.0"));
+    snapshot.node_mut("w-1").out_of_scope = true;
+    assert_eq!(wrong(KUBERNETES, &snapshot), [""; 0]);
+    snapshot.kube_node_mut("w-1").kubelet_version = "v1.32.1".to_owned();
+    assert_eq!(wrong(KUBERNETES, &snapshot), ["w-1: fail upgrade-path-unsupported, for ever"]);
+}
+
 #[test]
 fn kubelets_of_guests_are_not_left_behind() {
     let with = |version: &str, target: &str| {
