@@ -288,16 +288,19 @@ enum Request {
     Delete,
     /// The request of the controller that replaces the pod.
     CreateAgain,
+    /// The requests after it, without which the new pod does not serve.
+    Serve,
 }
 
 impl Request {
-    const ALL: [Self; 3] = [Self::Evict, Self::Delete, Self::CreateAgain];
+    const ALL: [Self; 4] = [Self::Evict, Self::Delete, Self::CreateAgain, Self::Serve];
 
     fn cannot(self) -> &'static str {
         match self {
             Self::Evict => "cannot be evicted",
             Self::Delete => "cannot be deleted after they have stopped",
             Self::CreateAgain => "cannot be created again",
+            Self::Serve => "cannot be replaced by pods that serve",
         }
     }
 
@@ -306,6 +309,7 @@ impl Request {
             Self::Evict => asks_about(rule, ("", "pods", Some("eviction"), &["CREATE"])),
             Self::Delete => asks_about(rule, ("", "pods", None, &["DELETE"])),
             Self::CreateAgain => asks_about(rule, CREATE_POD),
+            Self::Serve => TO_SERVE.into_iter().any(|request| asks_about(rule, request)),
         }
     }
 
@@ -317,6 +321,8 @@ impl Request {
             Self::Evict => selects(&hook.objects, &[]),
             Self::Delete => selects(&hook.objects, &labels),
             Self::CreateAgain => pod.controller.is_some() && selects(&hook.objects, &labels),
+            // Bindings and token requests have no labels, either.
+            Self::Serve => pod.controller.is_some() && selects(&hook.objects, &[]),
         };
         let of_name: Vec<Requirement> = hook.namespaces.iter().filter(|it| it.key == NAMESPACE_NAME).cloned().collect();
         is_selected && selects(&of_name, &[(NAMESPACE_NAME, &pod.namespace)])

@@ -327,6 +327,19 @@ fn a_webhook_for_evictions_without_a_backend_blocks() {
         }
         passes(&snapshot);
     }
+    for (group, resource, operation) in [
+        ("", "pods/binding", "CREATE"),
+        ("", "serviceaccounts/token", "CREATE"),
+        ("", "pods/status", "UPDATE"),
+        ("discovery.k8s.io", "endpointslices", "CREATE"),
+    ] {
+        let mut snapshot = dead(|_| {});
+        for hook in snapshot.kube().validating_webhooks.iter_mut().flatten() {
+            on(hook, group, resource, operation);
+        }
+        let seen = observed(DRAIN, &snapshot);
+        assert!(seen[0].ends_with("pods of default cannot be replaced by pods that serve"), "{resource}: {seen:?}");
+    }
     let elsewhere = |hook: &mut crate::snapshot::Webhook| {
         hook.namespaces = vec![Requirement {
             key: "kubernetes.io/metadata.name".to_owned(),
