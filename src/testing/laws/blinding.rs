@@ -97,7 +97,7 @@ fn what_only_pods_tell_fails() {
 const OF_OTHERS: usize = 13;
 
 /// A wrong value, by the beginning of its name, the lost answers that hide it, and why nothing else can show it.
-const HIDDEN: [(&str, &[&str], &str); 10] = [
+const HIDDEN: [(&str, &[&str], &str); 11] = [
     ("DNS: Workload.", &["empty deployments"], "something else may serve DNS, and its endpoints are ready"),
     (
         "kubernetes: Workload.",
@@ -134,6 +134,7 @@ const HIDDEN: [(&str, &[&str], &str); 10] = [
         &["refused kubelet_flags of a control plane", "refused kubelet_flags of a worker"],
         SECRET,
     ),
+    ("talos: Talos.server", &["refused the server's check"], "a second opinion that only administrators get"),
     ("server: ServerCheck.", &["refused the server's check"], "a second opinion that only administrators get"),
     ("server: ServerProgress.", &["refused the server's check"], "a second opinion that only administrators get"),
 ];
