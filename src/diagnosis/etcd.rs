@@ -54,9 +54,14 @@ is permanently lost.",
                     .map(|(target, ..)| target)
                     .filter(|target| !down.iter().any(|sign| sign.target == *target))
                     .collect();
+                // Talos itself may answer on a machine whose etcd is silent.
+                let by_talos = |target: &Target| symptoms.machine(target).is_some_and(|it| it.talos.contact.is_ok());
                 let nothing = match others.as_slice() {
                     [] => String::new(),
-                    others => format!("no answer from {}; ", names(others.iter().copied())),
+                    others => {
+                        let of = if others.iter().all(|target| by_talos(target)) { "etcd on " } else { "" };
+                        format!("no answer from {of}{}; ", names(others.iter().copied()))
+                    }
                 };
                 // The machines to bring back come first, because the end may be cut off.
                 let observed = &sign.problem.observed;
@@ -115,7 +120,7 @@ fn views<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = (Target, &'a EtcdS
 pub(super) const OUT_OF_SPACE: Cause = Cause {
     id: "etcd-out-of-space",
     title: "etcd's database is full, so Kubernetes cannot write",
-    impact: "Kubernetes creates and updates nothing and only deletes: no pod is scheduled or replaced; running pods keep running",
+    impact: "Kubernetes creates and updates nothing: no pod is scheduled or replaced; running pods keep running",
     explain: "A member's database has reached its quota (2 GiB unless configured), and etcd accepts no new data, only \
 deletions, until the alarm is cleared manually. Talos and `/readyz` still report healthy, while leases expire, nodes turn NotReady and nothing can \
 be deployed.\n\n\
@@ -182,18 +187,27 @@ backup.",
         Change("talosctl -n CP etcd alarm disarm"),
     ],
     recognize: |symptoms| {
-        let made = alarm(symptoms, &CORRUPT, &[Reason::AlarmCorrupt], "refuses every write, because data is corrupt");
+        let made = alarm(
+            symptoms,
+            &CORRUPT,
+            &[Reason::AlarmCorrupt],
+            "refuses every write, because the data of a member differs",
+        );
         made.into_iter().map(|diagnosis| replaced(symptoms, diagnosis)).collect()
     },
 };
 
-/// Adds the commands that replace the member, if exactly one is corrupt, every control plane was seen and is reported, and the others have a
-/// quorum and serve.
+/// Adds the commands that replace the member, if exactly one is corrupt, every control plane was seen and is reported, no member is a
+/// learner, and the others have a quorum and serve.
 fn replaced(symptoms: &Symptoms<'_>, diagnosis: Recognized) -> Recognized {
     let corrupt: Vec<_> = symptoms.of_check(CheckId::EtcdAlarms, &[Reason::AlarmCorrupt]).collect();
     let control_planes: Vec<&Node> = symptoms.snapshot.control_planes().collect();
     let are_up = control_planes.iter().all(|node| node.talos.etcd_status.is_ok());
-    let are_seen = are_up && every_control_plane_was_seen(symptoms.snapshot);
+    // etcd accepts no second learner, so the wiped member could not rejoin.
+    let nobody_joins = control_planes.iter().all(|node| {
+        node.talos.etcd_members.as_ref().is_ok_and(|members| members.iter().all(|member| !member.is_learner))
+    });
+    let are_seen = are_up && nobody_joins && every_control_plane_was_seen(symptoms.snapshot);
     let keep_a_quorum = control_planes.len() > 2 && others_keep_a_quorum(symptoms);
     let ([sign], true) = (&*corrupt, are_seen && keep_a_quorum) else { return diagnosis };
     let (Some(machine), Some(id)) = (symptoms.machine(sign.target), sign.target.id.as_deref()) else {

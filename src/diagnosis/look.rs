@@ -124,6 +124,7 @@ fn of_kubernetes(what: &str) -> Option<Hint> {
         }
         Some((kind, _)) => Some(Hint::run(ALL, [kind])),
         None if what == "GET /version" => Some(Hint::run("{kubectl} --request-timeout 10s get --raw /version", [])),
+        None if what == "nodes" => Some(Hint::run("{kubectl} --request-timeout 10s get nodes", [])),
         None if what.bytes().all(|byte| byte.is_ascii_lowercase()) => Some(Hint::run(ALL, [what])),
         None => None,
     }

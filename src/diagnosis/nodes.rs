@@ -234,7 +234,7 @@ etcd member first.",
             let also = if unheard {
                 "; its kubelet has stopped reporting to Kubernetes: check its power, console and network"
             } else if symptoms.passed(CheckId::K8sNodesReady, sign.target) {
-                "; Kubernetes still reports it Ready, which may be up to 50s old: run again to see"
+                "; Kubernetes still reports it Ready, which may be up to 50s old"
             } else {
                 ""
             };
@@ -333,6 +333,11 @@ fn reports<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
     is_forgotten && symptoms.passed(CheckId::K8sNodesReady, target) && leases.into_iter().any(renews)
 }
 
+fn serves(symptoms: &Symptoms<'_>, target: &Target) -> bool {
+    let kubernetes = symptoms.snapshot.kubernetes.as_ref();
+    kubernetes.is_some_and(|it| it.servers.get(&target.name).is_some_and(Result::is_ok))
+}
+
 /// Returns whether the machine showed signs of life while it was silent to Talos. The Ready condition does not count: it outlasts the
 /// machine by 50 s.
 fn lives<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
@@ -341,9 +346,10 @@ fn lives<'a>(symptoms: &Symptoms<'a>, target: &'a Target) -> bool {
     let silent_before = memory.rounds > 0 && !memory.answered.contains(&target.name);
     let lease = kubernetes.node_leases.as_ref().ok().and_then(|leases| leases.by_name.get(&target.name));
     let renewed = silent_before && lease.is_some_and(|lease| lease.moved_within.is_some());
-    let serves = kubernetes.servers.get(&target.name).is_some_and(Result::is_ok);
     // Another cluster's leases are not evidence about this one.
-    serves || reports(symptoms, target) || (renewed && symptoms.passed(CheckId::K8sNodesReady, target))
+    serves(symptoms, target)
+        || reports(symptoms, target)
+        || (renewed && symptoms.passed(CheckId::K8sNodesReady, target))
 }
 
 /// Returns `control plane node ` or `worker `, if the role is known.
@@ -403,10 +409,10 @@ It usually does not recover on its own. Look at the console before you reset the
         let what = "accept connections and do not answer";
         lost(HANGS.id, what, symptoms, &[Reason::NodeFrozen], |symptoms, sign| {
             let role = role(symptoms, sign.target);
-            let what = if lives(symptoms, sign.target) {
-                "its apid or machined hangs; its kubelet or API server still works"
-            } else {
-                "it hangs"
+            let what = match () {
+                () if serves(symptoms, sign.target) => "its apid or machined hangs; its API server still works",
+                () if lives(symptoms, sign.target) => "its apid or machined hangs; its kubelet still works",
+                () => "it hangs",
             };
             Some(format!("{role}{} accepts connections and does not answer: {what}", sign.target))
         })

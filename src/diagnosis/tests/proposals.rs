@@ -47,6 +47,17 @@ fn no_member_is_removed_on_the_word_of_another_cluster() {
     assert_eq!(changes(&snapshot), [""; 0]);
 }
 
+/// etcd accepts no second learner: the wiped member would be left outside.
+#[test]
+fn no_corrupt_member_is_replaced_while_another_one_joins() {
+    let mut snapshot = broken(|snapshot| raise(snapshot, &AlarmKind::Corrupt));
+    assert_eq!(changes(&snapshot).len(), 4);
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        snapshot.talos_of(name).etcd_members.as_mut().unwrap()[2].is_learner = true;
+    }
+    assert_eq!(changes(&snapshot), [""; 0]);
+}
+
 /// The machine's old vote has to be removed before it joins again.
 #[test]
 fn a_voter_that_was_wiped_is_not_configured_at_once() {

@@ -394,7 +394,7 @@ pub(crate) fn write(causes: &[Cause], style: &TextStyle, lines: &mut Vec<String>
         let number = paint(style.color, color, &number);
         if !style.verbose && is_aside {
             lines.extend((causes[n - 1].severity != Severity::Warn).then(String::new));
-            lines.push(format!("{number} {} ({})", brief(&cause.headline, excerpt::MOST), cause.explained_as));
+            lines.push(format!("{number} {} (explain {})", brief(&cause.headline, excerpt::MOST), cause.explained_as));
         } else if style.verbose || n < FULL {
             lines.extend([String::new(), format!("{number} {}", cause.headline)]);
             lines.extend(cause.lines(steps, style));

@@ -62,6 +62,9 @@ pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
                 // A snapshot changes nothing, and is proposed only before steps that need os:admin anyway.
                 saves if saves.contains(" etcd snapshot ") => "writes a local file; needs os:admin",
                 local if local.starts_with("{talosctl} config ") => "changes the talosconfig on this machine",
+                bootstrap if bootstrap.ends_with(" bootstrap") => {
+                    "only for a new cluster; changes the cluster; needs os:admin"
+                }
                 changes if changes.contains("{talosctl}") => "changes the cluster; needs os:admin",
                 _ => "changes the cluster",
             };

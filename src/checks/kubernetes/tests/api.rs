@@ -304,7 +304,7 @@ fn a_frozen_server_is_one_problem() {
         Hint::run("{kubectl} --server {} --request-timeout 5s get --raw '/readyz?verbose'", ["https://10.0.0.3:6443"]);
     let look = Hint::run("{talosctl} -n {} containers --kubernetes", ["10.0.0.3"]);
     let log = Hint::run("{kubectl} -n kube-system logs {} --tail 50", ["kube-apiserver-cp-3"]);
-    assert_eq!(hints(&snapshot, "k8s.api.servers"), [look, log, ask.clone()]);
+    assert_eq!(hints(&snapshot, "k8s.api.servers"), [log, ask.clone(), look]);
     assert_eq!(hints(&snapshot.without_talos(), "k8s.api.servers"), [ask]);
     let mut snapshot = healthy();
     snapshot.kube().endpoint = no(GapKind::TimedOut);
