@@ -277,9 +277,10 @@ fn with_next_steps(cluster: &Assessment<'_>, node: &Node, outcome: Outcome) -> O
         // A server that hangs would not answer kubectl either, but another one has its log.
         true if problem.reason == Reason::ApiFrozen => {
             let log = Hint::run("{kubectl} -n kube-system logs {} --tail 50", [&Component::ApiServer.pod_name(node)]);
-            match cluster.list(|kubernetes| &kubernetes.endpoint).is_some_and(is_ready) {
-                true => problem.hint(log).hint(look).hint(containers),
-                false => problem.hint(containers).hint(look),
+            if cluster.list(|kubernetes| &kubernetes.endpoint).is_some_and(is_ready) {
+                problem.hint(log).hint(look).hint(containers)
+            } else {
+                problem.hint(containers).hint(look)
             }
         }
         true => problem.hint(look).hint(containers),
