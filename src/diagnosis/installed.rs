@@ -213,7 +213,11 @@ impl<'a> Failing<'a> {
     }
 
     fn recognized(&self, signs: &[Sign<'_>]) -> Recognized {
-        let recognized = Recognized::new(AGENT.id, self.told(signs)).then(self.look());
+        let impact = signs
+            .iter()
+            .all(|sign| sign.check == CheckId::K8sKubeProxy)
+            .then_some("on these machines changes to Services do not take effect; running pods keep running");
+        let recognized = Recognized::new(AGENT.id, self.told(signs)).with_impact(impact).then(self.look());
         signs.iter().take(EACH).fold(recognized, Recognized::rests_on).explains(signs.iter().copied())
     }
 }

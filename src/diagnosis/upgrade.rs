@@ -241,7 +241,7 @@ fn targets<'a>(signs: &[Sign<'a>]) -> Vec<&'a Target> {
 pub(super) const CLOCK: Cause = Cause {
     id: "clock-not-synchronized",
     title: "a machine cannot synchronize its clock",
-    impact: "etcd and the kubelet do not start on the machine",
+    impact: "the kubelet, and on a control plane etcd, do not start before the clock is synchronized; what already runs keeps running",
     explain: "Talos starts neither etcd nor the kubelet before the clock is synchronized, because certificates and leases \
 depend on it. This machine cannot reach any of its time servers, or their time is implausible.\n\n\
 NTP uses UDP port 123. Since Talos 1.14 the default servers are queried with authentication (NTS), which also needs TCP port \

@@ -15,6 +15,7 @@ use crate::checks::Check;
 use crate::checks::gaps::listed;
 use crate::model::{CheckId, Fact, Hint, Kind, NO_NODE, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Pod, ServiceEndpoint, Workload, has_ended};
+use crate::text::some;
 
 pub(in crate::checks) const DNS: Check = Check {
     id: CheckId::K8sDns,
@@ -246,6 +247,9 @@ fn enough_dns<'a>(cluster: &'a Assessment<'_>, endpoints: &[ServiceEndpoint], mu
     })
 }
 
+/// Maximum number of nodes that are named.
+const NAMES: usize = 3;
+
 /// Describes why no endpoint serves DNS. `hosts` are nodes with endpoints that are lost, being removed or gone.
 fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: Wanted, hosts: &[&str]) -> Problem {
     let service = Service::of(endpoints);
@@ -292,7 +296,7 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
     }
     let none = match (is_claimed, hosts.is_empty()) {
         (true, _) => "the endpoints do not match any ready pod".to_owned(),
-        (false, false) => format!("the ready ones {}", words(Why::NodeLost)),
+        (false, false) => format!("the ready ones {} ({})", words(Why::NodeLost), some(hosts.iter(), NAMES)),
         (false, true) => "none is ready".to_owned(),
     };
     let is_alive = |pod: &&&Pod| !is_on_lost_node(cluster, pod);

@@ -93,7 +93,7 @@ fn webhooks(cluster: &Assessment<'_>) -> Verdict {
             hooks.sort_by_key(|hook| &hook.name);
             let outcome = match configuration(cluster, &hooks) {
                 // If the endpoints could not be read, the configuration does not show why.
-                Outcome::Problem(problem) if problem.severity < Severity::Error => {
+                Outcome::Problem(problem) if problem.severity != Severity::Error => {
                     Outcome::problem(problem.hint(Hint::run(its.show, [name])))
                 }
                 outcome => outcome,

@@ -224,7 +224,7 @@ reasons! {
     NodeCannotAttach "node-cannot-attach" "volumes cannot be attached on the node" workloads::NODE_CANNOT_ATTACH;
     NodeCannotPull "node-cannot-pull" "the node cannot pull images that run on others" workloads::NODE_CANNOT_PULL;
     PodsCannotStart "pods-cannot-start" "the node cannot start pods" workloads::PODS_CANNOT_START;
-    WebhookEvicted "webhook-evicted" "a drain evicts every pod behind an admission webhook that new pods need" upgrade::WEBHOOK_EVICTED;
+    WebhookEvicted "webhook-evicted" "a drain evicts every pod behind an admission webhook that fails closed" upgrade::WEBHOOK_EVICTED;
     WebhookUnavailable "webhook-unavailable" "an admission webhook has no ready backend" workloads::WEBHOOK_UNAVAILABLE;
     ConversionUnavailable "conversion-unavailable" "custom resources cannot be converted: their webhook has no ready backend" workloads::CONVERSION_UNAVAILABLE;
     ApiserviceUnavailable "apiservice-unavailable" "an aggregated API is not available" workloads::APISERVICE_UNAVAILABLE;
