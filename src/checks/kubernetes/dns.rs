@@ -1,5 +1,6 @@
 //! Cluster DNS, which Talos installs unless its configuration disables it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::leases::leases;
@@ -296,7 +297,10 @@ fn without_dns(cluster: &Assessment<'_>, endpoints: &[ServiceEndpoint], wanted: 
     }
     let none = match (is_claimed, hosts.is_empty()) {
         (true, _) => "the endpoints do not match any ready pod".to_owned(),
-        (false, false) => format!("the ready ones {} ({})", words(Why::NodeLost), some(hosts.iter(), NAMES)),
+        (false, false) => {
+            let hosts: BTreeSet<_> = hosts.iter().collect();
+            format!("the ready ones {} ({})", words(Why::NodeLost), some(hosts.into_iter(), NAMES))
+        }
         (false, true) => "none is ready".to_owned(),
     };
     let is_alive = |pod: &&&Pod| !is_on_lost_node(cluster, pod);

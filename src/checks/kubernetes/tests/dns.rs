@@ -182,6 +182,8 @@ fn endpoints_of_dns_on_a_lost_node_do_not_count() {
         not_ready(snapshot, "cp-2");
     });
     assert_eq!(said(&both, DNS), ["fail dns-no-endpoints kube-system/kube-dns < k8s.nodes.ready"]);
+    let observed = judge(&both, DNS).problems().next().unwrap().1.observed.clone();
+    assert!(observed.ends_with("stopped reporting (cp-1, cp-2)"), "{observed}");
     let gone = |names: &'static [&'static str]| {
         with(|snapshot| snapshot.kube().nodes.as_mut().unwrap().retain(|object| !names.contains(&object.name.as_str())))
     };
