@@ -40,7 +40,8 @@ pub(super) fn joining() -> Vec<Fault> {
         // The member has been added, but its etcd is not running yet.
         Fault {
             shown: &[Source::Ready],
-            said: &["etcd-joining", "etcd-starting"],
+            // The last one when only Talos is queried.
+            said: &["etcd-joining", "etcd-starting", "condition-unmet"],
             silences: &[Source::Member],
             stops_member: true,
             spoils_endpoint: true,

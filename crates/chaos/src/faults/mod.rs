@@ -94,8 +94,13 @@ impl Touches {
 
     /// Whether one of the two would undo the other, or leave nothing for it to change.
     pub(crate) fn excludes(self, other: Self) -> bool {
-        let takes_members = |one, other| one == Self::Bootstrap && matches!(other, Self::Etcd | Self::Member);
-        !self.is_nothing() && self == other || takes_members(self, other) || takes_members(other, self)
+        let replaces = |one, other| match one {
+            Self::Bootstrap => matches!(other, Self::Etcd | Self::Member),
+            // Without a network plugin, each kubelet gives that as its reason.
+            Self::Network => other == Self::Node,
+            _ => false,
+        };
+        !self.is_nothing() && self == other || replaces(self, other) || replaces(other, self)
     }
 
     pub(crate) fn is_cluster(self) -> bool {
