@@ -195,7 +195,9 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
         let object = cluster.node(&it.target.name).and_then(|node| cluster.object(node));
         object.is_some_and(says_ready)
     };
-    for it in running.iter().filter(|it| !it.is_not_judged || (it.is_guest() && reports(it))) {
+    // An API server outside of `--nodes` that was left behind is named instead of the judged parts that are newer than it.
+    let is_to_blame = |it: &Running| newer(it).is_some() && judged().any(|part| part.minor() > it.minor());
+    for it in running.iter().filter(|it| !it.is_not_judged || (it.is_guest() && reports(it)) || is_to_blame(it)) {
         let skew = if let Some(newer) = newer(it) {
             Some(format!("not older than {newer} other parts"))
         } else {
@@ -242,11 +244,11 @@ fn left_behind<'r>(
 ) -> Vec<(&'r Running, usize)> {
     let servers = || running.iter().filter(|it| it.is_api_server());
     let Some(newest) = servers().map(Running::minor).max() else { return Vec::new() };
-    let older: Vec<&Running> = servers().filter(|it| it.minor() < newest && !it.is_not_judged).collect();
+    let older: Vec<&Running> = servers().filter(|it| it.minor() < newest).collect();
     let newer = |server: &Running| {
         // A process that is no newer than its own API server shows nothing about the others.
         let is_served = |it: &Running| own_server(it).is_some_and(|own| it.minor() <= own.minor());
-        let others = running.iter().filter(|it| !it.is_api_server() && !it.is_not_judged && !is_served(it));
+        let others = running.iter().filter(|it| !it.is_api_server() && !it.is_guest() && !is_served(it));
         others.filter(|it| it.minor() > server.minor() && it.minor() <= newest).count()
     };
     let counted = older.iter().map(|server| (*server, newer(server)));

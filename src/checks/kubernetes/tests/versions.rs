@@ -327,6 +327,13 @@ fn nodes_outside_of_the_scope_are_compared_with_and_not_judged() {
     assert_eq!(status(&snapshot, ID), Status::Pass);
     kubelet(&mut snapshot, "w-1", "v1.36.0");
     assert_eq!(said(&snapshot, ID), ["fail version-skew w-1"]);
+    // One API server that was left behind is to blame, not the machine that is as new as all others.
+    kubelet(&mut snapshot, "w-1", "v1.35.4");
+    version(&mut snapshot, "cp-2", "kube-apiserver", "v1.34.1");
+    assert_eq!(said(&snapshot, ID), ["fail version-skew kube-apiserver-cp-2"]);
+    kubelet(&mut snapshot, "w-1", "v1.34.1");
+    proxies(&mut snapshot, "v1.34.1");
+    assert_eq!(status(&snapshot, ID), Status::Pass, "nothing that is judged is newer");
 }
 
 #[test]
