@@ -138,11 +138,13 @@ pub(super) fn is_stuck(cluster: &Assessment<'_>, pod: &Pod) -> bool {
     describe_unready(&pod.state, cluster.server_time()).is_some_and(|trouble| trouble.is_stuck)
 }
 
-/// Describes the problems of pods, by name.
+/// Describes the problems of pods, by name and node.
 pub(super) fn troubles(cluster: &Assessment<'_>, pods: &[&Pod]) -> Option<String> {
-    let words: Vec<String> = pods
-        .iter()
-        .filter_map(|pod| Some(format!("{}: {}", pod.name, describe_unready(&pod.state, cluster.server_time())?.words)))
-        .collect();
+    let trouble = |pod: &&Pod| {
+        let words = describe_unready(&pod.state, cluster.server_time())?.words;
+        let place = pod.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
+        Some(format!("{}{place}: {words}", pod.name))
+    };
+    let words: Vec<String> = pods.iter().filter_map(trouble).collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
