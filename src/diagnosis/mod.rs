@@ -30,7 +30,7 @@ pub(crate) use symptoms::Symptoms;
 use tokio::task::yield_now;
 
 use crate::checks::Check;
-use crate::model::{CheckId, Hint, Reason, Severity, Source, Step, Target, Verdict};
+use crate::model::{CheckId, Hint, Reason, Severity, Source, Stage, Step, Target, Verdict};
 use crate::snapshot::{Node, Snapshot};
 use symptoms::Sign;
 
@@ -306,17 +306,56 @@ const OF_THE_CLUSTER: [&str; 11] = [
     api::DNS_CRASHES.id,
 ];
 
-/// Sorts failures before warnings. A lost etcd quorum comes first, because nothing works until the missing members are back. Next come
-/// causes that concern the whole cluster, then those of a machine that make the Kubernetes API unavailable to everyone, then all others.
-pub(crate) fn sort(made: &mut [Diagnosis]) {
-    let extent = |diagnosis: &Diagnosis| {
+/// Causes that stand in the way of an upgrade and have not harmed anything yet.
+const OF_THE_UPGRADE: [&str; 4] =
+    [upgrade::UNSUPPORTED_JUMP.id, upgrade::API_REMOVED.id, upgrade::DRAIN_BLOCKED.id, upgrade::NO_ROOM.id];
+
+/// The reach of a cause, the widest first. Of two equally severe causes, the one with the wider reach is dealt with first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// Kubernetes without its database: nothing works until the missing members are back.
+    Database,
+    /// Something that the whole cluster lacks.
+    Cluster,
+    /// A machine without which the Kubernetes API is unavailable to everyone.
+    Api,
+    Machine,
+    /// A version, a size or a margin: nothing else stops because of it.
+    Property,
+    /// The upgrade that was asked about.
+    Upgrade,
+}
+
+impl Reach {
+    pub(crate) fn of(diagnosis: &Diagnosis) -> Self {
         let takes_api = || diagnosis.explains.iter().any(|it| it.check == CheckId::K8sApiEndpoint);
         match diagnosis.id {
-            id if OF_THE_DATABASE.contains(&id) => 0,
-            id if OF_THE_CLUSTER.contains(&id) => 1,
-            _ if takes_api() => 2,
-            _ => 3,
+            id if OF_THE_DATABASE.contains(&id) => Self::Database,
+            id if OF_THE_CLUSTER.contains(&id) => Self::Cluster,
+            id if OF_THE_UPGRADE.contains(&id) => Self::Upgrade,
+            _ if takes_api() => Self::Api,
+            _ => Self::Machine,
         }
-    };
-    made.sort_by_key(|it| (it.severity == Severity::Warn, extent(it)));
+    }
+
+    /// Returns the reach of a problem that no diagnosis explains.
+    pub(crate) fn of_problem(check: &Check, reason: Reason) -> Self {
+        match reason {
+            _ if check.stage == Stage::Upgrade => Self::Upgrade,
+            Reason::QuorumLost | Reason::StorageUnproven => Self::Database,
+            Reason::DnsNoEndpoints
+            | Reason::DnsMissing
+            | Reason::WebhookUnavailable
+            | Reason::NothingSchedulable
+            | Reason::NotLeading => Self::Cluster,
+            _ if check.id == CheckId::K8sApiEndpoint => Self::Api,
+            _ if !graph::means_broken(reason) => Self::Property,
+            _ => Self::Machine,
+        }
+    }
+}
+
+/// Sorts failures before warnings, and causes with a wide reach before those of one machine.
+pub(crate) fn sort(made: &mut [Diagnosis]) {
+    made.sort_by_key(|it| (it.severity == Severity::Warn, Reach::of(it)));
 }

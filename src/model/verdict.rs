@@ -266,8 +266,9 @@ pub(crate) enum About {
     Identity,
     /// A condition of Talos, by its name.
     Condition(String),
-    /// A volume from the machine configuration that Talos itself does not need.
-    UserVolume,
+    /// A volume whose trouble keeps nothing of Talos or Kubernetes from running: one of the user's own, a full log, an open one whose keys
+    /// are out of date.
+    SpareVolume,
     /// The target itself, as opposed to the database behind it.
     Itself,
     /// Pods that an admission webhook keeps from being created.

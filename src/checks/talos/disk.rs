@@ -123,7 +123,7 @@ fn of_volume(node: &Node, volume: &Volume) -> Vec<Problem> {
     let phase = in_phase(volume);
     // Ids such as `u-`, `e-` and `r-` belong to volumes of the machine configuration. Talos itself does not wait for them.
     let is_of_user = volume.id.split_once('-').is_some_and(|(kind, _)| kind.len() == 1);
-    let of_whom = |problem: Problem| if is_of_user { problem.about(About::UserVolume) } else { problem };
+    let of_whom = |problem: Problem| if is_of_user { problem.about(About::SpareVolume) } else { problem };
     let look = || Hint::run("{talosctl} -n {} get volumestatus -o yaml", [node.address.as_str()]);
     phase.into_iter().chain(unsynced(volume)).map(|problem| of_whom(problem.hint(look()))).collect()
 }
@@ -163,7 +163,7 @@ fn unsynced(volume: &Volume) -> Option<Problem> {
     let text = text::some(volume.failed_syncs.iter(), SYNCS);
     let observed = format!("{}: encryption keys are not up to date: {text}", volume.id);
     let problem = || Problem::warn(Reason::VolumeFailed, "volumes with the keys of the configuration", observed);
-    (!volume.failed_syncs.is_empty()).then(problem)
+    (!volume.failed_syncs.is_empty()).then(|| problem().about(About::SpareVolume))
 }
 
 fn too_small(node: &Node, size: u64, least: u64) -> Problem {
@@ -194,9 +194,11 @@ fn space(cluster: &Assessment<'_>, node: &Node, mount: &Mount) -> Option<Problem
         _ => format!("{percent} % of {path} free"),
     };
     let problem = if mount.available == 0 {
-        let severity = if path == LOGS { Severity::Warn } else { Severity::Fail };
         let observed = format!("{path} is full: no byte of {} MiB is free", mount.size / MIB);
-        Problem { severity, ..Problem::fail(Reason::DiskFull, expected, observed) }
+        match path {
+            LOGS => Problem::warn(Reason::DiskFull, expected, observed).about(About::SpareVolume),
+            _ => Problem::fail(Reason::DiskFull, expected, observed),
+        }
     } else {
         let observed = format!("{path}: {} of {} MiB free", mount.available / MIB, mount.size / MIB);
         Problem::warn(Reason::DiskNearlyFull, expected, observed)

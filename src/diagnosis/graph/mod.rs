@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 
-use broken::means_broken;
+pub(super) use broken::means_broken;
 use part::Part;
 
 use super::look::Answers;

@@ -57,8 +57,7 @@ impl<'a> Graph<'a> {
                 _ => Part::Network,
             },
             Id::TalosNodesDisk => match (reason, &problem.about) {
-                (Reason::VolumeFailed, about) if *about != Some(About::UserVolume) => Part::Volumes,
-                (Reason::DiskFull, _) => Part::Volumes,
+                (Reason::VolumeFailed | Reason::DiskFull, about) if *about != Some(About::SpareVolume) => Part::Volumes,
                 _ => Part::Property,
             },
             Id::EtcdService => match self.node(machine) {

@@ -187,12 +187,13 @@ impl Part {
             TalosApi => &[TalosCredentials, Record, Power],
             Self::Stated | Self::Peers => &[TalosApi, Power],
             Network | Volumes => &[Power, TalosApi],
-            Kubelet => &[Volumes, Power, TalosApi],
+            // containerd starts no container without room in /var, nor while it does not run itself.
+            Kubelet => &[Runtime, Volumes, Power, TalosApi],
             Clock => &[Network, Power, TalosApi],
             Runtime => &[Volumes, Network, Power, TalosApi],
             Service => &[Runtime, Volumes, Network, Power, TalosApi],
             EtcdStart | KubeletStart => &[Runtime, Volumes, Network, Clock, Power, TalosApi],
-            EtcdProcess => &[Joining, Volumes, Power, TalosApi],
+            EtcdProcess => &[Joining, Runtime, Volumes, Power, TalosApi],
             Self::Boot => &[Service, Runtime, EtcdStart, EtcdProcess, EtcdMember, KubeletStart, Kubelet, Power],
             Self::Condition(Condition::Services) => {
                 &[Service, Runtime, EtcdStart, EtcdProcess, EtcdMember, KubeletStart, Kubelet]
@@ -214,10 +215,12 @@ impl Part {
             Tolerance => &[EtcdMember, Record],
             Manifests => &[EtcdStart, EtcdProcess, EtcdMember, Power, TalosApi],
             // An API server ends if the etcd on its machine does not answer.
-            Self::Component(Api) => &[Manifests, EtcdMember, KubeletStart, Kubelet, Quorum, Power, TalosApi],
+            Self::Component(Api) => {
+                &[Manifests, EtcdMember, KubeletStart, Kubelet, Runtime, Volumes, Quorum, Power, TalosApi]
+            }
             // They use the API server of their own machine.
             Self::Component(Manager | Scheduler) => {
-                &[Manifests, KubeletStart, Kubelet, Quorum, Power, TalosApi, ApiServer]
+                &[Manifests, KubeletStart, Kubelet, Runtime, Volumes, Quorum, Power, TalosApi, ApiServer]
             }
             Ready(Api) => &[ApiServer, Self::Component(Api), NodeReady],
             Ready(Manager) => &[Self::Component(Manager), ApiServer, NodeReady],
@@ -257,7 +260,9 @@ impl Part {
             Registration => &[Kubelet, KubeletStart, Request, Network, TalosApi, Power, ApiEndpoint],
             NodeReady => &[Kubelet, KubeletStart, Runtime, TalosApi, Power, Writes, Quorum],
             NodeNetwork => &[NetworkAgent],
-            NetworkAgent | Self::KubeProxy => &[BootstrapManifests, NodeReady, Kubelet, KubeletStart, TalosApi, Power],
+            NetworkAgent | Self::KubeProxy => {
+                &[BootstrapManifests, NodeReady, Kubelet, KubeletStart, Runtime, Volumes, TalosApi, Power]
+            }
             BootstrapManifests => &[ApiEndpoint, ApiServer, Quorum, Writes],
             Sandbox => &[NodeNetwork, NetworkAgent, Runtime, Volumes],
             Pod => &[
@@ -269,6 +274,8 @@ impl Part {
                 Self::KubeProxy,
                 Kubelet,
                 KubeletStart,
+                Runtime,
+                Volumes,
                 TalosApi,
                 Power,
             ],

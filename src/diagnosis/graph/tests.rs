@@ -5,7 +5,7 @@ use crate::assess::components::Component;
 use crate::checks::Check;
 use crate::model::{CheckId, Reason, Severity, Verdict};
 use crate::snapshot::{Gap, GapKind, Snapshot};
-use crate::testing::fixture::{healthy, verdicts};
+use crate::testing::fixture::{healthy, mount, verdicts};
 
 /// Parts that no other part needs; every other part is needed by one of them.
 fn last() -> Vec<Part> {
@@ -146,6 +146,31 @@ fn a_kubelet_follows_from_the_network_only_if_it_waits_for_it() {
     ] {
         assert_eq!(without_network(exits), [""; 0], "it has started, and exits by itself");
     }
+}
+
+#[test]
+fn what_containerd_runs_follows_from_it_and_from_the_room_in_var() {
+    let crashed = || {
+        let mut snapshot = healthy();
+        let kubelet = snapshot.service_mut("w-1", "kubelet");
+        (kubelet.state, kubelet.healthy) = ("Waiting".to_owned(), Some(false));
+        "Error running Containerd(kubelet), going to restart forever: connection refused"
+            .clone_into(&mut kubelet.last_event.as_mut().unwrap().message);
+        snapshot
+    };
+    assert_eq!(behind(&crashed(), "talos.nodes.kubelet w-1"), [""; 0]);
+    let mut without_cri = crashed();
+    let cri = without_cri.service_mut("w-1", "cri");
+    (cri.state, cri.healthy) = ("Failed".to_owned(), Some(false));
+    assert_eq!(behind(&without_cri, "talos.nodes.kubelet w-1"), ["talos.nodes.services w-1"]);
+    let full = |path: &str| {
+        let mut snapshot = crashed();
+        let free = if path == "/var" { 0 } else { 20 << 30 };
+        *snapshot.talos_of("w-1").mounts.as_mut().unwrap() = vec![mount("/var", free), mount(path, 0)];
+        behind(&snapshot, "talos.nodes.kubelet w-1")
+    };
+    assert_eq!(full("/var"), ["talos.nodes.disk w-1"]);
+    assert_eq!(full("/var/log"), [""; 0], "a full log stops nothing");
 }
 
 /// Problems do not propagate through parts that were seen to work, nor from one machine to another.

@@ -163,3 +163,19 @@ fn what_takes_the_kubernetes_api_from_everybody_comes_first() {
     snapshot.kube().endpoint = gap(GapKind::TimedOut);
     assert_eq!(ids(&snapshot), ["load-balancer-down", "kubelet-not-running"]);
 }
+
+/// An outage of the whole cluster comes before trouble on one machine, and a later upgrade last, even if no diagnosis explains the problem.
+#[test]
+fn the_wider_reach_comes_first() {
+    let reach = |id: &str, reason| Reach::of_problem(checks::find(id).unwrap(), reason);
+    let sorted = [
+        reach("etcd.quorum", Reason::QuorumLost),
+        reach("k8s.dns", Reason::DnsNoEndpoints),
+        reach("k8s.api.endpoint", Reason::TimedOut),
+        reach("k8s.kube-proxy", Reason::DaemonsetIncomplete),
+        reach("etcd.tolerance", Reason::TwoMembers),
+        reach("upgrade.room", Reason::PodsDoNotFit),
+    ];
+    assert!(sorted.is_sorted_by(|one, other| one < other), "{sorted:?}");
+    assert_eq!(reach("k8s.nodes.pressure", Reason::NodePressure), Reach::Property);
+}

@@ -1,7 +1,7 @@
 //! The problems, cause by cause and the worst first: what is wrong, where, the evidence, the next steps, and the consequences.
 //!
-//! Within one severity, causes that a diagnosis recognized come before those that only a check reports, and a cause before its
-//! consequences; a restart that is over comes last. Many machines in the same trouble are one cause. Anything that is left out is counted;
+//! Within one severity, the cause with the wider [`Reach`] comes first, then causes that a diagnosis recognized come before those that only
+//! a check reports, and a cause before its consequences; a restart that is over comes last. Many machines in the same trouble are one cause. Anything that is left out is counted;
 //! `-v` and the JSON report have it.
 
 use std::collections::{BTreeSet, HashMap};
@@ -12,7 +12,7 @@ use super::problems::{self, Block, PERMANENT};
 use super::style::{Paint, TextStyle, paint};
 use super::wording::{count, field, label, shown, wrap};
 use super::{diagnoses, groups};
-use crate::diagnosis::{Diagnosis, Explained};
+use crate::diagnosis::{Diagnosis, Explained, Reach};
 use crate::model::{CheckId, Exit, Kind, Page, Reason, Severity, Status, Target, log_line};
 use crate::report::Report;
 use crate::snapshot::logs::{Source, Tail};
@@ -55,6 +55,13 @@ impl Origin<'_> {
         }
     }
 
+    fn reach(&self) -> Option<Reach> {
+        match self {
+            Self::Recognized(those) => those.iter().map(|it| Reach::of(it)).min(),
+            Self::Found(block) => Some(Reach::of_problem(block.check.check, block.reason)),
+        }
+    }
+
     /// Returns whether only a trace is left: a container that restarted works again, so what is still wrong comes first.
     fn is_over(&self) -> bool {
         matches!(self, Self::Found(block) if block.severity == Severity::Warn && block.reason == Reason::Restarting)
@@ -66,7 +73,7 @@ pub(crate) fn origins<'a>(index: &Index<'a>) -> Vec<Origin<'a>> {
     let recognized = alike(index.report).into_iter().map(Origin::Recognized);
     let found = problems::blocks(index).into_iter().rev().map(Origin::Found);
     let mut origins: Vec<_> = recognized.chain(found).collect();
-    origins.sort_by_key(|origin| (std::cmp::Reverse(origin.severity()), origin.is_over()));
+    origins.sort_by_key(|origin| (std::cmp::Reverse(origin.severity()), origin.is_over(), origin.reach()));
     origins
 }
 
