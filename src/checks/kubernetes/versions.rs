@@ -204,7 +204,8 @@ fn versions(cluster: &Assessment<'_>) -> Verdict {
             let own = own_server(it).filter(|own| newer(own).is_none());
             newest.and_then(|newest| skew(it, own, oldest, newest))
         };
-        let unexpected = cluster.asked.expect_kubernetes.as_deref().filter(|asked| !meets(&it.version, asked));
+        let expected = cluster.asked.expect_kubernetes.as_deref().filter(|_| !is_to_blame(it) || !it.is_not_judged);
+        let unexpected = expected.filter(|asked| !meets(&it.version, asked));
         if skew.is_none() && unexpected.is_none() {
             if it.is_guest() {
                 continue;

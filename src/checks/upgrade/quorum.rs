@@ -239,9 +239,9 @@ fn dns_without(cluster: &Assessment<'_>, dns: &Result<Vec<ServiceEndpoint>, Outc
     let hint = show_dns_pods(cluster, endpoints);
     // No endpoint on another machine works.
     let elsewhere = ready().filter_map(|endpoint| endpoint.node.as_deref()).filter(|name| !is_here(name));
-    let problem = Problem::fail(Reason::LastDnsEndpoint, expected, "all working ones are on this machine")
-        .hint(hint)
-        .on(elsewhere);
+    let here_too = || cluster.serving_on(Some(&object.name)).may_be();
+    let observed = if here_too() { "all working ones are on this machine" } else { "none works, here or elsewhere" };
+    let problem = Problem::fail(Reason::LastDnsEndpoint, expected, observed).hint(hint).on(elsewhere);
     let is_only_node = cluster.list(|kubernetes| &kubernetes.nodes).is_some_and(|nodes| nodes.len() == 1);
     // k3s runs one replica. It moves with the drain, and DNS is unavailable for a moment.
     let is_one_wanted = deployment(cluster).is_some_and(|it| it.is_observed() && it.desired == 1);

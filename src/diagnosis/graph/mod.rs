@@ -109,8 +109,8 @@ fn missing_answer<'a>(
         // A version that is missing from the tables is part of the user's question, which each check answers separately.
         (_, Reason::TargetUnknown) => return None,
         (Some(_), _) => answers?.silent_server(found.target, problem)?,
-        // A mistyped name is the same mistake in each check that needs its node.
-        (None, Reason::NodeUnknown) => &problem.expected,
+        // A mistyped name, or two options that contradict each other, is the same mistake in each check that needs the node.
+        (None, Reason::NodeUnknown | Reason::NodesContradict) => &problem.expected,
         (None, _) if problem.severity == Severity::Error => &problem.expected,
         _ => return None,
     };

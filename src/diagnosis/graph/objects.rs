@@ -85,9 +85,12 @@ impl<'a> Graph<'a> {
         its.map(|(at, _)| at).collect()
     }
 
-    /// Returns the problem of cluster DNS if this one is about a workload of it.
+    /// Returns the problem of cluster DNS if this one is about a workload of it, or about the last of its endpoints.
     pub(super) fn same_dns(&self, at: usize) -> Vec<usize> {
         let found = &self.found[at];
+        if found.problem.reason == Reason::LastDnsEndpoint {
+            return self.all(CheckId::K8sDns, Reason::DnsNoEndpoints);
+        }
         if found.check != CheckId::K8sSystem {
             return Vec::new();
         }

@@ -158,6 +158,15 @@ fn finding(title: &str, observed: &str) -> String {
     }
 }
 
+/// Returns the beginning that all observations share, up to the last colon before they differ: `v.example.com: Service policy/webhook has
+/// no working endpoint`. Empty if there is none.
+fn shared(observed: &[String]) -> &str {
+    let Some((first, others)) = observed.split_first() else { return "" };
+    let length = |other: &String| first.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+    let same = others.iter().map(length).min().unwrap_or_default();
+    first.match_indices(": ").map(|(at, _)| at).take_while(|at| *at < same).last().map_or("", |at| &first[..at])
+}
+
 impl Cause {
     pub(crate) fn of<'a>(origin: &Origin<'a>, index: &Index<'a>, style: &TextStyle) -> Self {
         match origin {
@@ -185,7 +194,8 @@ impl Cause {
             explained_as: those[0].id,
             page: Page::Cause(those[0].id),
             impact: Some(clean(&those[0].impact)),
-            also: outages(consequences(those)),
+            // The impact of a diagnosis says that already.
+            also: outages(consequences(those).filter(|reason| *reason != Reason::NoTolerance)),
         }
     }
 
@@ -207,7 +217,11 @@ impl Cause {
             let (told, left) =
                 groups::lines(&block.problems, most, shown, style, |it| format!("{}: {}", it.whom, it.observed));
             evidence = labeled("seen", told.into_iter().chain((left > 0).then(|| groups::more(left))));
-            format!("{whom}{title}")
+            let observed: Vec<_> = block.problems.iter().map(|(_, problem)| clean(&problem.observed)).collect();
+            match shared(&observed) {
+                "" => format!("{whom}{title}"),
+                shared => format!("{whom}{}", finding(title, shared)),
+            }
         };
         if is_alike && style.verbose && block.problems.len() > NAMES + 1 {
             let names = block.problems.iter().map(|(target, _)| shown(target)).collect();
@@ -321,9 +335,10 @@ fn counted(index: &Index<'_>, blocked: impl Iterator<Item = CheckId>) -> BTreeSe
     blocked.filter(counts).collect()
 }
 
-/// Consequences that a reader must not miss although the cause names something else: outages for all pods, a lost quorum that an upgrade
-/// would cause, and budgets that a drain would break.
-const OUTAGES: [Reason; 5] = [
+/// Consequences that a reader must not miss although the cause names something else: outages for all pods, a quorum that one more failure or
+/// an upgrade would take, and budgets that a drain would break.
+const OUTAGES: [Reason; 6] = [
+    Reason::NoTolerance,
     Reason::DnsNoEndpoints,
     Reason::WebhookUnavailable,
     Reason::NothingSchedulable,
@@ -439,4 +454,22 @@ pub(crate) fn conclude(causes: &[Cause], exit: Exit, style: &TextStyle, lines: &
     }
     let look = hints::first_step(&cause.hints);
     line(Paint::Heading, "first step", &look.map_or_else(|| cause.explain(style), |hint| step(hint, style)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared;
+
+    #[test]
+    fn what_all_have_in_common_ends_at_a_colon() {
+        let of = |observed: &[&str]| {
+            let observed: Vec<String> = observed.iter().map(|it| (*it).to_owned()).collect();
+            shared(&observed).to_owned()
+        };
+        assert_eq!(of(&["hook: no backend: pods of a", "hook: no backend: pods of b", "hook: no backend"]), "hook");
+        assert_eq!(of(&["hook: no backend: pods of a", "hook: no backend: pods of b"]), "hook: no backend");
+        assert_eq!(of(&["3 of 4", "2 of 4"]), "");
+        assert_eq!(of(&["größe: ä", "größe: ö"]), "größe");
+        assert_eq!(of(&[]), "");
+    }
 }
