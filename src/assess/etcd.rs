@@ -92,7 +92,7 @@ impl View<'_> {
     pub(crate) fn is_in(&self, node: &Node, listed: &[EtcdMember]) -> bool {
         match self.id {
             Some(id) => listed.iter().any(|member| member.id == id),
-            None => listed.iter().any(|member| could_be(member, node)),
+            None => listed.iter().any(|member| member.could_be(node)),
         }
     }
 
@@ -353,12 +353,6 @@ pub(crate) fn strangers<'v, 'a>(views: &'v [View<'a>]) -> Vec<&'v View<'a>> {
 fn are_split(lists: &[&[EtcdMember]]) -> bool {
     let share = |one: &[EtcdMember], other: &[EtcdMember]| one.iter().any(|it| other.iter().any(|its| its.id == it.id));
     lists.iter().any(|one| lists.iter().any(|other| !share(one, other)))
-}
-
-/// Returns true if the member could be this node's, by its name or its peer addresses.
-pub(crate) fn could_be(member: &EtcdMember, node: &Node) -> bool {
-    (!member.name.is_empty() && member.name == node.name)
-        || member.hosts().iter().any(|host| *host == node.address || node.addresses.contains(host))
 }
 
 /// The quorum, to the extent that it is known in this round.

@@ -9,8 +9,8 @@ use crate::model::reason::sources::{
     KUBERNETES_NODES, TALOS_CONNECTIVITY, TALOS_HOSTNAME, TALOS_SCALE_DOWN, TALOS_TROUBLESHOOTING,
 };
 use crate::model::{About, CheckId, Hint, Kind, Reason, Step, Target};
-use crate::snapshot::{EtcdMember, Gap, Leases, Node, Snapshot, Sources};
-use crate::text::{excerpt, host};
+use crate::snapshot::{Gap, Leases, Node, Snapshot, Sources};
+use crate::text::excerpt;
 
 use Step::{Change, Do, Look};
 
@@ -54,11 +54,7 @@ fn margin<'a>(symptoms: &Symptoms<'a>) -> impl Iterator<Item = Sign<'a>> {
 /// Returns whether a control plane lists the machine as a voting member, so that its vote is missing while it takes part in nothing.
 pub(super) fn is_voter(symptoms: &Symptoms<'_>, node: &Node) -> bool {
     let lists = symptoms.snapshot.nodes.iter().map(|node| &node.talos.etcd_members);
-    let is_it = |member: &EtcdMember| {
-        let mut hosts = member.peer_urls.iter().map(|url| host(url));
-        member.name == node.name || hosts.any(|host| node.addresses.iter().any(|address| address == host))
-    };
-    lists.flatten().flatten().any(|member| !member.is_learner && is_it(member))
+    lists.flatten().flatten().any(|member| !member.is_learner && member.could_be(node))
 }
 
 /// Maximum number of machines that a headline names.
@@ -181,9 +177,9 @@ usual.",
 /// Describes the only source of a machine that neither Talos, Kubernetes nor etcd lists. It may have been removed.
 fn stated_alone(snapshot: &Snapshot, node: &Node) -> Option<&'static str> {
     let asked = &snapshot.asked;
-    // Only an address is known of a machine that never answered, and etcd lists its members by name.
+    // Only an address is known of a machine that never answered, so it is not said to be listed by etcd.
     let mut members = snapshot.control_planes().flat_map(|it| it.talos.etcd_members.iter().flatten());
-    if members.any(|member| member.hosts().contains(&node.address)) {
+    if members.any(|member| member.could_be(node)) {
         return None;
     }
     match node.sources {

@@ -488,8 +488,8 @@ fn keep_etcd_members(nodes: &mut [Node]) {
         .cloned()
         .collect();
     for node in nodes.iter_mut().filter(|node| node.role == Role::ControlPlane) {
-        let is_at = |member: &EtcdMember| member.hosts().iter().any(|host| node.addresses.contains(host));
-        node.leaving &= !(members.is_empty() || node.sources.etcd || members.iter().any(is_at));
+        node.leaving &=
+            !(members.is_empty() || node.sources.etcd || members.iter().any(|member| member.could_be(node)));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Observed;
+use super::{Node, Observed};
 use crate::text::host;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +82,13 @@ impl EtcdMember {
     /// Returns the hosts of the peer URLs, without brackets and port.
     pub(crate) fn hosts(&self) -> Vec<String> {
         self.peer_urls.iter().map(|url| host(url).to_owned()).collect()
+    }
+
+    /// Returns whether the member could be this machine's, by its name or its peer addresses. A machine that reports the ID of its own member
+    /// proves more.
+    pub(crate) fn could_be(&self, node: &Node) -> bool {
+        (!self.name.is_empty() && node.is_called(&self.name))
+            || self.peer_urls.iter().any(|url| node.is_called(host(url)))
     }
 
     /// Returns whether the member has never started. A member publishes its name and client URLs as soon as it runs.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use jiff::SignedDuration;
 
 use super::{SETTLE, contact, look, members, not_running, overview, status, without_quorum};
-use crate::assess::etcd::{Overview, Quorum, View, could_be, strangers};
+use crate::assess::etcd::{Overview, Quorum, View, strangers};
 use crate::assess::{Assessment, Identity, is_named_beyond_etcd, tells_healthy};
 use crate::checks::Check;
 use crate::checks::gaps::{says_nothing, talos_service};
@@ -166,11 +166,11 @@ fn nodes(cluster: &Assessment<'_>) -> Verdict {
     }
     for member in members {
         let owned = owners.iter().any(|(view, _)| view.id == Some(member.id));
-        let hidden = owners.iter().any(|(view, node)| view.id.is_none() && could_be(member, node));
+        let hidden = owners.iter().any(|(view, node)| view.id.is_none() && member.could_be(node));
         if owned || hidden {
             continue;
         }
-        let candidate = owners.iter().map(|(_, node)| *node).find(|node| could_be(member, node));
+        let candidate = owners.iter().map(|(_, node)| *node).find(|node| member.could_be(node));
         let problem = match candidate {
             Some(node) if member.name.is_empty() => joining(cluster, node, member),
             _ => stale(cluster, member),
@@ -338,7 +338,7 @@ fn learners(cluster: &Assessment<'_>) -> Verdict {
     }
     let answered = |id: u64| views.iter().any(|view| view.status.as_ref().is_ok_and(|it| it.member_id == id));
     for member in members.iter().filter(|member| member.is_learner && !answered(member.id)) {
-        let node = views.iter().filter_map(|view| view.node).find(|node| could_be(member, node));
+        let node = views.iter().filter_map(|view| view.node).find(|node| member.could_be(node));
         verdict.problem(member_target(member), learner(cluster, node));
     }
     verdict

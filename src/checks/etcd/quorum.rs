@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{SETTLE, awaits_quorum, look, members, overview, status};
 use crate::assess::Assessment;
-use crate::assess::etcd::{Overview, Quorum, View, VoterSource, could_be, serves_at};
+use crate::assess::etcd::{Overview, Quorum, View, VoterSource, serves_at};
 use crate::checks::Check;
 use crate::checks::gaps::{self, says_nothing, unseen};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Status, Target, Verdict};
@@ -295,8 +295,7 @@ fn voters_down<'v>(
 ) -> Vec<(&'v EtcdMember, Option<&'v Target>)> {
     let down = |member: &'v EtcdMember| {
         let by_id = views.iter().find(|view| view.id == Some(member.id));
-        let by_name =
-            || views.iter().find(|view| view.id.is_none() && view.node.is_some_and(|it| could_be(member, it)));
+        let by_name = || views.iter().find(|view| view.id.is_none() && view.node.is_some_and(|it| member.could_be(it)));
         let view = by_id.or_else(by_name);
         let is_down = match view {
             Some(view) => view.is_down || (view.status.is_ok() && !view.sees_leader()),

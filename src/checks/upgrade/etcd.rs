@@ -7,7 +7,7 @@ use super::etcd_releases::{self as releases, Release};
 use super::knowledge::Known;
 use super::{not_asked, some_of, talos_of, unknown};
 use crate::assess::Assessment;
-use crate::assess::etcd::{Overview, View, could_be};
+use crate::assess::etcd::{Overview, View};
 use crate::checks::Check;
 use crate::checks::etcd::{overview, status_after_leader};
 use crate::checks::gaps::{says_nothing, talos_contact, talos_fact, unseen};
@@ -178,7 +178,7 @@ fn others(overview: &Overview<'_>) -> Vec<(Target, Outcome)> {
     // A control plane that was not read has its own finding.
     let is_of = |member: &EtcdMember, view: &View<'_>| match view.id {
         Some(id) => id == member.id,
-        None => view.node.is_some_and(|node| could_be(member, node)),
+        None => view.node.is_some_and(|node| member.could_be(node)),
     };
     let is_seen = |member: &&EtcdMember| overview.views.iter().any(|view| is_of(member, view));
     let of = |member: &EtcdMember| {
