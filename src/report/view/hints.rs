@@ -10,6 +10,9 @@ use crate::text::sanitize::{clean, option, shell_quote};
 /// Number of commands that are shown of those that differ only in their arguments.
 const COMMANDS: usize = 3;
 
+/// Commands of talosctl that change nothing in the cluster.
+const SAVES: [&str; 3] = [" etcd snapshot ", " config new ", " kubeconfig"];
+
 /// The purpose of a hint, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HintKind {
@@ -59,8 +62,8 @@ pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
         }
         Hint::Remedy { command: template, arguments } => {
             let text = match *template {
-                // A snapshot changes nothing, and is proposed only before steps that need os:admin anyway.
-                saves if saves.contains(" etcd snapshot ") => "writes a local file; needs os:admin",
+                // A snapshot is proposed only before steps that need os:admin anyway.
+                saves if SAVES.iter().any(|verb| saves.contains(verb)) => "writes a local file; needs os:admin",
                 local if local.starts_with("{talosctl} config ") => "changes the talosconfig on this machine",
                 bootstrap if bootstrap.ends_with(" bootstrap") => {
                     "only for a new cluster; changes the cluster; needs os:admin"
