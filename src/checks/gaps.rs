@@ -184,6 +184,7 @@ pub(super) fn talos_contact<'a>(cluster: &Assessment<'_>, node: &'a Node) -> Res
         MachineAccess::Other(other) => {
             let observed = format!("`{other}` answered at {}", node.address);
             Problem::error(Reason::AnsweredByOtherNode, expected, observed)
+                .hint(Hint::run("{talosctl} -n {} get hostnamestatus", [&node.address]))
         }
     };
     Err(Outcome::problem(problem.unseen()))
@@ -313,7 +314,7 @@ pub(super) fn account_problem(cluster: &Assessment<'_>, account: &Account) -> Op
     let (expected, soon) = ("a key that is valid now", Reason::ServiceKeyExpiresSoon);
     Some(match fault {
         Fault::NotYetValid => {
-            let observed = format!("created on {begin}, but the local time is {now}");
+            let observed = format!("created on {begin}, but the local time is {now:.0}");
             let clock = Hint::likely("the clock of this runner is behind");
             Problem::fail(Reason::ServiceKeyNotYetValid, expected, observed).hint(clock)
         }
@@ -353,7 +354,7 @@ fn faulty(cluster: &Assessment<'_>, fault: Fault, valid: &Validity, what: &str) 
     let (reason, expected, observed) = client_certificate(cluster, fault);
     let observed = match fault {
         Fault::NotForClients | Fault::OtherKey => observed.to_owned(),
-        Fault::NotYetValid => format!("{what}valid only from {begin}, but the local time is {now}"),
+        Fault::NotYetValid => format!("{what}valid only from {begin}, but the local time is {now:.0}"),
         Fault::Expired => format!("{what}expired on {end}"),
         Fault::EndsWithinTheRun => format!("{what}expires on {end}, before this run may end"),
         Fault::EndsSoon => format!("{what}expires on {end}"),

@@ -75,7 +75,7 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         let is_it = |node: &&Node| node.is_called(asked);
         let expected = format!("{} `{asked}`", role_name(role));
         let Some(node) = cluster.nodes().iter().find(is_it) else {
-            let problem = Problem::fail(Reason::NodeMissing, expected, "no source knows it");
+            let problem = missing(expected, "no source knows it");
             verdict.problem(Target::new(Kind::Node, asked.as_str()), problem);
             continue;
         };
@@ -84,7 +84,7 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
         if !answers && !sources.discovery && !sources.kubernetes && !sources.etcd {
             let is_silent = !cluster.asks_talos() || is_seen_lost(node);
             let problem = if is_listed(cluster) && is_silent {
-                Problem::fail(Reason::NodeMissing, expected, "it does not answer, and no other source knows it")
+                missing(expected, "it does not answer, and no other source knows it")
             } else {
                 Problem::error(Reason::NoAnswer, expected, "it could not be queried, and no other source knows it")
             };
@@ -93,10 +93,14 @@ fn asked_for_by_flag(cluster: &Assessment<'_>, verdict: &mut Verdict) {
             let problem = Problem::error(Reason::NoAnswer, expected, "its role is unknown");
             verdict.problem(node.target(), problem);
         } else if node.role != role {
-            let problem = Problem::fail(Reason::NodeMissing, expected, format!("it is a {}", role_name(node.role)));
+            let problem = missing(expected, format!("it is a {}", role_name(node.role)));
             verdict.problem(node.target(), problem.about(About::Role(role)));
         }
     }
+}
+
+fn missing(expected: String, observed: impl Into<String>) -> Problem {
+    Problem::fail(Reason::NodeMissing, expected, observed).hint(Hint::run("{kubectl} get nodes -o wide", []))
 }
 
 fn role_name(role: Role) -> &'static str {

@@ -115,8 +115,12 @@ fn roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
     let bundle = certificate::roots(&file::read(path, CACERT)?).map_err(|it| file::named(path, CACERT, &it))?;
     match certificate::longest(bundle.iter().map(AsRef::as_ref)) {
         Some(ca) if !bundle.iter().any(|ca| certificate::is_current(ca)) => {
-            let problem =
-                format!("is valid from {} to {}, but the local time is {}", ca.not_before, ca.not_after, clock::now());
+            let problem = format!(
+                "is valid from {} to {}, but the local time is {:.0}",
+                ca.not_before,
+                ca.not_after,
+                clock::now()
+            );
             Err(file::named(path, CACERT, &problem))
         }
         _ => Ok(bundle),

@@ -9,7 +9,7 @@ use crate::assess::workloads::lapsed_alone;
 use crate::assess::{every_control_plane_was_seen, shows_life};
 use crate::model::reason::sources::{ETCD_CORRUPTION, ETCD_LEARNER, ETCD_RECONFIGURATION, TALOS_DISASTER, TALOS_ETCD};
 use crate::model::{CheckId, Hint, Kind, Reason, Severity, Step, Target};
-use crate::snapshot::{EtcdEndpoint, EtcdStatus, Gap, GapKind, Node};
+use crate::snapshot::{EtcdEndpoint, EtcdStatus, Gap, GapKind, Node, Service};
 use crate::text::hex;
 
 use Step::{Change, Do, Look};
@@ -395,7 +395,7 @@ fn joins_first(node: &Node) -> bool {
 pub(super) const STILL_JOINING: Cause = Cause {
     id: "etcd-joining",
     title: "a control plane is still joining etcd",
-    impact: "etcd works with the members that it has, and tolerates fewer failures until this one has joined",
+    impact: "etcd works with the members that it has, and tolerates fewer failures until all have joined",
     explain: "The etcd service of the machine prepares to start, and the machine is not in etcd's list of members yet. After a bootstrap, \
 or when a control plane is added, this is normal and takes up to a few minutes: the image is pulled, and members join one \
 after the other. Its API server starts once etcd runs.\n\n\
@@ -423,11 +423,9 @@ list of members has an old member of the same name, or the others have no quorum
             let began = service.and_then(|it| it.last_event.as_ref()).filter(|event| event.state == "Preparing");
             let began = began.and_then(|event| event.at);
             let is_recent = began.is_none_or(|at| symptoms.snapshot.taken.duration_since(at) < JOINS_WITHIN);
-            sign.is_root()
-                && symptoms.is_open(sign)
-                && is_new
-                && is_recent
-                && service.is_some_and(|it| it.state == "Preparing")
+            // A service that tells what is wrong with it does not only take its time.
+            let prepares = |it: &Service| it.state == "Preparing" && it.health_message.is_empty();
+            sign.is_root() && symptoms.is_open(sign) && is_new && is_recent && service.is_some_and(prepares)
         };
         let joining: Vec<_> = starting.filter(joins).collect();
         if joining.is_empty() {

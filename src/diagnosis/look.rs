@@ -75,9 +75,9 @@ fn shows_no_answer(hint: &Hint) -> bool {
 
 /// Returns a command that asks for the answer, or, where it would hang, one that shows the state of the service that should give it.
 fn look(missing: &Missing<'_>) -> Option<Hint> {
-    use GapKind::{Broken, Malformed, ServerError, TimedOut, TooLarge};
+    use GapKind::{Broken, Malformed, NodeUnreachable, ServerError, TimedOut, TooLarge};
     let hangs = missing.gap.kind == TimedOut;
-    if !hangs && !matches!(missing.gap.kind, Broken | Malformed | ServerError | TooLarge) {
+    if !hangs && !matches!(missing.gap.kind, Broken | Malformed | NodeUnreachable | ServerError | TooLarge) {
         return None;
     }
     match missing.by {

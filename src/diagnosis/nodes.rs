@@ -78,8 +78,10 @@ fn lost<'a>(
     headline: fn(&Symptoms<'a>, &Sign<'a>) -> Option<String>,
 ) -> Vec<Recognized> {
     let signs = symptoms.of_check(CheckId::TalosNodesReachable, reasons);
+    // A machine that answered before one of its answers got lost is there.
+    let answers = |sign: &Sign<'_>| symptoms.node(sign.target).is_some_and(|node| node.talos.contact.is_ok());
     let mut lost: Vec<_> = signs
-        .filter(|sign| sign.is_root() && symptoms.is_open(sign))
+        .filter(|sign| sign.is_root() && symptoms.is_open(sign) && !answers(sign))
         .filter_map(|sign| Some(Lost { sign, headline: headline(symptoms, &sign)? }))
         .collect();
     if lost.len() <= EACH {

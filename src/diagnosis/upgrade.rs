@@ -129,7 +129,7 @@ fn unsupported(advice: &str, signs: &[Sign<'_>]) -> Recognized {
     let headline = format!("this upgrade is not supported in one step: {what}; {advice}");
     let recognized = Recognized::new(UNSUPPORTED_JUMP.id, headline);
     // machined has no information about Kubernetes' versions.
-    if first.check == CheckId::UpgradeKubernetesPath {
+    if first.check == CheckId::UpgradeKubernetesPath || first.target.kind == Kind::Cluster {
         return rests_on_each(recognized.then(Hint::run("{kubectl} get nodes -o wide", [])), signs);
     }
     let of_talos = signs.iter().filter(|sign| sign.check != CheckId::UpgradeEtcd);

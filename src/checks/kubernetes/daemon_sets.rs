@@ -118,17 +118,21 @@ fn on_every_node(cluster: &Assessment<'_>, its: &Installed) -> Verdict {
             }
         }
         (Wanted::Yes, None) => {
-            let problem = Problem::fail(Reason::DaemonsetMissing, missing, "not found");
-            let hint = Hint::likely("Talos has not applied its bootstrap manifests yet, or it was deleted");
-            verdict.problem(target, problem.hint(hint));
+            let problem = Problem::fail(Reason::DaemonsetMissing, missing, "not found")
+                .hint(Hint::likely("Talos has not applied its bootstrap manifests yet, or it was deleted"));
+            verdict.problem(target, problem.hint(installed_ones()));
         }
         (Wanted::Unknown, None) => {
             let observed = "not found, and no control plane reported whether it is wanted";
-            verdict.problem(target, Problem::error(Reason::DaemonsetMissing, missing, observed));
+            verdict.problem(target, Problem::error(Reason::DaemonsetMissing, missing, observed).hint(installed_ones()));
         }
     }
     warn_of_restarts(cluster, labeled_pods(cluster, its.app), &mut verdict);
     verdict
+}
+
+fn installed_ones() -> Hint {
+    Hint::run("{kubectl} -n kube-system get daemonsets", [])
 }
 
 /// Warns about a DaemonSet that is wanted on no node although nothing replaces it: flannel if no other network plugin works, and kube-proxy if
@@ -240,7 +244,7 @@ fn coverage(cluster: &Assessment<'_>, its: &Installed, set: &Workload, target: &
         {
             return verdict.push(target.clone(), outcome);
         }
-        let observed = format!("available on {}", set.available);
+        let observed = format!("available on {} of {} nodes", set.available, set.desired);
         let problem = Problem::fail(Reason::DaemonsetIncomplete, expected, observed).hint(its.pods.clone());
         verdict.problem(target.clone(), problem);
     }

@@ -198,7 +198,8 @@ fn unelected(cluster: &Assessment<'_>, nodes: &[&Node], component: Component) ->
     if instances().nth(1).is_some() {
         let observed = format!("`--leader-elect=false` alongside other instances: {}", names.join(", "));
         let problem = Problem::fail(Reason::ElectionOff, "instances that elect a leader", observed)
-            .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: remove it"));
+            .hint(Hint::likely("`leader-elect` is among the `extraArgs` of the machine configuration: remove it"))
+            .hint(Hint::run("{kubectl} -n kube-system describe pod {}", [names[0]]));
         return Some(Outcome::problem(problem));
     }
     let why = "the only instance runs with `--leader-elect=false`, so it renews no lease";

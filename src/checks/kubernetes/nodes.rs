@@ -365,12 +365,12 @@ fn readiness(cluster: &Assessment<'_>, node: &Node, object: &KubeNode) -> Outcom
         Some(condition) => not_ready(condition),
         None => Problem::fail(Reason::NodeNotReady, "condition Ready is True", "there is no such condition"),
     };
+    let problem = problem.hint(Hint::run("{kubectl} describe node {}", [&object.name]));
     if cluster.is_guest(node) {
         // A user who names the node with `--nodes` expects it to be judged.
         let severity = if is_narrowed(cluster) { Severity::Fail } else { Severity::Warn };
         return Outcome::problem(Problem { reason: Reason::NotTalosNotReady, severity, ..problem });
     }
-    let problem = problem.hint(Hint::run("{kubectl} describe node {}", [&object.name]));
     Outcome::problem(match contact(node) {
         Some(_) => problem.hint(Hint::run("{talosctl} -n {} logs kubelet", [&node.address])),
         None => problem,

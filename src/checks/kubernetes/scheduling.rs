@@ -77,7 +77,7 @@ fn schedulable(cluster: &Assessment<'_>) -> Verdict {
     });
     for node in cluster.nodes().iter().filter(|node| node.leaving && !node.out_of_scope) {
         verdict.findings.retain(|finding| *finding.target != node.target());
-        verdict.push(node.target(), absence_declared(cluster, node).unwrap_or_else(|| Outcome::problem(leaving())));
+        verdict.push(node.target(), absence_declared(cluster, node).unwrap_or_else(|| leaving(node)));
     }
     if let Some(outcome) = leases(cluster).err().filter(|_| node_objects(cluster, "").is_ok()) {
         verdict.push(Target::cluster(), outcome);
@@ -276,9 +276,10 @@ fn is_of_control_planes(taint: &Taint) -> bool {
 }
 
 /// Warning for a node that is being removed. Nothing else is reported about it until the removal has taken too long.
-fn leaving() -> Problem {
+fn leaving(node: &Node) -> Outcome {
     let observed = "marked for removal, and not checked for up to 30 minutes";
-    Problem::warn(Reason::NodeLeaving, EXPECTED, observed)
+    let problem = Problem::warn(Reason::NodeLeaving, EXPECTED, observed);
+    Outcome::problem(problem.hint(Hint::run("{kubectl} describe node {}", [&node.name])))
 }
 
 const CORDONED_ON_PURPOSE: &str = "the node is being worked on: find out why before you uncordon it";

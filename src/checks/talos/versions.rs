@@ -123,10 +123,11 @@ fn mixed(names: &Versions<'_>, others: &Versions<'_>) -> Option<Problem> {
     }
     let observed = of_each.join("; ");
     let (oldest, newest) = (compared.keys().next()?, compared.keys().next_back()?);
-    Some(if are_far(oldest, newest) {
+    let problem = if are_far(oldest, newest) {
         Problem::fail(Reason::VersionsMixed, "versions of Talos that are one minor version apart at most", observed)
     } else {
         Problem::warn(Reason::VersionsMixed, "one version of Talos", observed)
             .hint(Hint::likely("a rolling upgrade is in progress, or was interrupted"))
-    })
+    };
+    Some(problem.hint(Hint::run("{kubectl} get nodes -o wide", [])))
 }

@@ -217,8 +217,8 @@ fn of_machine<'a>(cluster: &Assessment<'_>, node: &Node, evictions: &EvictionSta
     };
     // The machine of `--drain` is about to be drained; on other machines a silent kubelet may be tolerated.
     let is_next = cluster.asked.upgrade.drain.is_some() && !evicted.is_empty();
-    let silent =
-        (is_next && matches!(cluster.life(&object.name), Life::Silent | Life::Removed)).then(|| never_stop(&evicted));
+    let silent = (is_next && matches!(cluster.life(&object.name), Life::Silent | Life::Removed))
+        .then(|| never_stop(&object.name, &evicted));
     let blocked = budget_problems(&evicted, evictions).into_iter().chain(hooks).chain(stuck).chain(silent);
     let problems: Vec<Problem> = blocked.chain(warnings(&evicted, &object.name, evictions)).collect();
     if problems.is_empty() {
@@ -291,9 +291,10 @@ fn budget_problems<'a>(evicted: &[&'a BoundPod], evictions: &EvictionState<'a>) 
 }
 
 /// Reports that evicted pods never terminate, because no kubelet is running that would confirm it to the drain.
-fn never_stop(pods: &[&BoundPod]) -> Problem {
+fn never_stop(node: &str, pods: &[&BoundPod]) -> Problem {
     let observed = format!("its kubelet has stopped reporting, so a drain waits in vain for {}", all_named(pods));
     Problem::fail(Reason::SlowTermination, "pods that are evicted stop in time", observed)
+        .hint(Hint::run("{kubectl} describe node {}", [node]))
 }
 
 /// Reports a pod that is still terminating, because a drain waits until it is gone.
@@ -447,14 +448,18 @@ fn warnings<'a>(evicted: &[&'a BoundPod], node: &str, evictions: &EvictionState<
                 .filter(|_| pods.len() > 1)
                 .map_or_else(|| what.to_owned(), |it| format!("have {it}"));
             let observed = format!("{} {what}", pods_named(&pods));
-            problems.push(Problem::warn(reason, expected, observed).permanent());
+            let show = Hint::run(
+                "{kubectl} get pods -A -o wide --field-selector {}",
+                [format!("spec.nodeName={node}").as_str()],
+            );
+            problems.push(Problem::warn(reason, expected, observed).permanent().hint(show));
         }
     };
     warn(
         named(&|pod| pod.controller.is_none()),
         Reason::UnmanagedPod,
         "a controller recreates each pod elsewhere",
-        "will be deleted, and nothing recreates it",
+        "will be deleted and not recreated",
     );
     let is_last = |pod: &BoundPod| {
         let nodes = workload(pod).and_then(|workload| evictions.ready.get(&workload));

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::Connecting;
 use super::api::{Api, Pass};
 use crate::config::etcd::EtcdUser;
+use crate::observe::dial::cause::no_answer;
 use crate::observe::dial::http2::Http2;
 use crate::observe::dial::stagger::staggered;
 use crate::snapshot::{Gap, GapKind, Observed};
@@ -51,7 +52,7 @@ impl Login {
         let answer = match timeout_at(now + within, staggered(ways, PATIENCE)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(gaps)) => Err(unproven(gaps.first().map_or("no member", |gap| &gap.text))),
-            Err(_) => Err(unproven(&format!("no answer within {}s", within.as_secs_f64()))),
+            Err(_) => Err(unproven(&no_answer(within).text)),
         };
         if answer.as_ref().map_or_else(is_final, |_| true) {
             *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer.clone());

@@ -158,13 +158,14 @@ fn finding(title: &str, observed: &str) -> String {
     }
 }
 
-/// Returns the beginning that all observations share, up to the last colon before they differ: `v.example.com: Service policy/webhook has
+/// Returns the beginning that all observations share, up to the last clause before they differ: `v.example.com: Service policy/webhook has
 /// no working endpoint`. Empty if there is none.
 fn shared(observed: &[String]) -> &str {
     let Some((first, others)) = observed.split_first() else { return "" };
     let length = |other: &String| first.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     let same = others.iter().map(length).min().unwrap_or_default();
-    first.match_indices(": ").map(|(at, _)| at).take_while(|at| *at < same).last().map_or("", |at| &first[..at])
+    let clauses = [": ", "; ", ", "].into_iter().flat_map(|end| first.match_indices(end));
+    clauses.map(|(at, _)| at).filter(|at| *at < same).max().map_or("", |at| &first[..at])
 }
 
 impl Cause {

@@ -64,7 +64,7 @@ pub(crate) fn render(hint: &Hint, sources: &Sources) -> Option<Rendered> {
             let text = match *template {
                 // A snapshot is proposed only before steps that need os:admin anyway.
                 saves if SAVES.iter().any(|verb| saves.contains(verb)) => "writes a local file; needs os:admin",
-                local if local.starts_with("{talosctl} config ") => "changes the talosconfig on this machine",
+                local if local.contains(" config endpoint ") => "changes the talosconfig on this machine",
                 bootstrap if bootstrap.ends_with(" bootstrap") => {
                     "only for a new cluster; changes the cluster; needs os:admin"
                 }
