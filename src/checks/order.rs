@@ -72,6 +72,7 @@ impl Check {
             Id::UpgradeEtcd | Id::UpgradeExtensions => &[Id::UpgradeTalosPath],
             Id::K8sNodesConditions | Id::K8sNodesSchedulable => &[Id::K8sNodesRegistered],
             Id::K8sStaticpodsRunning => &[Id::EtcdService, Id::K8sNodesReady],
+            Id::UpgradeDrain | Id::UpgradeRoom => &[Id::K8sPodsStarting],
             Id::UpgradeQuorum => &[Id::K8sDns],
             _ => &[],
         };

@@ -1,10 +1,18 @@
 //! The leases of nodes. Without them it is unknown whether the workloads on a node still run.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
+use super::pressure::pressures;
+use super::starting::without_sandboxes;
 use crate::assess::{Assessment, Life};
 use crate::checks::gaps::{listed, says_nothing};
 use crate::model::Outcome;
+use crate::snapshot::KubeNode;
+
+/// The reason on a node that no longer works.
+pub(in crate::checks) const SILENCE: &str = "no longer reporting";
+/// The reason on a node that creates no sandboxes.
+const NO_STARTS: &str = "starts no pods";
 
 /// Returns an outcome if the leases of the nodes are missing. k8s.nodes.ready is the first to report it.
 pub(in crate::checks) fn leases(cluster: &Assessment<'_>) -> Result<(), Outcome> {
@@ -16,10 +24,19 @@ pub(in crate::checks) fn leases(cluster: &Assessment<'_>) -> Result<(), Outcome>
     }
 }
 
-/// Returns the nodes whose kubelets report that they are ready, and still renew their leases.
-pub(in crate::checks) fn working_nodes<'a>(cluster: &'a Assessment<'_>) -> Result<HashSet<&'a str>, Outcome> {
+/// Returns every node, with the reason why no new pod starts there. The standing of a machine makes no difference: one that is tolerated, a guest, or
+/// outside of `--nodes` is no place for a pod either.
+pub(in crate::checks) fn closed_to_new_pods<'a>(
+    cluster: &'a Assessment<'_>,
+) -> Result<HashMap<&'a str, Option<&'static str>>, Outcome> {
     leases(cluster)?;
     let objects = listed(cluster, |kubernetes| &kubernetes.nodes, "the list of nodes")?;
-    let working = objects.iter().filter(|object| cluster.life(&object.name) == Life::Works);
-    Ok(working.map(|object| object.name.as_str()).collect())
+    let stuck = without_sandboxes(cluster)?;
+    let closed_by = |object: &KubeNode| match cluster.life(&object.name) {
+        Life::Works if stuck.contains(object.name.as_str()) => Some(NO_STARTS),
+        Life::Works => pressures(object).next(),
+        Life::Down | Life::Unready | Life::Silent | Life::Removed | Life::Unknown => Some(SILENCE),
+    };
+    // If two Nodes have one name, the first counts.
+    Ok(objects.iter().rev().map(|object| (object.name.as_str(), closed_by(object))).collect())
 }

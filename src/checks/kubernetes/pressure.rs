@@ -48,6 +48,12 @@ is left.",
 /// The conditions that `pressed` reads.
 pub(super) const PRESSURES: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"];
 
+/// Returns the conditions with which the Node reports that it takes no pods.
+pub(super) fn pressures(object: &KubeNode) -> impl Iterator<Item = &'static str> {
+    let holds = |kind: &&str| object.condition(kind).is_some_and(|it| it.status == "True");
+    PRESSURES.into_iter().filter(holds)
+}
+
 fn pressure(cluster: &Assessment<'_>) -> Verdict {
     // A range belongs to its Node until the Node is deleted, regardless of its state and operating system.
     let objects = cluster.list(|kubernetes| &kubernetes.nodes).into_iter().flatten();

@@ -11,7 +11,7 @@ use crate::assess::components::Component;
 use crate::assess::workloads::STUCK;
 use crate::assess::{Assessment, Life};
 use crate::checks::Check;
-use crate::checks::gaps::{listed, unseen};
+use crate::checks::gaps::{as_unseen, listed, unseen};
 use crate::checks::scope::{GUEST, is_narrowed};
 use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{KubeNode, Node, PodEvent, StartingPod};
@@ -131,6 +131,23 @@ fn starting(cluster: &Assessment<'_>) -> Verdict {
     }
     verdict.sum_up(if is_narrowed(cluster) { "Pods start on all nodes of --nodes" } else { "Pods start on all nodes" });
     verdict
+}
+
+/// Returns the nodes on which no pod gets a sandbox, whoever judges them.
+pub(super) fn without_sandboxes<'a>(cluster: &'a Assessment<'_>) -> Result<HashSet<&'a str>, Outcome> {
+    let pods = listed(cluster, |kubernetes| &kubernetes.starting_pods, "the pods that are starting");
+    let pods = pods.map_err(as_unseen)?;
+    listed(cluster, |kubernetes| &kubernetes.pod_events, EVENTS).map_err(as_unseen)?;
+    let mut nodes = HashSet::new();
+    for pod in pods.iter().filter(|pod| pod.is_late()) {
+        let Some((node, (problem, _))) = pod.node.as_deref().zip(problem_of(cluster, pod)) else { continue };
+        match problem.severity {
+            Severity::Warn => {}
+            Severity::Error => return Err(Outcome::problem(problem.unseen())),
+            Severity::Fail => _ = nodes.insert(node),
+        }
+    }
+    Ok(nodes)
 }
 
 /// Lists pods that have been waiting for a long time, for reasons that no rule attributes to the cluster, by what they wait for.

@@ -1,10 +1,11 @@
 //! Determines on which other machines the pods of a machine could run.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use crate::assess::Assessment;
 use crate::checks::gaps::{listed, says_nothing};
-use crate::checks::kubernetes::leases::working_nodes;
+use crate::checks::kubernetes::leases::{SILENCE, closed_to_new_pods};
 use crate::checks::kubernetes::scheduling::is_to_pass;
 use crate::model::{Outcome, Problem, Reason};
 use crate::snapshot::{BoundPod, NodeRoom, OWN_TAINTS, Placement, Taint, Term};
@@ -39,7 +40,7 @@ struct CandidateNodes<'a> {
     /// Nodes that accept the pod now, if they have room.
     open: Vec<usize>,
     /// Nodes that are closed only for now, for example by a cordon or a temporary taint, and what closes each.
-    shut: Vec<(usize, &'a str)>,
+    shut: Vec<(usize, Bar<'a>)>,
     /// Nodes that reach the pod's volumes, even if there is another obstacle. Empty for a pod without volumes.
     reach: Vec<usize>,
 }
@@ -60,7 +61,7 @@ impl<'a> Places<'a> {
         if nodes.is_empty() {
             return Err(says_nothing(expected, "an empty list"));
         }
-        let working = working_nodes(cluster)?;
+        let closed = closed_to_new_pods(cluster)?;
         let volumes = listed(cluster, |kubernetes| &kubernetes.persistent_volumes, "the PersistentVolumes")?;
         let bound = volumes.iter().filter_map(|volume| {
             let (namespace, name) = volume.claim.as_ref()?;
@@ -87,7 +88,7 @@ impl<'a> Places<'a> {
         }
         let mut takers: Vec<(usize, CandidateNodes<'_>)> = Vec::new();
         for (wants, kind) in &places.kinds {
-            takers.push((*kind, wants.takers(nodes, &working).ok_or_else(|| unreadable("where a pod may run"))?));
+            takers.push((*kind, wants.takers(nodes, &closed).ok_or_else(|| unreadable("where a pod may run"))?));
         }
         takers.sort_by_key(|(kind, _)| *kind);
         places.takers = takers.into_iter().map(|(_, takers)| takers).collect();
@@ -131,7 +132,7 @@ impl<'a> Places<'a> {
     }
 
     /// Returns other nodes that would accept the pod if they were not closed for now, and what closes each.
-    pub(super) fn shut_elsewhere(&self, pod: &'a BoundPod, node: &str) -> Vec<(&'a str, &'a str)> {
+    pub(super) fn shut_elsewhere(&self, pod: &'a BoundPod, node: &str) -> Vec<(&'a str, Bar<'a>)> {
         let here = self.at.get(node);
         let shut = self.takers.get(self.kind(pod)).into_iter().flat_map(|takers| &takers.shut);
         let elsewhere = shut.filter(|(at, _)| Some(at) != here);
@@ -153,7 +154,11 @@ fn is_extended(resource: &str) -> bool {
 
 impl Wants<'_> {
     /// Returns the candidate nodes; `None` if a selector operator is unknown.
-    fn takers<'a>(&self, nodes: &'a [NodeRoom], working: &HashSet<&str>) -> Option<CandidateNodes<'a>> {
+    fn takers<'a>(
+        &self,
+        nodes: &'a [NodeRoom],
+        closed: &HashMap<&str, Option<&'static str>>,
+    ) -> Option<CandidateNodes<'a>> {
         let mut takers = CandidateNodes::default();
         for (node, at) in nodes.iter().zip(0..) {
             let mut reaches = true;
@@ -168,12 +173,14 @@ impl Wants<'_> {
                 allocatable.is_none_or(|all| all.get(*resource).is_some_and(|amount| *amount > 0))
             };
             if reaches && self.extended.iter().all(has) {
-                match access(node, self.placement)? {
-                    // The control plane has not noticed yet that the node stopped working.
-                    Access::Open if !working.contains(node.name.as_str()) => takers.shut.push((at, SILENCE)),
-                    Access::Open => takers.open.push(at),
-                    Access::Shut(by) => takers.shut.push((at, by)),
-                    Access::Closed => {}
+                // A Node that is in only one of the two lists has just been created or deleted.
+                let closed_by = closed.get(node.name.as_str()).copied().unwrap_or(Some(SILENCE));
+                match (access(node, self.placement)?, closed_by) {
+                    // The control plane has not noticed yet that the node starts no pods, or does not notice at all.
+                    (Access::Open, Some(by)) => takers.shut.push((at, Bar::Fault(by))),
+                    (Access::Open, None) => takers.open.push(at),
+                    (Access::Shut(by), _) => takers.shut.push((at, by)),
+                    (Access::Closed, _) => {}
                 }
             }
         }
@@ -185,17 +192,32 @@ impl Wants<'_> {
 enum Access<'a> {
     Open,
     /// Not for now: the node is cordoned, or has a taint that Kubernetes, the network plugin or the autoscaler sets and removes.
-    Shut(&'a str),
+    Shut(Bar<'a>),
     /// Not by design.
     Closed,
 }
 
-/// The obstacle on a cordoned node.
-pub(super) const CORDON: &str = "cordoned";
-/// The obstacle on a node that no longer works.
-pub(super) const SILENCE: &str = "no longer reporting";
-/// The obstacle on a node that is being deleted.
-pub(super) const DELETION: &str = "being deleted";
+/// The obstacle on a node that is closed only for now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bar<'a> {
+    Cordon,
+    Deletion,
+    /// The key of a taint.
+    Taint(&'a str),
+    /// The node starts no pods, whatever its taints are.
+    Fault(&'static str),
+}
+
+impl fmt::Display for Bar<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cordon => f.write_str("cordoned"),
+            Self::Deletion => f.write_str("being deleted"),
+            Self::Taint(key) => write!(f, "taint {key}"),
+            Self::Fault(why) => f.write_str(why),
+        }
+    }
+}
 
 /// Returns the access to a node; `None` if a selector operator is unknown.
 fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
@@ -208,11 +230,11 @@ fn access<'a>(node: &'a NodeRoom, placement: &Placement) -> Option<Access<'a>> {
     let keeps_away = |taint: &&Taint| taint.key.starts_with(OWN_TAINTS) || !placement.tolerates(taint);
     let mut taints = node.taints.iter().filter(repels).filter(|it| !is_cordon(it)).filter(keeps_away).peekable();
     Some(match taints.peek() {
-        None if node.unschedulable => Access::Shut(CORDON),
-        None if node.deleting => Access::Shut(DELETION),
+        None if node.unschedulable => Access::Shut(Bar::Cordon),
+        None if node.deleting => Access::Shut(Bar::Deletion),
         None => Access::Open,
         Some(first) => {
-            let by = first.key.as_str();
+            let by = Bar::Taint(&first.key);
             if taints.all(|taint| passes(&taint.key)) { Access::Shut(by) } else { Access::Closed }
         }
     })

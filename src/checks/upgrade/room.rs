@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::places::{CORDON, DELETION, Places, SILENCE, unreadable};
+use super::places::{Bar, Places, unreadable};
 use super::{bound_pods, each_to_go, is_evicted, not_asked, pods_named, some_of};
 use crate::assess::Assessment;
 use crate::checks::Check;
@@ -17,7 +17,8 @@ pub(in crate::checks) const ROOM: Check = Check {
     explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts \
 as the scheduler does: what the other nodes have allocatable, minus the requests of their own pods, has to cover the \
 requests of the evicted pods that a controller recreates. Cordoned nodes, those with \
-one of Kubernetes' own taints and those that no longer report take no pods; node selectors, required node affinity, tolerations, the node affinity of volumes and devices are honored.\n\n\
+one of Kubernetes' own taints, and those that start no pods (they no longer report, are under pressure, or create no sandboxes) take \
+none, even if they are tolerated or outside of `--nodes`; node selectors, required node affinity, tolerations, the node affinity of volumes and devices are honored.\n\n\
 It fails if a pod requests more than any suitable node has left, or if all pods together request more than those nodes have \
 left together, or if all machines that take a pod are cordoned or have a temporary taint. It warns if no \
 placement was found for all of them, or if less than 20 % of the CPU or memory would be left. It also warns about pods that \
@@ -32,6 +33,8 @@ Not counted: rules between pods (affinity, topology spread), priorities, and nod
         Fact::BoundPods,
         Fact::NodeRoom,
         Fact::PersistentVolumes,
+        Fact::StartingPods,
+        Fact::PodEvents,
     ],
     judge: room,
 };
@@ -147,7 +150,7 @@ impl<'a> Plan<'a> {
         let node = self.places.nodes[gone].name.as_str();
         let is_shut_out = |(pod, _): &Moving<'a>| !self.places.shut_elsewhere(pod, node).is_empty();
         let (shut_out, pinned): (Vec<Moving<'a>>, Vec<_>) = pods.iter().copied().partition(is_shut_out);
-        let shut: BTreeMap<&str, &str> =
+        let shut: BTreeMap<&str, Bar<'_>> =
             shut_out.iter().flat_map(|(pod, _)| self.places.shut_elsewhere(pod, node)).collect();
         let shut_out = (!shut_out.is_empty()).then(|| others_shut(&shut_out, &shut));
         let pinned = (!pinned.is_empty()).then(|| pinned_here(&pinned));
@@ -283,12 +286,12 @@ fn pinned_here(pinned: &[Moving<'_>]) -> Problem {
 }
 
 /// Reports pods whose other machines are closed for now. `shut` has these machines by name, each with its obstacle.
-fn others_shut(pods: &[Moving<'_>], shut: &BTreeMap<&str, &str>) -> Problem {
+fn others_shut(pods: &[Moving<'_>], shut: &BTreeMap<&str, Bar<'_>>) -> Problem {
     let names: Vec<String> = pods.iter().map(|(pod, _)| name_of(pod)).collect();
-    let are_cordoned = shut.values().all(|by| *by == CORDON);
+    let are_cordoned = shut.values().all(|by| *by == Bar::Cordon);
     let machines: Vec<String> = shut
         .iter()
-        .map(|(machine, by)| if are_cordoned { (*machine).to_owned() } else { format!("{machine} ({})", shut_by(by)) })
+        .map(|(machine, by)| if are_cordoned { (*machine).to_owned() } else { format!("{machine} ({by})") })
         .collect();
     let which = if shut.len() == 1 { "the machine that takes" } else { "all machines that take" };
     let state = match (shut.len(), are_cordoned) {
@@ -298,17 +301,14 @@ fn others_shut(pods: &[Moving<'_>], shut: &BTreeMap<&str, &str>) -> Problem {
         (_, false) => "accept no pods",
     };
     let observed = format!("{which} {} {state}: {}", pods_named(&names), some_of(&machines));
-    let lost = shut.iter().filter(|(_, by)| **by == SILENCE).map(|(machine, _)| *machine);
+    // Something is wrong with the others, and another check may report it.
+    let lost = shut.iter().filter(|(_, by)| matches!(by, Bar::Fault(_))).map(|(machine, _)| *machine);
     let problem = Problem::fail(Reason::PodsDoNotFit, EXPECTED, observed).on(lost);
     match shut.keys().collect::<Vec<_>>()[..] {
         [node] if are_cordoned => problem.hint(Hint::remedy("{kubectl} uncordon {}", [*node])),
         [node] => problem.hint(Hint::run("{kubectl} describe node {}", [*node])),
         _ => problem.hint(Hint::run("{kubectl} get nodes", [])),
     }
-}
-
-fn shut_by(it: &str) -> String {
-    if matches!(it, CORDON | DELETION | SILENCE) { it.to_owned() } else { format!("taint {it}") }
 }
 
 fn name_of(pod: &BoundPod) -> String {

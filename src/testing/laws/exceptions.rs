@@ -426,7 +426,7 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         "nobody says which workloads there should be; the rest tells whose the pods are that are missing",
     ),
     (&["k8s.pods.starting"], &["contact of a control plane", "contact of a worker"], "Kubernetes' own opinion"),
-    (&["k8s.pods.starting"], &["empty starting_pods"], "no pod is starting"),
+    (&["k8s.pods.starting", "upgrade.drain", "upgrade.room"], &["empty starting_pods"], "no pod is starting"),
     (&["talos.server"], &["refused the server's check"], "it is for administrators, which is said in its place"),
     (
         &["talos.server"],

@@ -1,8 +1,10 @@
 //! Machines to which the pods could move.
 
+use std::time::Duration;
+
 use super::*;
-use crate::snapshot::{BoundPod, NodeRoom, Placement, Requirement, Taint, Term, Toleration};
-use crate::testing::fixture::{amounts, bound_pod, taint};
+use crate::snapshot::{BoundPod, NodeRoom, Placement, PodEvent, Requirement, Sources, Taint, Term, Toleration};
+use crate::testing::fixture::{ago, amounts, bound_pod, taint};
 
 const ROOM: &str = "upgrade.room";
 const NO_ROOM: [&str; 1] = ["w-1: fail pods-do-not-fit"];
@@ -272,4 +274,71 @@ fn a_node_that_runs_as_many_pods_as_it_may_is_named_with_its_limit() {
     assert_eq!(wrong(ROOM, &full), NO_ROOM);
     let said = &observed(ROOM, &full)[0];
     assert!(said.starts_with("cp-1 runs ") && said.ends_with(": no place for default/web-w-1"), "{said}");
+}
+
+/// A pod on the control plane that has waited for its sandbox for this many seconds, as its events show.
+fn waits(snapshot: &mut Snapshot, node: &str, seconds: u64) {
+    let kube = snapshot.kube();
+    let pod = kube.starting_pods.as_mut().unwrap().first_mut().unwrap();
+    (pod.node, pod.waiting_for, pod.overtaken_by) = (Some(node.to_owned()), Some(Duration::from_secs(seconds)), None);
+    let event = PodEvent {
+        namespace: pod.namespace.clone(),
+        pod: pod.name.clone(),
+        uid: pod.uid.clone(),
+        reason: "FailedCreatePodSandBox".to_owned(),
+        message: "because".to_owned(),
+        at: Some(ago(5)),
+    };
+    kube.pod_events.as_mut().unwrap().push(event);
+}
+
+/// No standing of a machine makes it a place: neither of a guest, nor of a machine outside of `--nodes`.
+#[test]
+fn a_machine_that_starts_no_pods_is_no_place() {
+    let pressed = |snapshot: &mut Snapshot, name: &str, kind: &str| {
+        let condition = snapshot.kube_node_mut(name).conditions.iter_mut().find(|it| it.kind == kind).unwrap();
+        "True".clone_into(&mut condition.status);
+    };
+    let only = |snapshot: &mut Snapshot, name: &str| {
+        let labels = &mut web(snapshot).needs.placement.labels;
+        labels.insert("kubernetes.io/hostname".to_owned(), name.to_owned());
+    };
+    let standings: [fn(&mut Snapshot); 3] = [
+        |_| {},
+        |it| it.node_mut("cp-1").out_of_scope = true,
+        |it| {
+            let node = it.node_mut("cp-1");
+            (node.is_talos, node.sources) = (false, Sources { kubernetes: true, ..Sources::default() });
+            "Flatcar".clone_into(&mut it.kube_node_mut("cp-1").os_image);
+        },
+    ];
+    for standing in standings {
+        let place = |change: &dyn Fn(&mut Snapshot)| {
+            let snapshot = with(|it| {
+                standing(it);
+                only(it, "cp-1");
+                change(it);
+            });
+            (wrong(ROOM, &snapshot), observed(ROOM, &snapshot))
+        };
+        let closed = |by: &str| {
+            let observed = format!("the machine that takes pod default/web-w-1 accepts no pods: cp-1 ({by})");
+            (NO_ROOM.map(str::to_owned).to_vec(), vec![observed])
+        };
+        assert_eq!(place(&|_| {}).0, [""; 0]);
+        for kind in ["MemoryPressure", "DiskPressure", "PIDPressure"] {
+            assert_eq!(place(&|it| pressed(it, "cp-1", kind)), closed(kind));
+        }
+        assert_eq!(place(&|it| waits(it, "cp-1", 90)).1, closed("starts no pods").1);
+        assert_eq!(place(&|it| waits(it, "cp-1", 50)).0, [""; 0], "it may start in a moment");
+        assert_eq!(place(&|it| waits(it, "cp-2", 90)).0, [""; 0], "another machine");
+        for missing in [
+            |it: &mut Snapshot| it.kube().starting_pods = gap(GapKind::Forbidden),
+            |it: &mut Snapshot| {
+                it.kube().pod_events = gap(GapKind::Forbidden);
+            },
+        ] {
+            assert_eq!(place(&missing).0.len(), 1);
+        }
+    }
 }
