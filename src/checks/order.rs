@@ -73,7 +73,7 @@ impl Check {
             Id::K8sNodesConditions | Id::K8sNodesSchedulable => &[Id::K8sNodesRegistered],
             Id::K8sStaticpodsRunning => &[Id::EtcdService, Id::K8sNodesReady],
             Id::UpgradeDrain | Id::UpgradeRoom => &[Id::K8sPodsStarting],
-            Id::UpgradeQuorum => &[Id::K8sDns],
+            Id::UpgradeQuorum => &[Id::K8sDns, Id::K8sControlplaneControllerManager, Id::K8sControlplaneScheduler],
             _ => &[],
         };
         [self.paths().1, also].concat()
@@ -107,6 +107,8 @@ impl Check {
             Id::K8sApiIdentity => &[Id::K8sCredentials, Id::K8sApiEndpoint, Id::TalosNodesReachable],
             Id::K8sApiCertificates => &[Id::K8sCredentials, Id::K8sApiEndpoint, Id::K8sApiServers],
             Id::TalosNodesReady => &[Id::TalosNodesBooted],
+            // It needs both, although Talos reports static pods as well.
+            Id::UpgradeQuorum => BOTH,
             Id::EtcdLeader
             | Id::EtcdMembersConsistent
             | Id::EtcdMembersNodes

@@ -2,6 +2,7 @@
 
 use super::{each_to_go, not_asked};
 use crate::assess::Assessment;
+use crate::assess::components::{Component, Place, State};
 use crate::assess::contact;
 use crate::assess::etcd::View;
 use crate::assess::servers::Server;
@@ -21,10 +22,10 @@ pub(in crate::checks) const QUORUM: Check = Check {
     stage: Stage::Upgrade,
     summary: "etcd, the API and DNS keep working without the machine to be upgraded or drained",
     explain: "Runs with `--upgrade-talos`, for every machine as the next one, and with `--drain NODE`, for that one. Counts \
-the etcd voters that are up without the machine, the working API servers on other control planes, and the ready endpoints of \
-cluster DNS on other machines that are ready.\n\n\
+the etcd voters that are up without the machine, the working API servers, kube-controller-managers and kube-schedulers on other \
+control planes, even those outside of `--nodes`, and the ready endpoints of cluster DNS on other machines that are ready.\n\n\
 `quorum-at-risk` means that fewer voters than n/2+1 would be left. Unavoidable risks are warnings: etcd with one or two \
-voters, a single control plane, and DNS in a cluster of one node or with one replica. A member or API server of unknown \
+voters, a single control plane, a component that is disabled on all others, and DNS in a cluster of one node or with one replica. A member or API server of unknown \
 state counts as down; if \
 the result depends on it, the check is an error. It warns if the Kubernetes endpoint in use is an address of the machine itself.\n\n\
 With --no-talos, etcd members are counted by their static pods. Where etcd has none, as on k3s, which member is on which machine is \
@@ -36,6 +37,7 @@ unknown, and only API servers and DNS are checked; the report says so.\n\n\
         Reason::NodesContradict,
         Reason::QuorumAtRisk,
         Reason::LastApiServer,
+        Reason::LastComponent,
         Reason::EndpointOnMachine,
         Reason::LastDnsEndpoint,
     ],
@@ -45,8 +47,12 @@ unknown, and only API servers and DNS are checked; the report says so.\n\n\
         Fact::Services,
         Fact::EtcdMembership,
         Fact::ServerReadyz,
+        Fact::ComponentConfigs,
+        Fact::StaticPods,
+        Fact::StaticPodStatuses,
         Fact::KubeNodes,
         Fact::NodeLeases,
+        Fact::SystemLeases,
         Fact::Pods,
         Fact::DnsEndpoints,
     ],
@@ -68,7 +74,8 @@ fn quorum(cluster: &Assessment<'_>) -> Verdict {
     let dns = dns(cluster);
     let mut verdict = each_to_go(cluster, fine, |node, verdict| {
         let left = [etcd_without(cluster, node), servers_without(cluster, node), dns_without(cluster, &dns, node)];
-        let problems: Vec<Outcome> = left.into_iter().flatten().collect();
+        let led = [Component::ControllerManager, Component::Scheduler].map(|it| component_without(cluster, node, it));
+        let problems: Vec<Outcome> = left.into_iter().chain(led).flatten().collect();
         hosts_control_plane |= node.role == Role::ControlPlane;
         if problems.is_empty() {
             verdict.ok(node.target());
@@ -192,6 +199,53 @@ fn servers_without(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         .hint(hint)
         .on(elsewhere.map(|other| other.name.as_str()));
     Some(unless_by_design(others.is_empty(), problem))
+}
+
+/// Reports a component of which no other instance works. Instances outside of `--nodes` count: pods wait for any of them.
+fn component_without(cluster: &Assessment<'_>, node: &Node, component: Component) -> Option<Outcome> {
+    let others: Vec<&Node> = cluster.control_planes().filter(|other| other.name != node.name).collect();
+    // A single control plane is reported for its API server.
+    if node.role == Role::Worker || others.is_empty() || cluster.place(component) != Place::Here {
+        return None;
+    }
+    let state = |node: &Node| &cluster.instance(node, component).state;
+    let is_of_this = cluster.control_planes().any(|it| it.name == node.name);
+    // Nothing is lost with an instance that is known not to work.
+    if !is_of_this || works(cluster, node, state(node)) == Some(false) {
+        return None;
+    }
+    let elsewhere: Vec<Option<bool>> = others.iter().map(|other| works(cluster, other, state(other))).collect();
+    if elsewhere.contains(&Some(true)) {
+        return None;
+    }
+    let name = component.name();
+    let expected = format!("a working {name} on another control plane");
+    if elsewhere.contains(&None) {
+        let observed = format!("no other {name} is known to work");
+        return Some(Outcome::problem(Problem::error(Reason::NoAnswer, expected, observed).unseen()));
+    }
+    let is_off = |other: &&Node| matches!(state(other), State::NoKubernetes | State::Disabled | State::Untold);
+    let wanted: Vec<&Node> = others.into_iter().filter(|other| !is_off(other)).collect();
+    let observed = if wanted.is_empty() { "no other one runs it".to_owned() } else { format!("no other {name} works") };
+    let problem = Problem::fail(Reason::LastComponent, expected, observed)
+        .hint(Hint::run("{kubectl} -n kube-system get pods -o wide", []))
+        .on(wanted.iter().map(|other| other.name.as_str()));
+    Some(unless_by_design(wanted.is_empty(), problem))
+}
+
+/// Returns whether an instance of a component works; `None` if that is unknown.
+fn works(cluster: &Assessment<'_>, node: &Node, state: &State<'_>) -> Option<bool> {
+    match state {
+        _ if !cluster.life_of(node).may_serve() => Some(false),
+        State::Ready => Some(true),
+        State::Unreliable | State::Unseen(_) | State::Silent | State::MayBeDisabled(_) => None,
+        State::NoKubernetes
+        | State::Disabled
+        | State::NotReady(_)
+        | State::Untold
+        | State::NotRendered
+        | State::Missing => Some(false),
+    }
 }
 
 /// Returns the endpoints of the cluster's DNS, provided that the facts that show which of them serve were read.

@@ -188,6 +188,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::SlowTermination
         | R::QuorumAtRisk
         | R::LastApiServer
+        | R::LastComponent
         | R::EndpointOnMachine
         | R::EndpointAddressDead
         | R::LastDnsEndpoint

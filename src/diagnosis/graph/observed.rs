@@ -169,6 +169,7 @@ impl<'a> Graph<'a> {
             Id::UpgradeRoom => Part::Place,
             Id::UpgradeQuorum => match reason {
                 Reason::LastApiServer => Part::OtherServer,
+                Reason::LastComponent => Part::OtherComponent,
                 Reason::LastDnsEndpoint => Part::Workload,
                 _ => Part::UpgradeQuorum,
             },

@@ -130,6 +130,8 @@ pub(crate) enum Part {
     UpgradeQuorum,
     /// An API server on another machine.
     OtherServer,
+    /// A controller manager or a scheduler on another machine.
+    OtherComponent,
     Drain,
 
     /// Versions, sizes, margins, policies: they stop nothing else, and nothing else stops them.
@@ -286,6 +288,14 @@ impl Part {
             Self::Webhook | Self::AggregatedApi => &[Pod],
             Self::UpgradeQuorum => &[Tolerance],
             Self::OtherServer => &[ApiServer],
+            Self::OtherComponent => &[
+                Self::Component(Manager),
+                Ready(Manager),
+                Self::Component(Scheduler),
+                Ready(Scheduler),
+                Power,
+                TalosApi,
+            ],
             Self::Drain => &[NodeReady],
         }
     }
@@ -324,6 +334,7 @@ impl Part {
             | Self::AggregatedApi
             | Self::UpgradeQuorum
             | Self::OtherServer
+            | Self::OtherComponent
             | Self::Property => false,
             Self::ServerAccess
             | Self::Record

@@ -29,6 +29,7 @@ fn last() -> Vec<Part> {
         Part::AggregatedApi,
         Part::UpgradeQuorum,
         Part::OtherServer,
+        Part::OtherComponent,
         Part::Drain,
         Part::StaticPod(StaticPod::Etcd),
         Part::StaticPod(StaticPod::Own),

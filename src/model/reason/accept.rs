@@ -189,6 +189,7 @@ impl Reason {
             | Self::SlowTermination
             | Self::QuorumAtRisk
             | Self::LastApiServer
+            | Self::LastComponent
             | Self::EndpointOnMachine
             | Self::LastDnsEndpoint
             | Self::UnmanagedPod

@@ -255,6 +255,7 @@ reasons! {
     SlowTermination "slow-termination" "a pod takes longer to stop than a drain waits" upgrade::SLOW_TERMINATION;
     QuorumAtRisk "quorum-at-risk" "taking the machine down would cost etcd its quorum" upgrade::QUORUM_AT_RISK;
     LastApiServer "last-api-server" "no other control plane has a working API server" upgrade::LAST_API_SERVER;
+    LastComponent "last-component" "no other control plane has a working instance of a component" upgrade::LAST_COMPONENT;
     EndpointOnMachine "endpoint-on-machine" "the Kubernetes endpoint points only at this machine" upgrade::ENDPOINT_ON_MACHINE;
     LastDnsEndpoint "last-dns-endpoint" "all ready endpoints of the cluster DNS are on the machine" upgrade::LAST_DNS_ENDPOINT;
     UnmanagedPod "unmanaged-pod" "a pod has no controller that recreates it" upgrade::UNMANAGED_POD;

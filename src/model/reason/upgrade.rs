@@ -152,6 +152,15 @@ pub(super) const LAST_API_SERVER: Text = Text {
     ],
 };
 
+pub(super) const LAST_COMPONENT: Text = Text {
+    explanation: "While the machine is down, no kube-scheduler places pods, or no kube-controller-manager creates them: evicted pods are not replaced, and the endpoints of Services are not updated. Where the other control planes have disabled the component this cannot be avoided, so it is a warning.",
+    source: TALOS_TROUBLESHOOTING_CONTROL_PLANE,
+    remedy: &[
+        Look("kubectl get pods -n kube-system -o wide"),
+        Do("Bring the component back on another control plane first."),
+    ],
+};
+
 pub(super) const ENDPOINT_ON_MACHINE: Text = Text {
     explanation: "The server of the kubeconfig, or `--k8s-endpoint`, is an address of the machine itself. Its clients have no API while the machine is down, no matter how many other API servers work. If it is the endpoint of the whole cluster, that includes kubelets that do not use KubePrism.",
     source: TALOS_VIP,

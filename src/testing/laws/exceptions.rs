@@ -354,6 +354,19 @@ pub(super) const EXCEPTIONS: &[(&[&str], &[&str], &str)] = &[
         ],
         "its status tells that a member is up, another API server is enough, and no endpoint is `k8s.dns`'s trouble",
     ),
+    (
+        &["upgrade.quorum"],
+        &[
+            "static_pods of a control plane",
+            "static_pods of a worker",
+            "static_pod_statuses of a control plane",
+            "static_pod_statuses of a worker",
+            "scheduler_enabled of a control plane",
+            "controller_manager_enabled of a control plane",
+            "system_leases",
+        ],
+        "one other instance of each component is enough",
+    ),
     (&["k8s.api.servers"], &["the endpoint's readyz"], "it shows a proxy before them, and not how they are"),
     (
         &["k8s.nodes.pressure"],

@@ -152,7 +152,11 @@ fn expected(shape: &Shape, id: &str, stage: Stage) -> Status {
     match id {
         // Each server has to be queried directly.
         "upgrade.apis" if shape.servers != Servers::Direct => Status::Error,
-        "upgrade.quorum" => warn_if(shape.control_planes == 1 || (!external && shape.members() < 3)),
+        "upgrade.quorum" => {
+            let is_alone = |enabled| enabled == Enabled::NotOnFirst && shape.control_planes == 2;
+            let is_led_by_one = is_alone(shape.scheduler) || is_alone(shape.controller_manager);
+            warn_if(shape.control_planes == 1 || is_led_by_one || (!external && shape.members() < 3))
+        }
         "talos.versions" => warn_if(shape.talos[0] != shape.talos[1] && shape.control_planes + shape.workers > 1),
         "talos.nodes.expected" => {
             // Two sources have to name the nodes, and etcd does not know workers.

@@ -131,3 +131,45 @@ fn a_dns_endpoint_works_as_its_pod_does() {
     snapshot.kube().pods = gap(GapKind::TimedOut);
     assert!(wrong(QUORUM, &snapshot).iter().all(|it| it.contains(": error timed-out")), "nobody knows");
 }
+
+/// Makes the component fail on these control planes.
+fn fails(snapshot: &mut Snapshot, component: &str, names: &[&str]) {
+    for name in names {
+        let statuses = snapshot.talos_of(name).static_pod_statuses.as_mut().unwrap();
+        let its = statuses.iter_mut().filter(|status| status.name.starts_with(component));
+        its.for_each(|status| status.state.ready = Some(false));
+    }
+}
+
+/// `k8s.controlplane.scheduler` does not judge the others with `--nodes cp-1`.
+#[test]
+fn the_last_scheduler_stays() {
+    for component in ["kube-scheduler", "kube-controller-manager"] {
+        let mut snapshot = before(None, None);
+        snapshot.asked.upgrade.drain = Some("cp-1".to_owned());
+        for name in ["cp-2", "cp-3", "w-1"] {
+            snapshot.node_mut(name).out_of_scope = true;
+        }
+        assert_eq!(wrong(QUORUM, &snapshot), [""; 0]);
+        fails(&mut snapshot, component, &["cp-2"]);
+        assert_eq!(wrong(QUORUM, &snapshot), [""; 0], "that of cp-3 works");
+        fails(&mut snapshot, component, &["cp-3"]);
+        assert_eq!(wrong(QUORUM, &snapshot), ["cp-1: fail last-component"]);
+        assert_eq!(observed(QUORUM, &snapshot), [format!("no other {component} works")]);
+        let mut untold = snapshot.clone();
+        untold.talos_of("cp-3").static_pod_statuses = gap(GapKind::TimedOut);
+        untold.kube().pods = gap(GapKind::TimedOut);
+        assert!(wrong(QUORUM, &untold).iter().any(|it| it.starts_with("cp-1: error")), "{:?}", wrong(QUORUM, &untold));
+        // Its drain does not lose what does not work.
+        fails(&mut snapshot, component, &["cp-1"]);
+        assert_eq!(wrong(QUORUM, &snapshot), [""; 0]);
+    }
+    let mut disabled = before(Some("1.14.1"), None);
+    for name in ["cp-2", "cp-3"] {
+        let talos = disabled.talos_of(name);
+        talos.scheduler_enabled = Ok(Some(false));
+        talos.static_pod_statuses.as_mut().unwrap().retain(|status| !status.name.starts_with("kube-scheduler"));
+    }
+    assert_eq!(wrong(QUORUM, &disabled), ["cp-1: warn last-component, for ever"]);
+    assert_eq!(observed(QUORUM, &disabled), ["no other one runs it"]);
+}
