@@ -360,8 +360,8 @@ impl Observer<'_> {
                 talos,
             };
             let is_named = self.asked.names(&node);
-            // A machine that the user named has to exist.
-            node.leaving &= !node.sources.flags && !is_named;
+            // A machine that the user named has to exist, and one that is to be drained is judged even if its removal has begun.
+            node.leaving &= !node.sources.flags && !is_named && !self.asked.upgrade.drains(&node);
             node.out_of_scope = !is_named && !self.asked.nodes.is_empty();
             nodes.push(Node { name, ..node });
         }
