@@ -6,7 +6,7 @@ use super::node_objects;
 use super::workloads::{is_labeled, system_pods};
 use crate::assess::components::{Component, Place, State};
 use crate::assess::workloads::{is_well, says_ready};
-use crate::assess::{Assessment, NotJudged, Standing};
+use crate::assess::{Assessment, Life, NotJudged, Standing};
 use crate::checks::Check;
 use crate::checks::gaps::{kubelet_word, listed, no_pods, unregistered, unseen};
 use crate::checks::scope::{GUEST, control_planes, reason_not_judged, reason_not_upgraded};
@@ -26,6 +26,8 @@ Kubelets and kube-proxy are no newer than any API server and at most three older
 nodes with another operating system. Anything else fails.\n\n\
 Different versions within the policy are a warning: an upgrade is in progress, or was interrupted. With --expect-kubernetes V \
 every component has to run version V (`1.35.4`, or `1.35` for any patch).\n\n\
+If Talos and Kubernetes show different versions of one pod, one of the two statuses is outdated, and the version is undetermined. \
+This is normal for seconds while the pod is being replaced.\n\n\
 An image without a version in its tag (pinned by digest) has no version to compare and is ignored, unless --expect-kubernetes \
 requires one. `talosctl -n CP upgrade-k8s --to VERSION` brings all components to one version.",
     severity: Severity::Fail,
@@ -133,7 +135,7 @@ pub(in crate::checks) enum Extent {
 }
 
 impl Extent {
-    fn includes(self, why: NotJudged) -> bool {
+    pub(in crate::checks) fn includes(self, why: NotJudged) -> bool {
         match why {
             NotJudged::OutOfScope | NotJudged::OutsideFlags => self == Self::Cluster,
             NotJudged::DeclaredOff | NotJudged::Leaving | NotJudged::StaleDiscovery => false,
@@ -334,13 +336,16 @@ fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component, na
     let missing = || unseen(Reason::ComponentMissing, &format!("pod {name}"), "none that runs");
     let pod = cluster.instance(node, component).pod.map_err(|why| no_pods(cluster, name, why))?;
     let state = pod.ok_or_else(missing)?;
+    let listed = system_pods(cluster);
+    let mirror = listed.as_ref().ok().and_then(|pods| cluster.mirror_of(pods, node, component));
+    if let Some(outcome) = mirror.and_then(|mirror| two_versions(cluster, node, component, mirror)) {
+        return Err(outcome);
+    }
     let image = image_of(state, component);
     if let Some(version) = image.and_then(tagged) {
         return Ok(version);
     }
     // The mirror pod shows the requested image if the runtime reports only a digest.
-    let listed = system_pods(cluster);
-    let mirror = listed.as_ref().ok().and_then(|pods| cluster.mirror_of(pods, node, component));
     if let Some(version) = mirror.and_then(|pod| image_of(&pod.state, component)).and_then(tagged) {
         return Ok(version);
     }
@@ -355,6 +360,27 @@ fn image_version(cluster: &Assessment<'_>, node: &Node, component: Component, na
         let expected = "an image tagged with a version";
         Outcome::problem(Problem::error(Reason::UnreadableAnswer, expected, "no image is reported"))
     })
+}
+
+/// Reports that Talos and Kubernetes show different versions of one pod, so that one of them is outdated: Talos can keep reporting the
+/// status of the pod that ran before an upgrade. While the pod is being replaced, this lasts for seconds.
+fn two_versions(cluster: &Assessment<'_>, node: &Node, component: Component, mirror: &Pod) -> Option<Outcome> {
+    // The mirror pod of a silent kubelet is known to be outdated.
+    if matches!(cluster.life_of(node), Life::Silent | Life::Removed) {
+        return None;
+    }
+    let mut statuses = node.talos.static_pod_statuses.iter().flatten();
+    let status = statuses.find(|status| component.is_of(status, node))?;
+    let version = |state| match image_of(state, component).and_then(tagged) {
+        Some(Image::Names(version, _)) => Some(version),
+        Some(Image::NamesNone(_)) | None => None,
+    };
+    let (by_talos, by_kubernetes) = version(&status.state).zip(version(&mirror.state))?;
+    let observed = format!("v{by_talos} in Talos's status of the pod, v{by_kubernetes} in Kubernetes's");
+    let problem = Problem::error(Reason::StatusStale, "one version in both statuses of the pod", observed)
+        .hint(Hint::likely("the pod was just replaced, or Talos's status of it is no longer updated"))
+        .hint(Hint::run("{talosctl} -n {} get staticpodstatus -o yaml", [node.address.as_str()]));
+    (by_talos != by_kubernetes).then(|| Outcome::problem(problem))
 }
 
 fn image_of(state: &PodState, component: Component) -> Option<&str> {

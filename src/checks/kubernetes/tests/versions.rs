@@ -94,6 +94,27 @@ fn kubelets_follow_the_api_servers() {
     assert_eq!(said(&snapshot, ID), ["fail version-skew w-1"]);
 }
 
+/// Talos's status of a static pod can be minutes old.
+#[test]
+fn two_statuses_of_one_pod_show_one_version() {
+    let frozen = |talos: &str, kubernetes: &str| {
+        let mut snapshot = healthy();
+        version(&mut snapshot, "cp-2", "kube-scheduler", kubernetes);
+        let statuses = snapshot.talos_of("cp-2").static_pod_statuses.as_mut().unwrap();
+        let status = statuses.iter_mut().find(|it| it.name == "kube-scheduler-cp-2").unwrap();
+        status.state.containers[0].image = format!("registry.k8s.io/kube-scheduler{talos}");
+        snapshot
+    };
+    let stale = ["error status-stale kube-scheduler-cp-2"];
+    assert_eq!(said(&frozen(":v1.35.4", "v1.35.3"), ID), stale);
+    assert_eq!(said(&frozen(":v1.35.3", "v1.35.4"), ID), stale);
+    assert_eq!(said(&frozen(":v1.35.4", "v1.35.4"), ID), [""; 0]);
+    assert_eq!(said(&frozen("@sha256:0", "v1.35.4"), ID), [""; 0], "the runtime reports only a digest");
+    let mut silent = frozen(":v1.35.4", "v1.35.3");
+    silent.kube().node_leases.as_mut().unwrap().by_name.remove("cp-2");
+    assert_eq!(said(&silent, ID), [""; 0], "the mirror pod is the outdated one");
+}
+
 #[test]
 fn old_kubelets_had_a_narrower_policy() {
     for (kubelet_version, fine) in [("v1.24.0", true), ("v1.23.17", false)] {

@@ -42,8 +42,10 @@ fn kubernetes_runs(snapshot: &mut Snapshot, version: &str) {
     for object in snapshot.kube().nodes.as_mut().unwrap() {
         version.clone_into(&mut object.kubelet_version);
     }
-    for pod in snapshot.kube().pods.as_mut().unwrap().iter_mut().filter(|pod| pod.name.starts_with("kube-proxy-")) {
-        pod.state.containers[0].image = format!("registry.k8s.io/kube-proxy:{version}");
+    for pod in snapshot.kube().pods.as_mut().unwrap().iter_mut() {
+        for container in pod.state.containers.iter_mut().filter(|it| it.name.starts_with("kube-")) {
+            container.image = format!("registry.k8s.io/{}:{version}", container.name);
+        }
     }
 }
 
