@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::leases::leases;
+use super::node_objects;
 use super::serving::{unread_pods, words};
 use crate::assess::{Assessment, PodLists, Why};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{
-    BoundPod, Gap, GapKind, Kubernetes, Observed, Requirement, ServiceEndpoint, Webhook, WebhookRule,
+    BoundPod, Gap, GapKind, KubeNode, Kubernetes, Observed, Requirement, ServiceEndpoint, Webhook, WebhookRule,
 };
 use crate::text::some;
 
@@ -25,7 +26,7 @@ pod starts, kubelets cannot report, leaders lose their leases. If it has no read
 this is a failure; often not even the webhook's own pods can be created.\n\n\
 All other webhooks without a ready backend are warnings: those that fail open, apply to other resources, have matchConditions, \
 or have selectors that exclude kube-system. Selectors are evaluated with the label that every namespace has \
-(kubernetes.io/metadata.name); other labels are treated as absent.\n\n\
+(kubernetes.io/metadata.name), and for Nodes with the labels that they have; other labels are treated as absent.\n\n\
 Conversion webhooks of CustomResourceDefinitions are warnings, too. Without a backend, every list of such a resource that is \
 stored in another version fails; then the garbage collector stops for the whole cluster, and namespaces stay in Terminating. \
 They are read once per run, and not checked if the credentials cannot list customresourcedefinitions or if these are too \
@@ -105,6 +106,16 @@ fn webhooks(cluster: &Assessment<'_>) -> Verdict {
         }
     }
     conversions(cluster, &mut verdict);
+    // Without the labels of the Nodes it is unknown which of them a webhook selects.
+    let by_labels = |hook: &Webhook| {
+        let is_about_some = !hook.objects.is_empty() && hook.rules.iter().any(is_about_nodes);
+        is_about_some && is_closed(hook) && matches!(backend(cluster, LISTS, hook), Some(Ok(false)))
+    };
+    let mut all = KINDS.iter().filter_map(|its| cluster.list(its.list)).flatten();
+    let unread = node_objects(cluster, "the labels of the nodes").err();
+    if let Some(outcome) = unread.filter(|_| all.any(by_labels)) {
+        verdict.push(Target::cluster(), outcome);
+    }
     let is_judged = verdict.findings.iter().any(|finding| finding.target.kind == Kind::Webhook);
     if let Some(outcome) = leases(cluster).err().filter(|_| is_judged) {
         verdict.push(Target::cluster(), outcome);
@@ -176,7 +187,7 @@ const LISTS: PodLists = PodLists::System;
 /// Judges the webhooks of one configuration by the worst of them.
 fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
     let expected = "a ready endpoint of its Service";
-    let (vital, others): (Vec<_>, Vec<_>) = hooks.iter().copied().partition(|hook| is_vital(hook));
+    let (vital, others): (Vec<_>, Vec<_>) = hooks.iter().copied().partition(|hook| is_vital(cluster, hook));
     let without = |severity: Severity, hooks: &[&Webhook]| {
         let is_dead = |hook: &&Webhook| matches!(backend(cluster, LISTS, hook), Some(Ok(false)));
         let dead: Vec<_> = hooks.iter().copied().filter(is_dead).collect();
@@ -467,23 +478,46 @@ fn is_closed(hook: &Webhook) -> bool {
 const SYSTEM: [(&str, &str, &[&str]); 2] =
     [("", "pods", &["kube-system"]), ("coordination.k8s.io", "leases", &["kube-system", "kube-node-lease"])];
 
-/// Returns true if the webhook's outage blocks writes that the cluster itself has to make.
-fn is_vital(hook: &Webhook) -> bool {
+/// Returns true if the webhook is asked about writes to some Node, by the labels that the Nodes have. If the Nodes were not read, their labels are
+/// treated as absent, and [`webhooks`] reports that.
+fn selects_a_node(cluster: &Assessment<'_>, hook: &Webhook) -> bool {
+    let is_selected = |object: &KubeNode| {
+        let labels: Vec<_> = object.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        selects(&hook.objects, &labels)
+    };
+    match node_objects(cluster, "the labels of the nodes") {
+        Ok(objects) => objects.iter().any(is_selected),
+        Err(_) => selects(&hook.objects, &[]),
+    }
+}
+
+/// Returns true if the rule is about writes to Nodes, or to their status.
+fn is_about_nodes(rule: &WebhookRule) -> bool {
+    let is_written = has(&rule.operations, &["CREATE", "UPDATE"]);
+    is_written && rule.scope != "Namespaced" && is_in(rule, "", "nodes", is_written_part)
+}
+
+/// Returns true for the object itself, or a subresource that the scheduler or the kubelet writes.
+fn is_written_part(part: Option<&str>) -> bool {
+    matches!(part, None | Some("status" | "binding"))
+}
+
+/// Returns true if the webhook's outage blocks writes that the cluster itself has to make. Of these objects only Nodes have labels that are known
+/// here: the labels of pods differ, and leases have none.
+fn is_vital(cluster: &Assessment<'_>, hook: &Webhook) -> bool {
     // Namespace selectors do not apply to cluster-scoped objects.
     let in_any = |names: &[&str]| names.iter().any(|name| selects(&hook.namespaces, &[(NAMESPACE_NAME, name)]));
-    // The object itself, or a subresource that the scheduler or the kubelet writes.
-    let written = |part: Option<&str>| matches!(part, None | Some("status" | "binding"));
-    let is_of = |rule: &WebhookRule, group: &str, plural: &str| is_in(rule, group, plural, written);
+    let is_of = |rule: &WebhookRule, group: &str, plural: &str| is_in(rule, group, plural, is_written_part);
     let in_system =
         |rule: &WebhookRule| SYSTEM.iter().any(|(group, plural, names)| is_of(rule, group, plural) && in_any(names));
     let of_tokens = |rule: &WebhookRule| asks_about(rule, CREATE_TOKEN) && in_any(&["kube-system"]);
-    let covers = |rule: &WebhookRule| {
+    let is_namespaced = |rule: &WebhookRule| {
         let is_written = has(&rule.operations, &["CREATE", "UPDATE"]);
-        (is_written && is_of(rule, "", "nodes") && rule.scope != "Namespaced")
-            || (is_written && rule.scope != "Cluster" && in_system(rule))
-            || of_tokens(rule)
+        (is_written && rule.scope != "Cluster" && in_system(rule)) || of_tokens(rule)
     };
-    is_closed(hook) && selects(&hook.objects, &[]) && hook.rules.iter().any(covers)
+    let of_nodes = || hook.rules.iter().any(is_about_nodes) && selects_a_node(cluster, hook);
+    let of_namespaced = || hook.rules.iter().any(is_namespaced) && selects(&hook.objects, &[]);
+    is_closed(hook) && (of_namespaced() || of_nodes())
 }
 
 /// Returns true if the rule names this request.

@@ -109,6 +109,40 @@ fn a_selector_that_leaves_out_the_system_makes_it_a_warning() {
     assert_eq!(status(&nodes, WEBHOOKS), Status::Fail);
 }
 
+/// Kubelets write their Nodes, which have labels.
+#[test]
+fn a_selector_is_compared_with_the_labels_of_the_nodes() {
+    let of = |resource: &str, selector: &Requirement| {
+        dead(|hook| {
+            hook.rules[0].resources = vec![resource.to_owned()];
+            hook.rules[0].operations = vec!["UPDATE".to_owned()];
+            hook.objects = vec![selector.clone()];
+        })
+    };
+    for (selector, expected) in [
+        (requirement("kubernetes.io/os", "In", &["linux"]), Status::Fail),
+        (requirement("kubernetes.io/os", "Exists", &[]), Status::Fail),
+        (requirement("kubernetes.io/os", "In", &["windows"]), Status::Warn),
+        (requirement("kubernetes.io/os", "DoesNotExist", &[]), Status::Warn),
+        (requirement("node-role.kubernetes.io/control-plane", "Exists", &[]), Status::Fail),
+        (requirement("gpu", "Exists", &[]), Status::Warn),
+    ] {
+        for resource in ["nodes", "nodes/status"] {
+            let mut snapshot = of(resource, &selector);
+            let labels = &mut snapshot.kube_node_mut("cp-1").labels;
+            labels.insert("node-role.kubernetes.io/control-plane".to_owned(), String::new());
+            assert_eq!(status(&snapshot, WEBHOOKS), expected, "{resource} {selector:?}");
+            snapshot.kube().nodes = no(GapKind::Forbidden);
+            assert!(status(&snapshot, WEBHOOKS) >= Status::Blocked, "{resource} {selector:?}");
+        }
+    }
+    // Leases have none of these labels.
+    let mut leases = of("leases", &requirement("kubernetes.io/os", "Exists", &[]));
+    let hook = &mut leases.kube().validating_webhooks.as_mut().unwrap()[0];
+    hook.rules[0].groups = vec!["coordination.k8s.io".to_owned()];
+    assert_eq!(status(&leases, WEBHOOKS), Status::Warn);
+}
+
 #[test]
 fn an_endpoint_of_no_pod_is_no_backend() {
     let of = |namespace: &str, pod: &str, edit: fn(&mut Snapshot)| {
