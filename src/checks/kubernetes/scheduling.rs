@@ -94,7 +94,7 @@ struct Place<'a> {
     object: &'a KubeNode,
     works: bool,
     obstacle: Option<String>,
-    /// A drain begins with a cordon. Stage 8 judges the consequences.
+    /// A drain begins with a cordon, or with the mark of the autoscaler. Stage 8 judges the consequences.
     is_to_be_drained: bool,
 }
 
@@ -146,7 +146,9 @@ fn nothing_schedulable(cluster: &Assessment<'_>) -> Option<Problem> {
     let expected = "a node that takes new pods";
     // The nodes that are not drained, if there are any, have to take over.
     let others = || places.iter().filter(|place| !place.is_to_be_drained);
-    let is_drained = |place: &Place<'_>| place.is_to_be_drained && place.object.unschedulable && place.works;
+    let is_given_up =
+        |object: &KubeNode| object.unschedulable || object.taints.iter().any(|taint| taint.key == AUTOSCALER_TAINT);
+    let is_drained = |place: &Place<'_>| place.is_to_be_drained && is_given_up(place.object) && place.works;
     let takes = |place: &&Place<'_>| place.is_open() || (is_drained(place) && others().all(Place::is_open));
     let open: Vec<_> = places.iter().filter(takes).collect();
     if let Some(drained) = open.first() {
