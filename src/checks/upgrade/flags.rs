@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::knowledge::{self, APIS, FLAGS as OF_COMPONENTS, GATES, Known, PLUGINS};
-use super::{kubernetes_target, some_of, unknown};
+use super::{beyond_scope, kubernetes_target, some_of, unknown};
 use crate::assess::components::{Component, Place};
 use crate::assess::{Assessment, has_kubernetes};
 use crate::checks::Check;
 use crate::checks::gaps::{listed, says_nothing, talos_fact};
-use crate::checks::scope::{control_planes, each_node_to_upgrade, reason_not_upgraded};
+use crate::checks::scope::{control_planes, each_node_to_upgrade, is_narrowed, reason_not_upgraded};
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{Flags, GapKind, Node};
 
@@ -23,7 +23,8 @@ from Kubernetes itself. A component with a removed flag exits at once, and the u
 gate to a value that is no longer allowed fails, too. A flag that no version in the tables has, such as one of a custom \
 build, is not checked; the report names it.\n\n\
 The flags and feature gates of each kubelet are compared the same way (`KubeletSpecs`). Talos 1.12.9, 1.13.4, 1.14 and newer show \
-them to os:admin only: with a lower role, a warning says that they were not checked. They come from `machine.kubelet.extraArgs` \
+them to os:admin only: with a lower role, a warning says that they were not checked. The upgrade includes machines outside of `--nodes`: the \
+report says on how many of them the flags could not be read. They come from `machine.kubelet.extraArgs` \
 and `extraConfig`; those of the control plane from `cluster.apiServer.extraArgs` and so on, those of kube-proxy from \
 `cluster.proxy.extraArgs`.\n\n\
 With --no-talos, the command lines are those of the static pods that Kubernetes lists. Components that are processes of their \
@@ -104,6 +105,20 @@ impl Judge {
             Err(Unread::Secret) => unseen.push(node.name.as_str()),
             Err(Unread::Other(outcome)) => verdict.push(node.target(), outcome),
         });
+        let mut unread = 0;
+        for (node, _) in beyond_scope(cluster) {
+            match self.of_kubelet(cluster, node) {
+                Ok(None) => {}
+                Ok(Some(problem)) => verdict.problem(node.target(), problem),
+                Err(Unread::Secret) => unseen.push(node.name.as_str()),
+                Err(Unread::Other(_)) => unread += 1,
+            }
+        }
+        if unread > 0 {
+            let machines = if unread == 1 { "1 machine".to_owned() } else { format!("{unread} machines") };
+            let which = if is_narrowed(cluster) { "outside of --nodes" } else { "that the options leave out" };
+            verdict.leave_out(format!("the flags of the kubelets on {machines} {which}"));
+        }
         for node in nodes {
             match self.rendered(cluster, node) {
                 Ok(problems) if problems.is_empty() => verdict.ok(node.target()),

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::data::{self, KNOWN_KUBERNETES, KNOWN_TALOS, TALOS, Talos, known_talos};
-use super::{by_minor, not_asked, talos_of, unknown};
+use super::{beyond_scope, by_minor, not_asked, talos_of, unknown};
 use crate::assess::Assessment;
 use crate::checks::Check;
 use crate::checks::kubernetes::versions::{self, Extent, Seen};
 use crate::checks::scope::each_node_to_upgrade;
 use crate::model::{CheckId, Hint, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::text::version;
 
 pub(in crate::checks) const MATRIX: Check = Check {
     id: CheckId::UpgradeMatrix,
@@ -16,7 +17,8 @@ pub(in crate::checks) const MATRIX: Check = Check {
     summary: "Talos and Kubernetes support each other in every version of the upgrade",
     explain: "Runs with `--upgrade-talos` or `--upgrade-kubernetes`. Each minor version of Talos supports about six of \
 Kubernetes. The new version of one has to support the current version of the other on every machine. With both options, the \
-two new versions have to support each other, and one of the two orders has to work; the report shows which.\n\n\
+two new versions have to support each other, and one of the two orders has to work; the report shows which. The upgrade of Kubernetes \
+includes machines outside of `--nodes`, whose version of Talos their Nodes show.\n\n\
 Nothing else checks this in advance: Talos refuses an unsupported Kubernetes only once the machine runs it, and `talosctl \
 upgrade-k8s` knows only the current Talos. A version that cluster-health does not know is an error (`target-unknown`).",
     severity: Severity::Fail,
@@ -46,6 +48,20 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
     });
     let Seen { running, mut verdict, .. } = versions::seen(cluster, Some("a version to compare"), Extent::Scope);
     verdict.findings.append(&mut of_machines.findings);
+    // The kubelets of machines that the options leave out are upgraded as well, while their Talos stays as it is.
+    let mut others = ByMinor::new();
+    let left_out = if new_talos.is_some() { &mut others } else { &mut machines };
+    for (node, object) in beyond_scope(cluster).filter(|_| new_kubernetes.is_some()) {
+        let own = talos_of(cluster, node).ok();
+        match own.or_else(|| object.talos_tag().and_then(version::numbers)) {
+            Some((1, minor, _)) => left_out.entry(minor).or_default().push(&node.name),
+            _ => {
+                let observed = format!("operating system `{}`", object.os_image);
+                verdict
+                    .problem(node.target(), Problem::error(Reason::UnreadableAnswer, "its version of Talos", observed));
+            }
+        }
+    }
     let mut parts = ByMinor::new();
     for it in running.iter().filter(|it| !it.is_guest()) {
         match it.numbers {
@@ -58,7 +74,7 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
         verdict.problem(Target::cluster(), problem);
         return verdict;
     }
-    let pairs = Pairs { machines: &machines, parts: &parts };
+    let pairs = Pairs { machines: &machines, others: &others, parts: &parts };
     let outcome = pairs.judge(new_talos, new_kubernetes);
     verdict.push(Target::cluster(), outcome);
     verdict
@@ -81,22 +97,34 @@ fn targets(talos: Option<&str>, kubernetes: Option<&str>) -> Result<(Option<&'st
 /// The versions that are running now.
 struct Pairs<'a> {
     machines: &'a ByMinor<'a>,
+    /// Machines that get the new Kubernetes, but not the new Talos.
+    others: &'a ByMinor<'a>,
     parts: &'a ByMinor<'a>,
 }
 
 impl Pairs<'_> {
     fn judge(&self, talos: Option<&Talos>, kubernetes: Option<u32>) -> Outcome {
-        let unknown_machines: Vec<u32> =
-            self.machines.keys().copied().filter(|minor| known_talos((1, *minor, 0)).is_none()).collect();
-        if kubernetes.is_some() && !unknown_machines.is_empty() {
-            let versions = by_minor(self.machines, unknown_machines.into_iter());
-            return Outcome::problem(unknown("Talos", &versions, KNOWN_TALOS));
+        for machines in [self.machines, self.others] {
+            let unknown_machines: Vec<u32> =
+                machines.keys().copied().filter(|minor| known_talos((1, *minor, 0)).is_none()).collect();
+            if kubernetes.is_some() && !unknown_machines.is_empty() {
+                let versions = by_minor(machines, unknown_machines.into_iter());
+                return Outcome::problem(unknown("Talos", &versions, KNOWN_TALOS));
+            }
         }
         let (old_parts, old_machines) = (
             talos.map(|talos| self.parts_beyond(talos)).unwrap_or_default(),
-            kubernetes.map(|kubernetes| self.machines_beyond(kubernetes)).unwrap_or_default(),
+            kubernetes.map(|kubernetes| beyond(self.machines, kubernetes)).unwrap_or_default(),
         );
+        let left_out = kubernetes.map(|kubernetes| beyond(self.others, kubernetes)).unwrap_or_default();
         match (talos, kubernetes) {
+            (_, Some(kubernetes)) if !left_out.is_empty() => {
+                let versions = by_minor(self.others, left_out.into_iter());
+                let observed = format!("not among the machines whose Talos is to be upgraded: {versions}");
+                let expected = format!("every machine runs a Talos that supports Kubernetes 1.{kubernetes}");
+                let problem = Problem::fail(Reason::VersionsIncompatible, expected, observed);
+                problem.hint(Hint::likely("upgrade Talos on these machines as well")).into_outcome()
+            }
             (Some(talos), Some(kubernetes)) => {
                 if !talos.kubernetes.contains(&kubernetes) {
                     return unsupported(talos, format!("Kubernetes 1.{kubernetes}")).into_outcome();
@@ -147,17 +175,11 @@ impl Pairs<'_> {
         self.parts.keys().copied().filter(|minor| !talos.kubernetes.contains(minor)).collect()
     }
 
-    /// Returns the versions of Talos that do not support this Kubernetes.
-    fn machines_beyond(&self, kubernetes: u32) -> Vec<u32> {
-        let supports = |minor: u32| known_talos((1, minor, 0)).is_some_and(|it| it.kubernetes.contains(&kubernetes));
-        self.machines.keys().copied().filter(|minor| !supports(*minor)).collect()
-    }
-
     /// Returns a version of Kubernetes to upgrade to before this Talos: both the running and the new Talos support it,
     /// and it is not a downgrade.
     fn kubernetes_before(&self, talos: &Talos) -> Option<u32> {
         let newest = *self.parts.keys().next_back()?;
-        talos.kubernetes.clone().find(|minor| *minor >= newest && self.machines_beyond(*minor).is_empty())
+        talos.kubernetes.clone().find(|minor| *minor >= newest && beyond(self.machines, *minor).is_empty())
     }
 
     /// Returns a version of Talos to upgrade to before this Kubernetes: it supports both the running and the new
@@ -172,6 +194,12 @@ impl Pairs<'_> {
         };
         TALOS.iter().find(fits).map(|talos| talos.minor)
     }
+}
+
+/// Returns the versions of Talos that do not support this Kubernetes.
+fn beyond(machines: &ByMinor<'_>, kubernetes: u32) -> Vec<u32> {
+    let supports = |minor: u32| known_talos((1, minor, 0)).is_some_and(|it| it.kubernetes.contains(&kubernetes));
+    machines.keys().copied().filter(|minor| !supports(*minor)).collect()
 }
 
 fn unsupported(talos: &Talos, observed: String) -> Problem {

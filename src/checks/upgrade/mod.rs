@@ -34,11 +34,12 @@ use std::collections::BTreeMap;
 
 use self::data::Numbers;
 use super::gaps::{listed, says_nothing, talos_contact};
+use super::kubernetes::versions::Extent;
 use super::scope::{each_machine_to_drain, is_narrowed, reason_not_drained};
 use super::stated;
 use crate::assess::{Assessment, NotJudged, Standing};
 use crate::model::{Outcome, Problem, Reason, Target, Verdict};
-use crate::snapshot::{BoundPod, Node, has_ended};
+use crate::snapshot::{BoundPod, KubeNode, Node, has_ended};
 use crate::text::version;
 
 /// Skips a check without its option. Only tests, which run all checks, reach this.
@@ -89,6 +90,15 @@ fn not_judged(cluster: &Assessment<'_>, named: &str) -> Option<Problem> {
         | Standing::Judged => return Some(stated::contradicted("--drain", &format!("{} is {why}", node.target()))),
     };
     Some(Problem::error(reason, expected, format!("{} is not checked: {why}", node.target())).permanent())
+}
+
+/// Returns the machines that `--nodes` or lists of nodes leave out, with their Nodes: these options do not narrow an upgrade of Kubernetes.
+fn beyond_scope<'a>(cluster: &'a Assessment<'_>) -> impl Iterator<Item = (&'a Node, &'a KubeNode)> {
+    let is_beyond = |node: &&Node| match cluster.standing(node) {
+        Standing::NotJudged(why) => Extent::Cluster.includes(why) && !cluster.is_guest(node),
+        Standing::Judged | Standing::Guest => false,
+    };
+    cluster.nodes().iter().filter(is_beyond).filter_map(|node| Some((node, cluster.object(node)?)))
 }
 
 /// Returns the version of Talos that this machine itself reports.

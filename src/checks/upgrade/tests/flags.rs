@@ -29,6 +29,22 @@ fn kubelets_are_not_checked_without_the_role() {
     assert_eq!(status(FLAGS, &before(Some("1.14.1"), None)), Status::Skip);
 }
 
+/// `talosctl upgrade-k8s` upgrades the kubelet of every machine.
+#[test]
+fn kubelets_outside_of_the_scope_count() {
+    let mut snapshot = before(None, Some("1.36.0"));
+    snapshot.node_mut("w-1").out_of_scope = true;
+    let left_out = |snapshot: &Snapshot| judge(FLAGS, snapshot).left_out;
+    assert_eq!((wrong(FLAGS, &snapshot), left_out(&snapshot)), (Vec::new(), Vec::new()));
+    let mut refused = snapshot.clone();
+    let flags = refused.talos_of("w-1").kubelet_flags.as_mut().unwrap().as_mut().unwrap();
+    flags.names.push("pod-infra-container-image".to_owned());
+    assert_eq!(wrong(FLAGS, &refused), ["w-1: fail removed-flag, for ever"]);
+    snapshot.talos_of("w-1").contact = gap(GapKind::NodeUnreachable);
+    assert_eq!(wrong(FLAGS, &snapshot), [""; 0]);
+    assert_eq!(left_out(&snapshot), ["the flags of the kubelets on 1 machine outside of --nodes"]);
+}
+
 #[test]
 fn an_api_that_is_gone_may_not_be_configured() {
     let with_api = |api: &str| with("kube-apiserver", |flags| flags.apis.push(api.to_owned()));

@@ -251,3 +251,34 @@ fn an_upgrade_of_talos_cannot_be_asked_of_another_system() {
     guest.asked.nodes = vec!["x-1".to_owned()];
     assert_eq!(wrong(TALOS, &guest), ["x-1: fail nodes-contradict, for ever"]);
 }
+
+/// Their kubelets are upgraded as well, while their Talos stays as it is.
+#[test]
+fn the_talos_of_machines_outside_of_the_scope_has_to_support_the_new_kubernetes() {
+    let outside = |talos: Option<&str>, image: &str| {
+        let mut snapshot = before(talos, Some("1.36.0"));
+        let node = snapshot.node_mut("w-1");
+        node.out_of_scope = true;
+        node.talos.contact = gap(GapKind::NodeUnreachable);
+        image.clone_into(&mut snapshot.kube_node_mut("w-1").os_image);
+        snapshot
+    };
+    let old = outside(None, "Talos (v1.12.4)");
+    assert_eq!(wrong(MATRIX, &old), ["cluster: fail versions-incompatible, for ever"]);
+    assert_eq!(observed(MATRIX, &old), ["Talos 1.12 on w-1"]);
+    let both = outside(Some("1.13.1"), "Talos (v1.12.4)");
+    assert_eq!(wrong(MATRIX, &both), ["cluster: fail versions-incompatible, for ever"]);
+    let said = "not among the machines whose Talos is to be upgraded: 1.12 on w-1";
+    assert_eq!(observed(MATRIX, &both), [said]);
+    assert_eq!(wrong(MATRIX, &outside(None, "Talos (v1.13.0)")), [""; 0]);
+    assert_eq!(wrong(MATRIX, &outside(None, "Talos")), ["w-1: error unreadable-answer"]);
+    assert_eq!(wrong(MATRIX, &outside(None, "Talos (v9.9.9)")), ["w-1: error unreadable-answer"]);
+    // `--upgrade-talos` alone concerns the named machines.
+    let mut talos = old.clone();
+    talos.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
+    assert_eq!(wrong(MATRIX, &talos), [""; 0]);
+    // What the machine itself reports is newer.
+    let mut upgraded = outside(None, "Talos (v1.12.4)");
+    upgraded.talos_of("w-1").contact = before(None, None).talos_of("w-1").contact.clone();
+    assert_eq!(wrong(MATRIX, &upgraded), [""; 0]);
+}
