@@ -102,13 +102,21 @@ fn lasts(lease: &Lease) -> Duration {
     lease.lasts.map_or(LEASE_LASTS, |lasts| lasts.min(LEASE_LASTS_AT_MOST))
 }
 
+/// Returns the lease that the machine's kubelet renews, among those of all machines.
+fn lease_of<'a>(snapshot: &'a Snapshot, node: &Node) -> Option<(&'a Lease, &'a Leases)> {
+    let leases = snapshot.kubernetes.as_ref()?.node_leases.as_ref().ok()?;
+    let registered = node.talos.nodename.as_ref().ok().and_then(Option::as_ref).unwrap_or(&node.name);
+    Some((leases.by_name.get(registered)?, leases))
+}
+
+/// Returns whether the machine's kubelet renews its lease; `None` if it has none, or if the leases were not read.
+pub(crate) fn renewal_by(snapshot: &Snapshot, node: &Node) -> Option<Renewal> {
+    lease_of(snapshot, node).map(|(lease, leases)| renewal(lease, leases.date))
+}
+
 /// Returns true if others renewed their leases well after this machine's last renewal: whatever stopped it did not stop all writes.
 pub(crate) fn lapsed_alone(snapshot: &Snapshot, node: &Node) -> bool {
-    let leases = snapshot.kubernetes.as_ref().and_then(|kubernetes| kubernetes.node_leases.as_ref().ok());
-    let registered = node.talos.nodename.as_ref().ok().and_then(Option::as_ref).unwrap_or(&node.name);
-    let Some((lease, leases)) = leases.and_then(|leases| Some((leases.by_name.get(registered)?, leases))) else {
-        return false;
-    };
+    let Some((lease, leases)) = lease_of(snapshot, node) else { return false };
     let last = leases.by_name.values().filter_map(|it| it.renewed).max();
     let behind = lease.renewed.zip(last).map(|(renewed, last)| last.duration_since(renewed));
     // Healthy leases are up to a quarter apart, and the clocks of machines differ.

@@ -22,5 +22,5 @@ pub(crate) use role::{MachineType, Role};
 pub(crate) use shared::Shared;
 pub(crate) use stage::Stage;
 pub(crate) use verdict::{
-    About, Excuse, Finding, Hint, Kind, NO_NODE, Outcome, Problem, Severity, Status, Target, Verdict,
+    About, Excuse, Finding, Hint, Kind, NO_NODE, Outcome, Problem, Severity, Status, Target, Verdict, Write,
 };

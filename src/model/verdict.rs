@@ -273,8 +273,29 @@ pub(crate) enum About {
     Itself,
     /// Pods that an admission webhook keeps from being created.
     RefusedByWebhook,
+    /// Requests that Kubernetes itself makes and that a webhook refuses.
+    Refuses(Vec<Write>),
     /// A container that the kubelet cannot start.
     NotStarted,
+}
+
+/// A request of Kubernetes itself, without which a part of the cluster stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    /// A kubelet renews the lease of its Node. Without it, the Node counts as lost.
+    NodeLease,
+    /// A kubelet, or the node controller in its place, updates the status of a Node.
+    NodeStatus,
+    /// A scheduler or a controller renews the lease by which it leads.
+    LeaderLease,
+    /// A controller creates a pod.
+    Pod,
+    /// The scheduler gives a pod its node.
+    Binding,
+    /// A kubelet requests the token that it mounts into a pod.
+    Token,
+    /// A kubelet reports the state of a pod.
+    PodStatus,
 }
 
 impl Problem {

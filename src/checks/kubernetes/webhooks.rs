@@ -8,7 +8,9 @@ use super::serving::{unread_pods, words};
 use crate::assess::{Assessment, PodLists, Why};
 use crate::checks::Check;
 use crate::checks::gaps::{self, listed};
-use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
+use crate::model::{
+    About, CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict, Write,
+};
 use crate::snapshot::{
     BoundPod, Gap, GapKind, KubeNode, Kubernetes, Observed, Requirement, ServiceEndpoint, Webhook, WebhookRule,
 };
@@ -193,6 +195,8 @@ fn configuration(cluster: &Assessment<'_>, hooks: &[&Webhook]) -> Outcome {
         let dead: Vec<_> = hooks.iter().copied().filter(is_dead).collect();
         let words = dead.iter().map(|hook| missing(cluster, LISTS, hook)).collect::<Vec<_>>().join("; ");
         let problem = Problem { severity, ..Problem::fail(Reason::WebhookUnavailable, expected, words) };
+        let refused = refused(&dead);
+        let problem = if refused.is_empty() { problem } else { problem.about(About::Refuses(refused)) };
         (!dead.is_empty()).then(|| Outcome::problem(backends(problem, hooks)))
     };
     if let Some(outcome) = without(Severity::Fail, &vital) {
@@ -421,6 +425,10 @@ pub(in crate::checks) fn that_would_stop_the_drain(
 /// A request for a namespaced object: API group, plural, subresource, and the operations of which any matters.
 type Named = (&'static str, &'static str, Option<&'static str>, &'static [&'static str]);
 
+/// A kubelet's report about its Node, which is in no namespace.
+const REPORT_NODE: Named = ("", "nodes", Some("status"), &["UPDATE"]);
+const REPORT_POD: Named = ("", "pods", Some("status"), &["UPDATE"]);
+const BIND_POD: Named = ("", "pods", Some("binding"), &["CREATE"]);
 const CREATE_POD: Named = ("", "pods", None, &["CREATE"]);
 /// The request for a token, without which the kubelet starts no pod.
 const CREATE_TOKEN: Named = ("", "serviceaccounts", Some("token"), &["CREATE"]);
@@ -430,11 +438,37 @@ const RENEW_LEASE: Named = ("coordination.k8s.io", "leases", None, &["UPDATE"]);
 /// of its Service.
 const TO_SERVE: [Named; 5] = [
     CREATE_POD,
-    ("", "pods", Some("binding"), &["CREATE"]),
+    BIND_POD,
     CREATE_TOKEN,
-    ("", "pods", Some("status"), &["UPDATE"]),
+    REPORT_POD,
     ("discovery.k8s.io", "endpointslices", None, &["CREATE", "UPDATE"]),
 ];
+
+/// The requests of Kubernetes itself, with the namespace of those that every cluster makes.
+const WRITES: [(Write, Named, Option<&str>); 7] = [
+    (Write::NodeLease, RENEW_LEASE, Some("kube-node-lease")),
+    (Write::NodeStatus, REPORT_NODE, None),
+    (Write::LeaderLease, RENEW_LEASE, Some("kube-system")),
+    (Write::Pod, CREATE_POD, Some("kube-system")),
+    (Write::Binding, BIND_POD, Some("kube-system")),
+    (Write::Token, CREATE_TOKEN, Some("kube-system")),
+    (Write::PodStatus, REPORT_POD, Some("kube-system")),
+];
+
+/// Returns the requests of Kubernetes that fail because these webhooks have no backend.
+fn refused(dead: &[&Webhook]) -> Vec<Write> {
+    let is_refused = |request: Named, namespace: Option<&str>, hook: &&Webhook| {
+        let is_there = namespace.is_none_or(|name| selects(&hook.namespaces, &[(NAMESPACE_NAME, name)]));
+        let covers = |rule: &WebhookRule| match namespace {
+            Some(_) => asks_about(rule, request),
+            None => rule.scope != "Namespaced" && is_named(rule, request),
+        };
+        is_closed(hook) && selects(&hook.objects, &[]) && is_there && hook.rules.iter().any(covers)
+    };
+    let refused =
+        WRITES.iter().filter(|(_, request, namespace)| dead.iter().any(|hook| is_refused(*request, *namespace, hook)));
+    refused.map(|(write, ..)| *write).collect()
+}
 
 /// Returns true if the webhook is asked about a request without which no pod behind it can be replaced.
 fn is_asked_to_come_back(hook: &Webhook, namespace: &str) -> bool {
@@ -520,9 +554,14 @@ fn is_vital(cluster: &Assessment<'_>, hook: &Webhook) -> bool {
     is_closed(hook) && (of_namespaced() || of_nodes())
 }
 
-/// Returns true if the rule names this request.
-fn asks_about(rule: &WebhookRule, (group, plural, part, operations): Named) -> bool {
-    rule.scope != "Cluster" && has(&rule.operations, operations) && is_in(rule, group, plural, |its| its == part)
+/// Returns true if the rule covers this request for a namespaced object.
+fn asks_about(rule: &WebhookRule, request: Named) -> bool {
+    rule.scope != "Cluster" && is_named(rule, request)
+}
+
+/// Returns true if the rule names this request, whatever its scope.
+fn is_named(rule: &WebhookRule, (group, plural, part, operations): Named) -> bool {
+    has(&rule.operations, operations) && is_in(rule, group, plural, |its| its == part)
 }
 
 /// Returns true if the rule names this resource with a subresource, or without one, that `is_part` accepts.

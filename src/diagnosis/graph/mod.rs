@@ -225,6 +225,26 @@ impl<'a> Graph<'a> {
     }
 
     fn own_causes(&self, at: usize) -> Vec<usize> {
+        let causes = self.direct_causes(at);
+        let is_circle = self.vertices[at].0 == Part::Webhook && self.leads_to(&causes, at);
+        if is_circle { Vec::new() } else { causes }
+    }
+
+    /// Returns whether one of these problems follows from this one. The parts have one direction, but a webhook may be asked about any
+    /// request of Kubernetes: what it refuses can be what its own backend lacks, and then the webhook is the cause.
+    fn leads_to(&self, causes: &[usize], at: usize) -> bool {
+        let mut known: HashSet<usize> = causes.iter().copied().collect();
+        let mut open = causes.to_vec();
+        while let Some(cause) = open.pop() {
+            if cause == at {
+                return true;
+            }
+            open.extend(self.direct_causes(cause).into_iter().filter(|further| known.insert(*further)));
+        }
+        false
+    }
+
+    fn direct_causes(&self, at: usize) -> Vec<usize> {
         let (part, machine) = self.vertices[at];
         let problem = self.found[at].problem;
         let also: &[Part] = match part {
@@ -247,8 +267,9 @@ impl<'a> Graph<'a> {
         if machine.is_none() {
             causes.extend(self.at_all_places(at, part, problem.places().iter().map(String::as_str)));
         }
-        let by_description: [fn(&Self, usize) -> Vec<usize>; 7] = [
+        let by_description: [fn(&Self, usize) -> Vec<usize>; 8] = [
             Self::behind_its_services,
+            Self::refused_write,
             Self::storage_driver,
             Self::same_server,
             Self::same_dns,

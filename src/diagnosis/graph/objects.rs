@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use super::part::Part;
-use super::{Found, Graph};
-use crate::assess::workloads::{cannot_start, workload_of};
+use super::{Found, Graph, Machine};
+use crate::assess::workloads::{Renewal, cannot_start, lapsed_alone, renewal_by, workload_of};
 use crate::checks::is_of_dns;
 use crate::diagnosis::api::no_list_arrives;
-use crate::model::{CheckId, Kind, Reason, Severity, Target};
+use crate::model::{About, CheckId, Kind, Reason, Severity, Target, Write};
 use crate::snapshot::{Kubernetes, Pod, ServiceEndpoint};
 
 impl<'a> Graph<'a> {
@@ -38,6 +38,40 @@ impl<'a> Graph<'a> {
             all.extend(causes);
         }
         all
+    }
+
+    /// Returns the webhooks that refuse the request without which this problem arises.
+    pub(super) fn refused_write(&self, at: usize) -> Vec<usize> {
+        let write = match (self.vertices[at].0, self.found[at].problem.reason) {
+            (Part::NodeReady, Reason::NodeLeaseStale | Reason::NodeNotReady) => self.unwritten_report(at),
+            (Part::Leader(_), Reason::NotLeading) => Some(Write::LeaderLease),
+            (Part::StaticPod(_), Reason::StatusStale) => Some(Write::PodStatus),
+            _ => None,
+        };
+        write.map_or_else(Vec::new, |write| self.refusing(at, write))
+    }
+
+    /// Returns the report of a kubelet that does not arrive. A kubelet that says itself that it is not ready has not been refused, and no
+    /// webhook stops one kubelet alone.
+    fn unwritten_report(&self, at: usize) -> Option<Write> {
+        let Some(Machine::Known(machine)) = self.on[at] else { return None };
+        let node = &self.snapshot.nodes[machine];
+        match renewal_by(self.snapshot, node)? {
+            _ if self.tells_unready.contains(&machine) => None,
+            Renewal::Lapsed => (!lapsed_alone(self.snapshot, node)).then_some(Write::NodeLease),
+            // It reports again, but the status stays as the node controller left it.
+            Renewal::Renewed if self.found[at].problem.reason == Reason::NodeNotReady => Some(Write::NodeStatus),
+            Renewal::Renewed | Renewal::Unknown => None,
+        }
+    }
+
+    /// Returns the webhooks without a backend that refuse this request.
+    fn refusing(&self, at: usize, write: Write) -> Vec<usize> {
+        let refuses = |it: &usize| match &self.found[*it].problem.about {
+            Some(About::Refuses(writes)) => writes.contains(&write),
+            _ => false,
+        };
+        self.at(at, (Part::Webhook, None)).filter(refuses).collect()
     }
 
     /// Returns the API servers that are in the same state as the endpoint, which leads to one of them. If the state may also be that of

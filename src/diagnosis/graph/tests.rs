@@ -4,8 +4,8 @@ use super::{Causes, explain};
 use crate::assess::components::Component;
 use crate::checks::Check;
 use crate::model::{CheckId, Reason, Severity, Verdict};
-use crate::snapshot::{Gap, GapKind, Snapshot};
-use crate::testing::fixture::{healthy, mount, verdicts};
+use crate::snapshot::{Gap, GapKind, KubeNode, Snapshot};
+use crate::testing::fixture::{ago, healthy, mount, verdicts};
 
 /// Parts that no other part needs; every other part is needed by one of them.
 fn last() -> Vec<Part> {
@@ -218,4 +218,98 @@ fn properties_explain_nothing() {
     ] {
         assert!(!means_broken(reason), "{}", reason.code());
     }
+}
+
+const POLICY: &str = "k8s.webhooks validatingwebhookconfiguration/policy";
+
+/// A cluster with a webhook for updates of this resource, whose only backend, on this machine, is not ready.
+fn refused(group: &str, resource: &str, backend: &str) -> Snapshot {
+    let mut snapshot = healthy();
+    let kube = snapshot.kube();
+    kube.mutating_webhooks.as_mut().unwrap().clear();
+    let rule = &mut kube.validating_webhooks.as_mut().unwrap()[0].rules[0];
+    (rule.groups, rule.resources) = (vec![group.to_owned()], vec![resource.to_owned()]);
+    rule.operations = vec!["UPDATE".to_owned()];
+    for endpoint in kube.webhook_endpoints.values_mut().flatten().flatten() {
+        (endpoint.ready, endpoint.node) = (false, Some(backend.to_owned()));
+    }
+    snapshot
+}
+
+/// No kubelet has renewed its lease for a while.
+fn silence(snapshot: &mut Snapshot) {
+    let kube = snapshot.kube();
+    kube.node_leases.as_mut().unwrap().by_name.values_mut().for_each(|lease| lease.renewed = Some(ago(90)));
+    kube.nodes.as_mut().unwrap().iter_mut().for_each(unknown);
+}
+
+fn unknown(node: &mut KubeNode) {
+    let ready = node.conditions.iter_mut().find(|it| it.kind == "Ready").unwrap();
+    (ready.status, ready.reason) = ("Unknown".to_owned(), "NodeStatusUnknown".to_owned());
+}
+
+#[test]
+fn kubelets_are_silent_because_a_webhook_refuses_their_leases() {
+    for of in [|it: Snapshot| it, Snapshot::without_talos, |it: Snapshot| it.only(&["cp-1", "w-1"])] {
+        let mut snapshot = of(refused("coordination.k8s.io", "leases", "w-1"));
+        silence(&mut snapshot);
+        assert_eq!(behind(&snapshot, POLICY), [""; 0]);
+        assert_eq!(behind(&snapshot, "k8s.nodes.ready cp-1"), [POLICY]);
+        assert_eq!(behind(&snapshot, "k8s.nodes.ready w-1"), [POLICY]);
+    }
+}
+
+/// The machine that is off takes the webhook with it, which then silences the others.
+#[test]
+fn a_machine_that_is_off_explains_the_webhook_whose_backend_it_has() {
+    let mut snapshot = refused("coordination.k8s.io", "leases", "w-1");
+    snapshot.power_off("w-1");
+    silence(&mut snapshot);
+    assert_eq!(behind(&snapshot, "k8s.nodes.ready w-1"), ["talos.nodes.reachable w-1"]);
+    assert!(behind(&snapshot, POLICY).contains(&"talos.nodes.reachable w-1".to_owned()));
+    assert_eq!(behind(&snapshot, "k8s.nodes.ready cp-1"), [POLICY]);
+}
+
+/// A webhook without a backend stops all kubelets, or none.
+#[test]
+fn silence_that_no_webhook_brings_about_explains_it() {
+    for (group, resource) in [("", "pods"), ("coordination.k8s.io", "leases")] {
+        let mut snapshot = refused(group, resource, "w-1").without_talos();
+        snapshot.power_off("w-1");
+        assert_eq!(behind(&snapshot, "k8s.nodes.ready w-1"), [""; 0], "{resource}");
+        assert_eq!(behind(&snapshot, POLICY)[0], "k8s.nodes.ready w-1", "{resource}");
+    }
+    let mut pods = refused("", "pods", "w-1").without_talos();
+    silence(&mut pods);
+    assert_eq!(behind(&pods, "k8s.nodes.ready cp-1"), [""; 0]);
+    assert_eq!(behind(&pods, POLICY)[0], "k8s.nodes.ready w-1");
+}
+
+/// A kubelet that renews its lease is alive, but the word of the node controller stays.
+#[test]
+fn a_status_that_cannot_be_written_stays() {
+    let of = |resource: &str| {
+        let mut snapshot = refused("", resource, "cp-1");
+        unknown(snapshot.kube_node_mut("w-1"));
+        behind(&snapshot, "k8s.nodes.ready w-1")
+    };
+    assert_eq!(of("nodes/status"), [POLICY]);
+    assert_eq!(of("nodes"), [""; 0]);
+    let mut told = refused("", "nodes/status", "cp-1");
+    unknown(told.kube_node_mut("w-1"));
+    "False"
+        .clone_into(&mut told.kube_node_mut("w-1").conditions.iter_mut().find(|it| it.kind == "Ready").unwrap().status);
+    assert_eq!(behind(&told, "k8s.nodes.ready w-1"), [""; 0], "the kubelet itself has said so");
+}
+
+#[test]
+fn no_component_leads_while_a_webhook_refuses_the_leases() {
+    let of = |group: &str, resource: &str| {
+        let mut snapshot = refused(group, resource, "cp-1");
+        let leases = snapshot.kube().system_leases.as_mut().unwrap();
+        leases.by_name.values_mut().for_each(|lease| lease.renewed = Some(ago(90)));
+        behind(&snapshot, "k8s.controlplane.leases kube-system/kube-scheduler")
+    };
+    assert_eq!(of("coordination.k8s.io", "leases"), [POLICY]);
+    assert_eq!(of("", "pods"), [""; 0]);
 }
