@@ -72,7 +72,8 @@ impl Check {
             Id::UpgradeEtcd | Id::UpgradeExtensions => &[Id::UpgradeTalosPath],
             Id::K8sNodesConditions | Id::K8sNodesSchedulable => &[Id::K8sNodesRegistered],
             Id::K8sStaticpodsRunning => &[Id::EtcdService, Id::K8sNodesReady],
-            Id::UpgradeDrain | Id::UpgradeRoom => &[Id::K8sPodsStarting],
+            Id::UpgradeDrain => &[Id::EtcdAlarms, Id::K8sControlplaneLeases, Id::K8sPodsStarting],
+            Id::UpgradeRoom => &[Id::K8sPodsStarting],
             Id::UpgradeQuorum => &[Id::K8sDns, Id::K8sControlplaneControllerManager, Id::K8sControlplaneScheduler],
             _ => &[],
         };
@@ -107,8 +108,8 @@ impl Check {
             Id::K8sApiIdentity => &[Id::K8sCredentials, Id::K8sApiEndpoint, Id::TalosNodesReachable],
             Id::K8sApiCertificates => &[Id::K8sCredentials, Id::K8sApiEndpoint, Id::K8sApiServers],
             Id::TalosNodesReady => &[Id::TalosNodesBooted],
-            // It needs both, although Talos reports static pods as well.
-            Id::UpgradeQuorum => BOTH,
+            // They need both, although Talos reports static pods as well.
+            Id::UpgradeDrain | Id::UpgradeQuorum => BOTH,
             Id::EtcdLeader
             | Id::EtcdMembersConsistent
             | Id::EtcdMembersNodes

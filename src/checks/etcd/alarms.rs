@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{defrag, no_quorum, overview, parse_alarm, space, status, without_quorum};
+use super::{defrag, no_quorum, nobody, overview, parse_alarm, space, status, without_quorum};
 use crate::assess::Assessment;
-use crate::assess::etcd::{Overview, View};
+use crate::assess::etcd::{NoStatus, Overview, View};
 use crate::checks::Check;
 use crate::model::{CheckId, Fact, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{AlarmKind, EtcdAlarm, EtcdMember, Node};
@@ -34,18 +34,11 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
         Err(verdict) => return verdict,
     };
     let mut verdict = Verdict::default();
-    let mut raised = BTreeSet::new();
+    let raised = raised(views.iter().chain(&cluster.etcd.foreign));
     for view in views.iter().chain(&cluster.etcd.foreign) {
-        let mut odd = Vec::new();
-        for error in view.status.iter().flat_map(|status| &status.errors) {
-            match parse_alarm(error) {
-                Some(alarm) => raised.extend([alarm]),
-                // The leader and the quorum have their own checks.
-                None if error.contains("no leader") => {}
-                None => odd.push(error.as_str()),
-            }
-        }
-        raised.extend(view.alarms.iter().copied().flatten().cloned());
+        let errors = view.status.iter().flat_map(|status| &status.errors).filter(|error| parse_alarm(error).is_none());
+        // The leader and the quorum have their own checks.
+        let odd: Vec<&str> = errors.map(String::as_str).filter(|error| !error.contains("no leader")).collect();
         let outcome = match (super::alarms(cluster, view), status(cluster, view)) {
             _ if !odd.is_empty() => {
                 Outcome::problem(Problem::fail(Reason::EtcdUnhealthy, "a status without errors", odd.join("; ")))
@@ -77,6 +70,45 @@ fn alarms(cluster: &Assessment<'_>) -> Verdict {
         verdict.problem(member_target(views, *members, alarm.member_id), problem);
     }
     verdict
+}
+
+/// Returns the alarms that these members report, in their lists or in their statuses.
+fn raised<'v>(views: impl Iterator<Item = &'v View<'v>>) -> BTreeSet<EtcdAlarm> {
+    let of = |view: &'v View<'v>| {
+        let told = view.status.iter().flat_map(|status| &status.errors).filter_map(|error| parse_alarm(error));
+        told.chain(view.alarms.iter().copied().flatten().cloned())
+    };
+    views.flat_map(of).collect()
+}
+
+/// Describes the alarms with which etcd accepts no changes. Every member on a machine that answers has to answer as well: one that lags behind
+/// does not know the latest alarm.
+pub(in crate::checks) fn stops_writes(
+    cluster: &Assessment<'_>,
+    overview: &Overview<'_>,
+) -> Result<Option<String>, Outcome> {
+    let views = &overview.views;
+    let described = |alarm: &EtcdAlarm| {
+        let kind = match alarm.kind {
+            AlarmKind::NoSpace => "NOSPACE",
+            AlarmKind::Corrupt => "CORRUPT",
+            AlarmKind::Other(_) => return None,
+        };
+        Some(format!("the alarm {kind} ({})", member_target(views, overview.members, alarm.member_id).name))
+    };
+    let stops: Vec<String> = raised(views.iter()).iter().filter_map(described).collect();
+    if !stops.is_empty() {
+        return Ok(Some(stops.join(", ")));
+    }
+    // A member that is down, or whose machine is silent, reports nothing, and the others know its alarm.
+    let is_silent = |view: &View<'_>| view.is_down || matches!(view.alarms, Err(NoStatus::Machine));
+    let up = || views.iter().filter(|view| !is_silent(view));
+    let unread = up().find_map(|view| super::alarms(cluster, view).err());
+    match unread.or_else(|| up().find_map(|view| status(cluster, view).err())) {
+        Some(outcome) => Err(outcome),
+        None if up().next().is_none() => Err(nobody()),
+        None => Ok(None),
+    }
 }
 
 fn has_room(view: &View<'_>) -> bool {

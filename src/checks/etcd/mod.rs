@@ -12,6 +12,7 @@ mod tests;
 mod versions;
 
 pub(super) use alarms::ALARMS;
+pub(super) use alarms::stops_writes;
 pub(super) use lag::LAG;
 pub(super) use members::{LEARNERS, MEMBERS_CONSISTENT, MEMBERS_NODES};
 pub(super) use quorum::{LEADER, QUORUM, TOLERANCE};

@@ -42,6 +42,18 @@ fn leases(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asks_kubernetes() {
         return Verdict::skipped("--no-kubernetes");
     }
+    let mut verdict = leaders(cluster);
+    let system = cluster.list(|kubernetes| &kubernetes.system_leases);
+    if let Some(problem) = system.and_then(|leases| is_old(cluster, cluster.memory.system_leases.as_ref(), leases)) {
+        verdict.problem(Target::cluster(), problem);
+    }
+    // Only the mirror pods show instances that do not take part in the election.
+    miss_mirrors(cluster, &mut verdict);
+    verdict
+}
+
+/// Judges whether each component has a leader.
+pub(in crate::checks) fn leaders(cluster: &Assessment<'_>) -> Verdict {
     let nodes = match control_planes(cluster) {
         Ok(nodes) => nodes,
         // The leases are in this cluster wherever the components run.
@@ -58,12 +70,6 @@ fn leases(cluster: &Assessment<'_>) -> Verdict {
         };
         verdict.push(Target::new(Kind::Workload, format!("kube-system/{}", component.name())), outcome);
     }
-    let system = cluster.list(|kubernetes| &kubernetes.system_leases);
-    if let Some(problem) = system.and_then(|leases| is_old(cluster, cluster.memory.system_leases.as_ref(), leases)) {
-        verdict.problem(Target::cluster(), problem);
-    }
-    // Only the mirror pods show instances that do not take part in the election.
-    miss_mirrors(cluster, &mut verdict);
     verdict
 }
 

@@ -9,7 +9,7 @@ mod daemon_sets;
 pub(in crate::checks) mod dns;
 mod endpoint;
 mod identity;
-mod leadership;
+pub(in crate::checks) mod leadership;
 pub(in crate::checks) mod leases;
 mod manifests;
 mod nodes;

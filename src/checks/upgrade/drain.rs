@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use super::obstacles::Obstacles;
 use super::places::Places;
 use super::{bound_pods, each_to_go, is_drained, is_evicted, not_asked, pods_named, some_of};
 use crate::assess::{Assessment, Life};
 use crate::checks::Check;
 use crate::checks::gaps::{listed, unregistered};
 use crate::checks::kubernetes::webhooks::{Obstacle, in_the_way_of_evictions, that_would_stop_the_drain};
-use crate::model::{CheckId, Fact, Hint, Outcome, Problem, Reason, Severity, Stage, Verdict};
+use crate::model::{CheckId, Fact, Finding, Hint, Kind, Outcome, Problem, Reason, Severity, Stage, Target, Verdict};
 use crate::snapshot::{BoundPod, DisruptionBudget, Node};
 use crate::text::duration::human;
 use crate::text::some;
@@ -33,6 +34,9 @@ labels of namespaces decide whether it applies, because they are not read), or i
 backends on the machine and concerns evictions of other pods there, or new pods of its own, or anything else without which \
 these cannot serve again. And it \
 fails if the kubelet of the machine that `--drain` names has stopped reporting, because a drain would wait in vain for its pods.\n\n\
+`drain-impossible` means that no machine can be drained: etcd accepts no changes because of an alarm or without a leader, no lease is \
+renewed, or no kube-controller-manager or kube-scheduler leads and would replace evicted pods. Other checks report this as well; it fails \
+here even if they only warn or do not run.\n\n\
 It warns about a budget that allows an eviction only because it still counts pods on nodes that do not work: Kubernetes takes \
 a minute to notice, and a drain in the meantime leaves fewer pods than the budget requires. It also warns about pods that may \
 take longer to stop than `talosctl upgrade` waits, pods that no controller recreates, workloads with all their ready pods on the machine, data in emptyDir volumes \
@@ -44,6 +48,7 @@ within minutes.",
     finds: &[
         Reason::NodeUnknown,
         Reason::NodesContradict,
+        Reason::DrainImpossible,
         Reason::WebhookUnavailable,
         Reason::WebhookEvicted,
         Reason::EvictionBlocked,
@@ -57,8 +62,16 @@ within minutes.",
     ],
     facts: &[
         Fact::TalosNodes,
+        Fact::Services,
+        Fact::EtcdMembership,
+        Fact::EtcdAlarms,
+        Fact::ComponentConfigs,
+        Fact::StaticPods,
+        Fact::StaticPodStatuses,
         Fact::KubeNodes,
         Fact::NodeLeases,
+        Fact::SystemLeases,
+        Fact::Pods,
         Fact::BoundPods,
         Fact::DisruptionBudgets,
         Fact::NodeRoom,
@@ -76,13 +89,21 @@ fn drain(cluster: &Assessment<'_>) -> Verdict {
     if !cluster.asked.upgrade.takes_down_machines() {
         return not_asked("--drain");
     }
-    match EvictionState::of(cluster) {
+    let mut verdict = match EvictionState::of(cluster) {
         Ok(evictions) => {
             let fine = |which: &str| format!("{which} can be drained now");
             each_to_go(cluster, fine, |node, verdict| of_machine(cluster, node, &evictions, verdict))
         }
         Err(outcome) => Verdict::whole(outcome),
+    };
+    let Obstacles { outcomes, resample_after } = Obstacles::of(cluster);
+    if !outcomes.is_empty() {
+        // No machine can be drained now.
+        let sums_up = |it: &Finding| it.target.kind == Kind::Cluster && matches!(it.outcome, Outcome::Pass(_));
+        verdict.findings.retain(|finding| !sums_up(finding));
     }
+    outcomes.into_iter().for_each(|outcome| verdict.push(Target::cluster(), outcome));
+    Verdict { resample_after, ..verdict }
 }
 
 /// Pods on each node, and the obstacles to their eviction.

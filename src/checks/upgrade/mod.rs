@@ -9,6 +9,7 @@ mod extensions;
 mod flags;
 mod knowledge;
 mod matrix;
+mod obstacles;
 mod path;
 mod places;
 mod quorum;

@@ -181,6 +181,7 @@ pub(crate) fn means_broken(reason: Reason) -> bool {
         | R::ImageUnknown
         | R::RequestsPartlySeen
         | R::RemovedApiRequested
+        | R::DrainImpossible
         | R::EvictionBlocked
         | R::SeveralBudgets
         | R::BudgetStale

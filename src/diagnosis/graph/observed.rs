@@ -163,6 +163,7 @@ impl<'a> Graph<'a> {
             },
             Id::UpgradeDrain => match reason {
                 Reason::SlowTermination => Part::Drain,
+                Reason::DrainImpossible => Part::AnyDrain,
                 Reason::BudgetCountsLost => Part::Workload,
                 _ => Part::Property,
             },

@@ -133,6 +133,8 @@ pub(crate) enum Part {
     /// A controller manager or a scheduler on another machine.
     OtherComponent,
     Drain,
+    /// The drain of any machine, as opposed to that of a certain one.
+    AnyDrain,
 
     /// Versions, sizes, margins, policies: they stop nothing else, and nothing else stops them.
     Property,
@@ -297,6 +299,7 @@ impl Part {
                 TalosApi,
             ],
             Self::Drain => &[NodeReady],
+            Self::AnyDrain => &[Leader(Manager), Leader(Scheduler), Writes, EtcdMember, Quorum, NodeReady],
         }
     }
 
@@ -335,6 +338,7 @@ impl Part {
             | Self::UpgradeQuorum
             | Self::OtherServer
             | Self::OtherComponent
+            | Self::AnyDrain
             | Self::Property => false,
             Self::ServerAccess
             | Self::Record

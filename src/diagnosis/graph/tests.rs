@@ -31,6 +31,7 @@ fn last() -> Vec<Part> {
         Part::OtherServer,
         Part::OtherComponent,
         Part::Drain,
+        Part::AnyDrain,
         Part::StaticPod(StaticPod::Etcd),
         Part::StaticPod(StaticPod::Own),
     ];

@@ -181,6 +181,7 @@ impl Reason {
             | Self::ImageUnknown
             | Self::RequestsPartlySeen
             | Self::RemovedApiRequested
+            | Self::DrainImpossible
             | Self::EvictionBlocked
             | Self::WebhookEvicted
             | Self::SeveralBudgets

@@ -248,6 +248,7 @@ reasons! {
     ImageUnknown "image-unknown" "the installer image's extensions are unknown" upgrade::IMAGE_UNKNOWN;
     RequestsPartlySeen "requests-partly-seen" "the APIs requested from some API servers are unknown" upgrade::REQUESTS_PARTLY_SEEN;
     RemovedApiRequested "removed-api-requested" "an API was requested that the target has removed" upgrade::REMOVED_API_REQUESTED;
+    DrainImpossible "drain-impossible" "the cluster cannot evict or replace any pod" upgrade::DRAIN_IMPOSSIBLE;
     EvictionBlocked "eviction-blocked" "a PodDisruptionBudget allows no eviction" upgrade::EVICTION_BLOCKED;
     SeveralBudgets "several-budgets" "a pod is selected by several PodDisruptionBudgets" upgrade::SEVERAL_BUDGETS;
     BudgetStale "budget-stale" "the status of a PodDisruptionBudget is older than its spec" upgrade::BUDGET_STALE;

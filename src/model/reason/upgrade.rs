@@ -80,6 +80,17 @@ pub(super) const VERSIONS_INCOMPATIBLE: Text = Text {
     ],
 };
 
+pub(super) const DRAIN_IMPOSSIBLE: Text = Text {
+    explanation: "A drain evicts pods, which etcd has to store, and waits until their controllers have replaced them. etcd accepts no changes while it has raised an alarm or has no leader; without a leading kube-controller-manager and kube-scheduler, evicted pods are not replaced. No machine can be drained until that is repaired, whether or not other checks report it as a failure.",
+    source: KUBERNETES_DISRUPTIONS,
+    remedy: &[
+        Look("talosctl -n CP etcd alarm list"),
+        Look("talosctl -n CP etcd status"),
+        Look("kubectl get leases -A"),
+        Do("Repair etcd first, then the components that hold no lease."),
+    ],
+};
+
 pub(super) const EVICTION_BLOCKED: Text = Text {
     explanation: "A PodDisruptionBudget allows 0 disruptions and selects pods of this machine, so the API server refuses to evict them. A drain waits until eviction is allowed or gives up. `talosctl upgrade` gives up after 5 minutes, with the new version installed and the machine cordoned, but not rebooted. Usually a replica is not ready. Or the budget can never allow any disruption, as with one replica and `minAvailable: 1`.",
     source: KUBERNETES_DISRUPTIONS,

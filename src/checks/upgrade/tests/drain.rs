@@ -3,9 +3,9 @@
 use super::*;
 use crate::checks::find;
 use crate::engine;
-use crate::model::Reason;
-use crate::snapshot::{BoundPod, DisruptionBudget, Gap, Requirement};
-use crate::testing::fixture::{Shape, bound_pod, budget};
+use crate::model::{Problem, Reason, Target};
+use crate::snapshot::{AlarmKind, BoundPod, DisruptionBudget, EtcdAlarm, Gap, Requirement};
+use crate::testing::fixture::{Shape, ago, bound_pod, budget};
 
 const DRAIN: &str = "upgrade.drain";
 
@@ -284,7 +284,7 @@ fn a_replica_on_a_node_that_has_fallen_silent_is_none() {
     let mut snapshot = world();
     let leases = snapshot.kube().node_leases.as_mut().unwrap();
     for name in crate::testing::fixture::CONTROL_PLANES {
-        leases.by_name.get_mut(name).unwrap().renewed = Some(crate::testing::fixture::ago(120));
+        leases.by_name.get_mut(name).unwrap().renewed = Some(ago(120));
     }
     assert!(wrong(DRAIN, &snapshot).contains(&"w-1: warn last-replica, for ever".to_owned()));
 }
@@ -572,4 +572,56 @@ fn a_machine_with_another_system_can_be_drained_too() {
     assert!(!wrong(DRAIN, &guest).iter().any(|line| line.starts_with("x-1")));
     guest.asked.upgrade.drain = Some("x-1".to_owned());
     assert_eq!(wrong(DRAIN, &guest), ["cluster: fail nodes-contradict, for ever"], "it does not run Talos");
+}
+
+/// The checks that judge the same may only warn, or not run.
+#[test]
+fn nothing_is_drained_while_nothing_is_written() {
+    let impossible = |snapshot: &Snapshot| {
+        let verdict = judge(DRAIN, snapshot);
+        let is_it = |(target, it): (&Target, &Problem)| {
+            (it.reason == Reason::DrainImpossible).then(|| format!("{target}: {}", it.observed))
+        };
+        assert_eq!(lines(DRAIN, snapshot), [""; 0]);
+        verdict.problems().filter_map(is_it).collect::<Vec<_>>()
+    };
+    for (kind, name) in [(AlarmKind::NoSpace, "NOSPACE"), (AlarmKind::Corrupt, "CORRUPT")] {
+        let mut full = world();
+        let member_id = full.etcd_status_mut("cp-2").member_id;
+        full.talos_of("cp-3").etcd_alarms = Ok(vec![EtcdAlarm { member_id, kind }]);
+        full.talos_of("cp-1").etcd_alarms = gap(GapKind::TimedOut);
+        let observed = format!("cluster: etcd accepts no changes while it has raised the alarm {name} (cp-2)");
+        assert_eq!(impossible(&full), [observed.as_str()]);
+        assert_eq!(wrong(DRAIN, &full), ["cluster: fail drain-impossible, see etcd.alarms"]);
+    }
+    let mut unknown = world();
+    let member_id = unknown.etcd_status_mut("cp-2").member_id;
+    unknown.talos_of("cp-3").etcd_alarms = Ok(vec![EtcdAlarm { member_id, kind: AlarmKind::Other(9) }]);
+    passes(&unknown);
+    let mut untold = world();
+    untold.talos_of("cp-3").etcd_alarms = gap(GapKind::Forbidden);
+    assert_eq!(wrong(DRAIN, &untold), ["cluster: blocked etcd.alarms"]);
+    let mut alone = engine::judge(&[find(DRAIN).unwrap()], &untold);
+    assert_eq!(alone.pop().unwrap().1.status(), Status::Error, "if the other check does not run");
+    let mut leaderless = world();
+    for name in ["cp-1", "cp-2", "cp-3"] {
+        leaderless.etcd_status_mut(name).leader = 0;
+        leaderless.talos_of(name).etcd_members = gap(GapKind::TimedOut);
+    }
+    assert_eq!(impossible(&leaderless), ["cluster: etcd has no leader, so it accepts no changes"]);
+    let mut stalled = world().without_talos();
+    let kube = stalled.kube();
+    for leases in [&mut kube.node_leases, &mut kube.system_leases] {
+        for lease in leases.as_mut().unwrap().by_name.values_mut() {
+            (lease.renewed, lease.moved_within) = (Some(ago(90)), None);
+        }
+    }
+    let observed = "cluster: no kubelet and no leader renews its lease, so no changes are accepted";
+    assert_eq!(impossible(&stalled), [observed]);
+    let mut idle = world();
+    let lease = idle.kube().system_leases.as_mut().unwrap().by_name.get_mut("kube-controller-manager").unwrap();
+    (lease.renewed, lease.moved_within) = (Some(ago(90)), None);
+    let observed = &impossible(&idle)[0];
+    assert!(observed.starts_with("cluster: no kube-controller-manager leads, so evicted pods are not replaced: "));
+    assert_eq!(judge(DRAIN, &idle).resample_after, Some(std::time::Duration::from_secs(11)), "it may change hands");
 }
