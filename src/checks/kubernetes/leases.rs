@@ -7,7 +7,6 @@ use super::starting::without_sandboxes;
 use crate::assess::{Assessment, Life};
 use crate::checks::gaps::{listed, says_nothing};
 use crate::model::Outcome;
-use crate::snapshot::KubeNode;
 
 /// The reason on a node that no longer works.
 pub(in crate::checks) const SILENCE: &str = "no longer reporting";
@@ -32,11 +31,14 @@ pub(in crate::checks) fn closed_to_new_pods<'a>(
     leases(cluster)?;
     let objects = listed(cluster, |kubernetes| &kubernetes.nodes, "the list of nodes")?;
     let stuck = without_sandboxes(cluster)?;
-    let closed_by = |object: &KubeNode| match cluster.life(&object.name) {
-        Life::Works if stuck.contains(object.name.as_str()) => Some(NO_STARTS),
-        Life::Works => pressures(object).next(),
-        Life::Down | Life::Unready | Life::Silent | Life::Removed | Life::Unknown => Some(SILENCE),
-    };
+    let states = objects.iter().rev().map(|object| {
+        let closed_by = match cluster.life(&object.name) {
+            Life::Works if stuck.contains(object.name.as_str()) => Some(NO_STARTS),
+            Life::Works => pressures(object).next(),
+            Life::Down | Life::Unready | Life::Silent | Life::Removed | Life::Unknown => Some(SILENCE),
+        };
+        (object.name.as_str(), closed_by)
+    });
     // If two Nodes have one name, the first counts.
-    Ok(objects.iter().rev().map(|object| (object.name.as_str(), closed_by(object))).collect())
+    Ok(states.collect())
 }

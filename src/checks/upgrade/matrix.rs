@@ -18,7 +18,7 @@ pub(in crate::checks) const MATRIX: Check = Check {
     explain: "Runs with `--upgrade-talos` or `--upgrade-kubernetes`. Each minor version of Talos supports about six of \
 Kubernetes. The new version of one has to support the current version of the other on every machine. With both options, the \
 two new versions have to support each other, and one of the two orders has to work; the report shows which. The upgrade of Kubernetes \
-includes machines outside of `--nodes`, whose version of Talos their Nodes show.\n\n\
+includes machines outside of `--nodes`; if they do not answer, their Nodes show the version of Talos.\n\n\
 Nothing else checks this in advance: Talos refuses an unsupported Kubernetes only once the machine runs it, and `talosctl \
 upgrade-k8s` knows only the current Talos. A version that cluster-health does not know is an error (`target-unknown`).",
     severity: Severity::Fail,
@@ -120,7 +120,7 @@ impl Pairs<'_> {
         match (talos, kubernetes) {
             (_, Some(kubernetes)) if !left_out.is_empty() => {
                 let versions = by_minor(self.others, left_out.into_iter());
-                let observed = format!("not among the machines whose Talos is to be upgraded: {versions}");
+                let observed = format!("left out by the options, so its Talos stays: {versions}");
                 let expected = format!("every machine runs a Talos that supports Kubernetes 1.{kubernetes}");
                 let problem = Problem::fail(Reason::VersionsIncompatible, expected, observed);
                 problem.hint(Hint::likely("upgrade Talos on these machines as well")).into_outcome()

@@ -268,7 +268,7 @@ fn the_talos_of_machines_outside_of_the_scope_has_to_support_the_new_kubernetes(
     assert_eq!(observed(MATRIX, &old), ["Talos 1.12 on w-1"]);
     let both = outside(Some("1.13.1"), "Talos (v1.12.4)");
     assert_eq!(wrong(MATRIX, &both), ["cluster: fail versions-incompatible, for ever"]);
-    let said = "not among the machines whose Talos is to be upgraded: 1.12 on w-1";
+    let said = "left out by the options, so its Talos stays: 1.12 on w-1";
     assert_eq!(observed(MATRIX, &both), [said]);
     assert_eq!(wrong(MATRIX, &outside(None, "Talos (v1.13.0)")), [""; 0]);
     assert_eq!(wrong(MATRIX, &outside(None, "Talos")), ["w-1: error unreadable-answer"]);
@@ -277,7 +277,7 @@ fn the_talos_of_machines_outside_of_the_scope_has_to_support_the_new_kubernetes(
     let mut talos = old.clone();
     talos.asked.upgrade = Upgrade { talos: Some("1.13.1".to_owned()), ..Upgrade::default() };
     assert_eq!(wrong(MATRIX, &talos), [""; 0]);
-    // What the machine itself reports is newer.
+    // The machine's own report is newer.
     let mut upgraded = outside(None, "Talos (v1.12.4)");
     upgraded.talos_of("w-1").contact = before(None, None).talos_of("w-1").contact.clone();
     assert_eq!(wrong(MATRIX, &upgraded), [""; 0]);
