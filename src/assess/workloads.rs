@@ -67,6 +67,13 @@ pub(crate) fn workload_of(pod: &Pod) -> Option<(WorkloadKind, &str)> {
     }
 }
 
+/// Returns the webhook that an API server quotes as the reason why it refuses a request: it does not answer, or it denies the request.
+pub(crate) fn refusing_webhook(words: &str) -> Option<&str> {
+    let quoted = |before: &str| words.split_once(before)?.1.split_once('"').map(|(name, _)| name);
+    let denied = || quoted("admission webhook \"").filter(|_| words.contains("denied the request"));
+    quoted("failed calling webhook \"").or_else(denied)
+}
+
 /// Removes the generated part of a name.
 fn stem(name: &str) -> Option<&str> {
     name.rsplit_once('-').map(|(stem, _)| stem)

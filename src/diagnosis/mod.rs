@@ -108,7 +108,7 @@ impl Diagnosis {
 pub(crate) struct Recognized {
     id: &'static str,
     headline: String,
-    impact: Option<&'static str>,
+    impact: Option<Cow<'static, str>>,
     seen: Vec<Seen>,
     next: Vec<Hint>,
     /// Positions, in the round, of the problems that show the cause or are known to follow from it.
@@ -123,7 +123,7 @@ impl Recognized {
 
     /// Replaces the impact of the [`Cause`] with that of this instance.
     fn with_impact(self, impact: Option<&'static str>) -> Self {
-        Self { impact, ..self }
+        Self { impact: impact.map(Cow::Borrowed), ..self }
     }
 
     /// Adds a problem that shows the cause: it is evidence, it is explained, and its commands become next steps.
@@ -174,10 +174,10 @@ impl Recognized {
         let mut known = HashSet::new();
         self.next.retain(|hint| known.insert(hint.clone()));
         self.next.sort_by_key(|hint| matches!(hint, Hint::Remedy { .. }));
-        let impact = self.impact.or_else(|| Some(find(self.id)?.impact)).unwrap_or_default();
+        let impact = self.impact.or_else(|| Some(find(self.id)?.impact.into())).unwrap_or_default();
         // A machine is more than its etcd member, but this decides whether it can wait until morning.
         let is_last = explains.iter().any(|it| it.reason == Reason::NoTolerance);
-        let impact = if is_last { format!("{impact}; {}", Reason::NoTolerance.title()).into() } else { impact.into() };
+        let impact = if is_last { format!("{impact}; {}", Reason::NoTolerance.title()).into() } else { impact };
         Diagnosis { id: self.id, headline: self.headline, impact, seen: self.seen, next: self.next, severity, explains }
     }
 }
@@ -283,7 +283,7 @@ fn recognized_in(symptoms: &mut Symptoms<'_>) -> Vec<Diagnosis> {
 fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosis>) {
     for recognized in (cause.recognize)(symptoms) {
         if let Some((severity, explains)) = symptoms.explain(&recognized.shows) {
-            made.push(recognized.diagnosis(severity, explains));
+            made.push(api::with_webhooks(symptoms, recognized, &explains).diagnosis(severity, explains));
         }
     }
 }

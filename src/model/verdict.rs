@@ -271,8 +271,8 @@ pub(crate) enum About {
     SpareVolume,
     /// The target itself, as opposed to the database behind it.
     Itself,
-    /// Pods that an admission webhook keeps from being created.
-    RefusedByWebhook,
+    /// Pods that this admission webhook keeps from being created.
+    RefusedByWebhook(String),
     /// Requests that Kubernetes itself makes and that a webhook refuses.
     Refuses(Vec<Write>),
     /// A container that the kubelet cannot start.

@@ -1,7 +1,7 @@
 //! Helpers that the checks of workloads share.
 
 use super::{restarted_between_rounds, restarted_lately, severity_of};
-use crate::assess::workloads::{describe_unready, is_well};
+use crate::assess::workloads::{describe_unready, is_well, refusing_webhook};
 use crate::assess::{Assessment, Standing};
 use crate::checks::gaps::{listed, says_nothing};
 use crate::model::{About, NO_NODE, Outcome, Problem, Reason, Target, Verdict};
@@ -124,8 +124,8 @@ pub(super) fn is_labeled(pod: &Pod, app: &str) -> bool {
 /// Notes that an admission webhook keeps the workload's pods from being created.
 pub(super) fn with_refusal(problem: Problem, workload: Option<&Workload>) -> Problem {
     let refused = workload.and_then(|it| it.refused.as_ref());
-    let is_by_webhook = refused.is_some_and(|words| words.contains("failed calling webhook"));
-    if is_by_webhook { problem.about(About::RefusedByWebhook) } else { problem }
+    let by = refused.and_then(|words| refusing_webhook(words)).map(str::to_owned);
+    by.map(About::RefusedByWebhook).into_iter().fold(problem, Problem::about)
 }
 
 /// Returns the nodes of these pods.

@@ -53,15 +53,12 @@ impl Causes {
 
 /// Records for each problem the check whose failure explains it.
 pub(crate) fn explain(snapshot: &Snapshot, verdicts: &mut [(&'static Check, Verdict)]) {
-    let checks: Vec<(CheckId, Severity)> =
-        problems(verdicts).map(|(check, _, problem)| (check, problem.severity)).collect();
+    let checks: Vec<CheckId> = problems(verdicts).map(|(check, ..)| check).collect();
     let causes = Causes::of(snapshot, verdicts);
     for (at, problem) in verdicts.iter_mut().flat_map(|(_, verdict)| verdict.problems_mut()).enumerate() {
-        // A failure must not be explained by a warning, because it would then be overlooked. A check does not explain itself, because its
-        // problems are reported together anyway.
-        let weighs = |cause: &&usize| checks[**cause].1 > Severity::Warn || problem.severity == Severity::Warn;
-        let others = causes.behind(at).iter().filter(weighs).map(|cause| checks[*cause].0);
-        problem.explained_by = others.clone().find(|check| *check != checks[at].0);
+        // A check does not explain itself, because its problems are reported together anyway.
+        let mut others = causes.behind(at).iter().map(|cause| checks[*cause]);
+        problem.explained_by = others.find(|check| *check != checks[at]);
     }
 }
 
@@ -217,11 +214,18 @@ impl<'a> Graph<'a> {
 
     /// Returns the direct causes of this problem. Of several problems that lack the same answer, the first one explains the others.
     fn causes(&self, at: usize) -> Vec<usize> {
-        let causes = self.own_causes(at);
-        if !causes.is_empty() {
-            return causes;
+        let mut causes = self.own_causes(at);
+        if causes.is_empty() {
+            causes.extend(self.reported_before(at).filter(|first| self.weighs(*first, at)));
         }
-        self.reported_before(at).into_iter().collect()
+        causes
+    }
+
+    /// Returns whether the problem is bad enough to explain this one. A failure does not follow from a warning, behind which it would be
+    /// overlooked: what only warns stops nothing.
+    fn weighs(&self, cause: usize, symptom: usize) -> bool {
+        let severity = |at: usize| self.found[at].problem.severity;
+        severity(cause) > Severity::Warn || severity(symptom) == Severity::Warn
     }
 
     fn own_causes(&self, at: usize) -> Vec<usize> {
@@ -248,7 +252,6 @@ impl<'a> Graph<'a> {
         let (part, machine) = self.vertices[at];
         let problem = self.found[at].problem;
         let also: &[Part] = match part {
-            _ if problem.about == Some(About::RefusedByWebhook) => &[Part::Webhook],
             // Without Talos, they may use the endpoint.
             Part::Component(Component::ControllerManager | Component::Scheduler)
                 if self.snapshot.talos.is_none() && !self.some_server_works() =>
@@ -264,6 +267,7 @@ impl<'a> Graph<'a> {
             Some(_) => self.upstream(at, needs(), machine, &unneeded),
             None => self.upstream(at, needs().filter(|part| !part.is_on_a_machine()), None, &unneeded),
         };
+        causes.extend(self.quoted_webhook(at));
         if machine.is_none() {
             causes.extend(self.at_all_places(at, part, problem.places().iter().map(String::as_str)));
         }
@@ -278,8 +282,12 @@ impl<'a> Graph<'a> {
             Self::same_webhook,
         ];
         if causes.is_empty() {
-            let described = by_description.iter().map(|of| of(self, at)).find(|causes| !causes.is_empty());
-            causes.extend(described.into_iter().flatten());
+            let described = by_description.iter().map(|of| {
+                let mut causes = of(self, at);
+                causes.retain(|cause| self.weighs(*cause, at));
+                causes
+            });
+            causes.extend(described.into_iter().find(|causes| !causes.is_empty()).into_iter().flatten());
         }
         causes
     }
@@ -428,7 +436,7 @@ impl<'a> Graph<'a> {
             let is_broken = means_broken(its.reason)
                 || is_missing_here
                 || (its.severity, its.reason) == (Severity::Fail, Reason::NoAnswer);
-            *cause != symptom && !is_unknown && (is_broken || is_the_same)
+            *cause != symptom && self.weighs(*cause, symptom) && !is_unknown && (is_broken || is_the_same)
         };
         self.at.get(&vertex).into_iter().flatten().copied().filter(explains)
     }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use super::part::Part;
 use super::{Found, Graph, Machine};
-use crate::assess::workloads::{Renewal, cannot_start, lapsed_alone, renewal_by, workload_of};
+use crate::assess::workloads::{Renewal, cannot_start, lapsed_alone, refusing_webhook, renewal_by, workload_of};
 use crate::checks::is_of_dns;
 use crate::diagnosis::api::no_list_arrives;
 use crate::model::{About, CheckId, Kind, Reason, Severity, Target, Write};
-use crate::snapshot::{Kubernetes, Pod, ServiceEndpoint};
+use crate::snapshot::{Kubernetes, Pod, ServiceEndpoint, Webhook, Workload, has_ended};
 
 impl<'a> Graph<'a> {
     /// Returns the causes of an outage behind the Services of a webhook or an aggregated API, if there is one for each Service without a
@@ -46,6 +46,7 @@ impl<'a> Graph<'a> {
             (Part::NodeReady, Reason::NodeLeaseStale | Reason::NodeNotReady) => self.unwritten_report(at),
             (Part::Leader(_), Reason::NotLeading) => Some(Write::LeaderLease),
             (Part::StaticPod(_), Reason::StatusStale) => Some(Write::PodStatus),
+            (Part::Workload | Part::NetworkAgent | Part::KubeProxy, _) if self.lacks_a_pod(at) => Some(Write::Pod),
             _ => None,
         };
         write.map_or_else(Vec::new, |write| self.refusing(at, write))
@@ -59,10 +60,45 @@ impl<'a> Graph<'a> {
         match renewal_by(self.snapshot, node)? {
             _ if self.tells_unready.contains(&machine) => None,
             Renewal::Lapsed => (!lapsed_alone(self.snapshot, node)).then_some(Write::NodeLease),
-            // It reports again, but the status stays as the node controller left it.
+            // The kubelet reports again, but the status stays as the node controller left it.
             Renewal::Renewed if self.found[at].problem.reason == Reason::NodeNotReady => Some(Write::NodeStatus),
             Renewal::Renewed | Renewal::Unknown => None,
         }
+    }
+
+    /// Returns the webhook that the problem quotes: in the condition of a workload, or in an event of a pod.
+    pub(super) fn quoted_webhook(&self, at: usize) -> Vec<usize> {
+        let problem = self.found[at].problem;
+        let name = match &problem.about {
+            Some(About::RefusedByWebhook(name)) => Some(name.as_str()),
+            _ => refusing_webhook(&problem.observed),
+        };
+        let (Some(name), Some(kubernetes)) = (name, &self.snapshot.kubernetes) else { return Vec::new() };
+        let is_it = |it: &usize| hooks(kubernetes, self.found[*it].target).any(|hook| hook.name == name);
+        self.at(at, (Part::Webhook, None)).filter(is_it).collect()
+    }
+
+    /// Returns whether a workload of kube-system has fewer pods than it should have, or none on this machine. Only a Deployment has a
+    /// condition with the reason.
+    fn lacks_a_pod(&self, at: usize) -> bool {
+        let (target, machine) = (self.found[at].target, self.on[at]);
+        let Some(kubernetes) = &self.snapshot.kubernetes else { return false };
+        let lists = [&kubernetes.daemon_sets, &kubernetes.deployments, &kubernetes.stateful_sets];
+        let is_it = |it: &&Workload| match (self.vertices[at].0, machine) {
+            (_, None) => is_workload(target, &it.namespace, &it.name),
+            (Part::KubeProxy, _) => it.name == "kube-proxy",
+            _ => it.is_network_agent() || it.installs_network,
+        };
+        let its = lists.into_iter().flatten().flatten().filter(|it| it.namespace == "kube-system").filter(is_it);
+        let Ok(pods) = &kubernetes.pods else { return false };
+        let is_here = |pod: &&Pod| machine.is_none() || pod.node.as_deref().map(|node| self.place(node)) == machine;
+        // A workload that says why it has no pods knows better.
+        its.filter(|workload| workload.refused.is_none()).any(|workload| {
+            let is_its = |pod: &&Pod| workload_of(pod).is_some_and(|(_, name)| name == workload.name);
+            let stays = |pod: &&Pod| !pod.deleting && !has_ended(&pod.state.phase);
+            let number = pods.iter().filter(is_its).filter(stays).filter(is_here).count();
+            number < if machine.is_none() { workload.replicas() } else { 1 }
+        })
     }
 
     /// Returns the webhooks without a backend that refuse this request.
@@ -71,7 +107,20 @@ impl<'a> Graph<'a> {
             Some(About::Refuses(writes)) => writes.contains(&write),
             _ => false,
         };
-        self.at(at, (Part::Webhook, None)).filter(refuses).collect()
+        self.at(at, (Part::Webhook, None)).filter(refuses).filter(|it| self.has_no_backend(*it)).collect()
+    }
+
+    /// Returns whether no endpoint of the webhook is listed as ready, except on machines that are off. On a machine whose Node is only silent,
+    /// it may still answer the API server.
+    fn has_no_backend(&self, webhook: usize) -> bool {
+        let Some(kubernetes) = &self.snapshot.kubernetes else { return false };
+        let is_off = |node: &'a str| {
+            let machine = Some(self.place(node));
+            [Part::Power, Part::TalosApi].iter().any(|part| self.at.contains_key(&(*part, machine)))
+        };
+        let answers =
+            |endpoint: &'a ServiceEndpoint| endpoint.serves("TCP") && !endpoint.node.as_deref().is_some_and(is_off);
+        !backings(kubernetes, self.found[webhook].target).iter().any(|it| it.endpoints.iter().any(answers))
     }
 
     /// Returns the API servers that are in the same state as the endpoint, which leads to one of them. If the state may also be that of
@@ -215,18 +264,11 @@ impl Backing<'_> {
 }
 
 /// Returns the Services behind a webhook configuration or an aggregated API.
-fn backings<'a>(kubernetes: &'a Kubernetes, target: &Target) -> Vec<Backing<'a>> {
+fn backings<'a>(kubernetes: &'a Kubernetes, target: &'a Target) -> Vec<Backing<'a>> {
     let backing = |(namespace, service): &'a (String, String), endpoints| Backing { namespace, service, endpoints };
     match target.kind {
         Kind::Webhook => {
-            let Some((kind, name)) = target.name.split_once('/') else { return Vec::new() };
-            let hooks = match kind {
-                "validatingwebhookconfiguration" => &kubernetes.validating_webhooks,
-                "mutatingwebhookconfiguration" => &kubernetes.mutating_webhooks,
-                _ => &kubernetes.conversions,
-            };
-            let its = hooks.iter().flatten().filter(|hook| hook.configuration == name);
-            let services: BTreeSet<_> = its.filter_map(|hook| hook.service.as_ref()).collect();
+            let services: BTreeSet<_> = hooks(kubernetes, target).filter_map(|hook| hook.service.as_ref()).collect();
             let of = |service| kubernetes.webhook_endpoints.get(service).and_then(|it| it.as_deref().ok());
             services.into_iter().map(|service| backing(service, of(service).unwrap_or_default())).collect()
         }
@@ -238,4 +280,15 @@ fn backings<'a>(kubernetes: &'a Kubernetes, target: &Target) -> Vec<Backing<'a>>
         }
         _ => Vec::new(),
     }
+}
+
+/// Returns the webhooks of a configuration.
+fn hooks<'a>(kubernetes: &'a Kubernetes, target: &'a Target) -> impl Iterator<Item = &'a Webhook> {
+    let (kind, name) = target.name.split_once('/').unwrap_or_default();
+    let hooks = match kind {
+        "validatingwebhookconfiguration" => &kubernetes.validating_webhooks,
+        "mutatingwebhookconfiguration" => &kubernetes.mutating_webhooks,
+        _ => &kubernetes.conversions,
+    };
+    hooks.iter().flatten().filter(move |hook| hook.configuration == name)
 }

@@ -2,9 +2,9 @@ use super::broken::means_broken;
 use super::part::{Condition, Part, StaticPod};
 use super::{Causes, explain};
 use crate::assess::components::Component;
-use crate::checks::Check;
+use crate::checks::{Check, problems};
 use crate::model::{CheckId, Reason, Severity, Verdict};
-use crate::snapshot::{Gap, GapKind, KubeNode, Snapshot};
+use crate::snapshot::{Gap, GapKind, KubeNode, Pod, Snapshot};
 use crate::testing::fixture::{ago, healthy, mount, verdicts};
 
 /// Parts that no other part needs; every other part is needed by one of them.
@@ -202,6 +202,8 @@ fn a_failure_is_not_explained_by_a_warning() {
     kubelet.flat_map(|(_, verdict)| verdict.problems_mut()).for_each(|problem| problem.severity = Severity::Warn);
     explain(&snapshot, &mut verdicts);
     assert_eq!(by(&verdicts), None);
+    let at = problems(&verdicts).position(|(check, target, _)| check == CheckId::K8sNodesReady && target.name == "w-1");
+    assert_eq!(Causes::of(&snapshot, &verdicts).behind(at.unwrap()), [0; 0], "nor is its diagnosis lost to it");
 }
 
 /// Too small, nearly full, skewed, mixed: none of these stops another part.
@@ -260,6 +262,16 @@ fn kubelets_are_silent_because_a_webhook_refuses_their_leases() {
     }
 }
 
+/// The API server may still reach a backend on a machine whose kubelet is silent.
+#[test]
+fn a_webhook_with_a_ready_endpoint_does_not_silence_its_machine() {
+    let mut snapshot = refused("coordination.k8s.io", "leases", "w-1");
+    snapshot.kube().webhook_endpoints.values_mut().flatten().flatten().for_each(|endpoint| endpoint.ready = true);
+    silence(&mut snapshot);
+    assert_eq!(behind(&snapshot, "k8s.nodes.ready cp-1"), [""; 0]);
+    assert_eq!(behind(&snapshot, POLICY), ["k8s.nodes.ready w-1"]);
+}
+
 /// The machine that is off takes the webhook with it, which then silences the others.
 #[test]
 fn a_machine_that_is_off_explains_the_webhook_whose_backend_it_has() {
@@ -313,4 +325,51 @@ fn no_component_leads_while_a_webhook_refuses_the_leases() {
     };
     assert_eq!(of("coordination.k8s.io", "leases"), [POLICY]);
     assert_eq!(of("", "pods"), [""; 0]);
+}
+
+#[test]
+fn missing_pods_follow_from_the_webhook_that_refuses_them() {
+    let of = |words: &str| {
+        let mut snapshot = refused("", "pods", "cp-1");
+        let kube = snapshot.kube();
+        kube.validating_webhooks.as_mut().unwrap()[0].rules[0].operations = vec!["CREATE".to_owned()];
+        let sets = kube.stateful_sets.as_mut().unwrap();
+        (sets[0].available, sets[0].refused) = (0, Some(words.to_owned()));
+        behind(&snapshot, "k8s.system kube-system/csi-controller")
+    };
+    for (words, expected) in [
+        ("Internal error occurred: failed calling webhook \"pods.policy.example.com\": no endpoints", true),
+        ("admission webhook \"pods.policy.example.com\" denied the request: no", true),
+        ("failed calling webhook \"other.example.com\": no endpoints", false),
+        ("exceeded quota", false),
+    ] {
+        let causes = of(words);
+        assert_eq!(causes.contains(&POLICY.to_owned()), expected, "{words}: {causes:?}");
+    }
+}
+
+/// A DaemonSet has no condition that quotes the webhook.
+#[test]
+fn a_pod_that_was_not_created_follows_from_the_webhook_that_refuses_pods() {
+    let of = |operation: &str, has_pod: bool| {
+        let mut snapshot = refused("", "pods", "cp-1");
+        let kube = snapshot.kube();
+        kube.validating_webhooks.as_mut().unwrap()[0].rules[0].operations = vec![operation.to_owned()];
+        kube.daemon_sets.as_mut().unwrap().iter_mut().for_each(|set| set.available -= 1);
+        let is_its = |pod: &Pod| pod.node.as_deref() == Some("w-1") && pod.name.starts_with("kube-");
+        let pods = kube.pods.as_mut().unwrap();
+        for pod in pods.iter_mut() {
+            let set = ["kube-proxy", "kube-flannel"].into_iter().find(|set| pod.name.starts_with(set));
+            pod.controller = set.map(|set| ("DaemonSet".to_owned(), set.to_owned()));
+        }
+        if has_pod {
+            pods.iter_mut().filter(|pod| is_its(pod)).for_each(|pod| pod.state.ready = Some(false));
+        } else {
+            pods.retain(|pod| !is_its(pod));
+        }
+        ["k8s.kube-proxy w-1", "k8s.cni w-1"].map(|of| behind(&snapshot, of))
+    };
+    assert_eq!(of("CREATE", false), [[POLICY], [POLICY]]);
+    assert_eq!(of("CREATE", true), [[""; 0]; 2]);
+    assert_eq!(of("DELETE", false), [[""; 0]; 2]);
 }

@@ -290,3 +290,56 @@ fn machines_are_the_same_by_name_or_address() {
     assert!(!same_subject(&bare(Kind::Node, "a"), &bare(Kind::EtcdMember, "b")), "no address is no common address");
     assert!(!same_subject(&bare(Kind::Pod, "-cp-1"), &node), "a pod has a name of its own");
 }
+
+/// The machine may be off, but the webhook that went with it may not fail: it is a cause of its own, with an impact of its own.
+#[test]
+fn a_failure_is_no_part_of_what_only_warns() {
+    let mut snapshot = without_backend("w-1");
+    snapshot.power_off("w-1");
+    let mut verdicts = verdicts(&snapshot);
+    let others = verdicts.iter_mut().filter(|(check, _)| check.id != CheckId::K8sWebhooks);
+    others.flat_map(|(_, verdict)| verdict.problems_mut()).for_each(|problem| problem.severity = Severity::Warn);
+    let made = diagnose(&snapshot, &verdicts);
+    let of = |id: &str| made.iter().find(|it| it.id == id).unwrap_or_else(|| panic!("no {id}: {made:#?}"));
+    assert_eq!(of("node-down").severity, Severity::Warn);
+    let webhook = of("webhook-refuses-writes");
+    assert_eq!((webhook.severity, made[0].id), (Severity::Fail, webhook.id));
+}
+
+/// A cluster with a webhook for new pods, whose only backend is on this machine.
+fn without_backend(machine: &str) -> Snapshot {
+    let mut snapshot = healthy();
+    let kube = snapshot.kube();
+    kube.mutating_webhooks.as_mut().unwrap().clear();
+    for endpoint in kube.webhook_endpoints.values_mut().flatten().flatten() {
+        endpoint.node = Some(machine.to_owned());
+    }
+    snapshot
+}
+
+/// Nothing that is lost with a machine is replaced while the webhook that went with it refuses new pods.
+#[test]
+fn a_machine_that_takes_a_webhook_with_it_promises_no_replacement() {
+    let mut snapshot = without_backend("w-1");
+    snapshot.power_off("w-1");
+    let made = diagnosed(&snapshot);
+    let down = made.iter().find(|it| it.id == "node-down").unwrap();
+    assert!(!down.impact.contains("5 minutes"), "{}", down.impact);
+    assert!(down.headline.contains("validatingwebhookconfiguration/policy"), "{}", down.headline);
+    assert!(down.seen.iter().any(|seen| seen.observed.contains("Service policy/webhook")), "{down:#?}");
+    let next: Vec<_> = down.next.iter().map(hint).collect();
+    assert!(next.iter().any(|it| it.contains("describe validatingwebhookconfiguration")), "{next:?}");
+    // A webhook that stops no request of Kubernetes changes nothing about that.
+    snapshot.kube().validating_webhooks.as_mut().unwrap()[0].fails_closed = false;
+    let made = diagnosed(&snapshot);
+    assert!(made.iter().find(|it| it.id == "node-down").unwrap().impact.contains("5 minutes"));
+}
+
+/// Each impact that promises replaced pods has another one for the time without a webhook.
+#[test]
+fn every_promise_of_replaced_pods_can_be_taken_back() {
+    for cause in ALL.iter().filter(|it| it.impact.contains("Kubernetes replaces")) {
+        let impact = api::while_pods_are_refused(cause.id).unwrap_or_else(|| panic!("{}", cause.id));
+        assert!(!impact.contains("5 minutes"), "{impact}");
+    }
+}
