@@ -102,7 +102,9 @@ fn drain(cluster: &Assessment<'_>) -> Verdict {
         let sums_up = |it: &Finding| it.target.kind == Kind::Cluster && matches!(it.outcome, Outcome::Pass(_));
         verdict.findings.retain(|finding| !sums_up(finding));
     }
-    outcomes.into_iter().for_each(|outcome| verdict.push(Target::cluster(), outcome));
+    for outcome in outcomes {
+        verdict.push(Target::cluster(), outcome);
+    }
     Verdict { resample_after, ..verdict }
 }
 

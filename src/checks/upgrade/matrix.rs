@@ -53,13 +53,13 @@ fn matrix(cluster: &Assessment<'_>) -> Verdict {
     let left_out = if new_talos.is_some() { &mut others } else { &mut machines };
     for (node, object) in beyond_scope(cluster).filter(|_| new_kubernetes.is_some()) {
         let own = talos_of(cluster, node).ok();
-        match own.or_else(|| object.talos_tag().and_then(version::numbers)) {
-            Some((1, minor, _)) => left_out.entry(minor).or_default().push(&node.name),
-            _ => {
-                let observed = format!("operating system `{}`", object.os_image);
-                verdict
-                    .problem(node.target(), Problem::error(Reason::UnreadableAnswer, "its version of Talos", observed));
-            }
+        let told = own.or_else(|| object.talos_tag().and_then(version::numbers));
+        if let Some((1, minor, _)) = told {
+            left_out.entry(minor).or_default().push(&node.name);
+        } else {
+            let observed = format!("operating system `{}`", object.os_image);
+            let problem = Problem::error(Reason::UnreadableAnswer, "its version of Talos", observed);
+            verdict.problem(node.target(), problem);
         }
     }
     let mut parts = ByMinor::new();

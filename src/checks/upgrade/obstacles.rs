@@ -42,8 +42,7 @@ impl Obstacles {
                 (Severity::Error, _) if !outcomes.iter().any(Outcome::is_unseen) => {
                     outcomes.push(as_unseen(Outcome::problem(problem.clone())));
                 }
-                (Severity::Error, _) => {}
-                (Severity::Fail | Severity::Warn, _) => {}
+                (Severity::Fail | Severity::Error | Severity::Warn, _) => {}
             }
         }
         Self { outcomes, resample_after: led.resample_after }
