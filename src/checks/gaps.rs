@@ -16,7 +16,7 @@ use crate::assess::{
     Assessment, Fault, Identity, KubernetesAccess, MachineAccess, TalosAccess, fault_of_account, fault_of_dates,
     faults, has_kubernetes, worst_service,
 };
-use crate::model::{Hint, Outcome, Problem, Reason};
+use crate::model::{About, Hint, Outcome, Problem, Reason};
 use crate::snapshot::{
     Account, Certificate, Contact, Gap, GapKind, Kubernetes, Node, Observed, Readyz, Service, TalosNode, Upgrade,
     Validity,
@@ -344,7 +344,7 @@ pub(super) fn ca_problem(cluster: &Assessment<'_>, ca: &Validity) -> Option<Prob
         cluster.asked.deadline,
         cluster.asked.thresholds.certificates,
     )?;
-    let problem = faulty(cluster, fault, ca, "the CA ");
+    let problem = faulty(cluster, fault, ca, "the CA ").about(About::Authority);
     let is_over = fault == Fault::Expired;
     Some(if is_over { problem.hint(Hint::likely("the CA was replaced, and this file was not")) } else { problem })
 }

@@ -7,7 +7,7 @@ use crate::model::reason::sources::{
     ETCD_ACCESS, KUBERNETES_KUBECONFIG, KUBERNETES_RBAC, TALOS_ENDPOINTS, TALOS_GETTING_STARTED, TALOS_PKI, TALOS_RBAC,
     TALOS_TROUBLESHOOTING_API,
 };
-use crate::model::{CheckId, Hint, Kind, Reason, Step};
+use crate::model::{About, CheckId, Hint, Kind, Reason, Step};
 use crate::snapshot::{GapKind, Node, Talos, Upgrade, own_role};
 
 use Step::{Change, Do, Look};
@@ -43,8 +43,12 @@ fn credentials_expired(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
             let unseen = if talos { "the cluster" } else { "Kubernetes" };
             let of_omni = sign.problem.reason == Reason::ServiceKeyExpired;
             let what = if of_omni { "the key" } else { "the client certificate" };
-            let headline =
-                format!("{what} in {} {}; {unseen} was not queried", sign.target.name, sign.problem.observed);
+            let (name, observed) = (&sign.target.name, &sign.problem.observed);
+            let whose = match sign.problem.about {
+                Some(About::Authority) => format!("{name}:"),
+                _ => format!("{what} in {name}"),
+            };
+            let headline = format!("{whose} {observed}; {unseen} was not queried");
             let look = match (of_omni, talos) {
                 (true, _) => "omnictl serviceaccount list",
                 (false, true) => "{talosctl} config info",

@@ -283,7 +283,7 @@ Repair the network in both directions. If that does not help, remove the member,
 pub(super) const STALE: Cause = Cause {
     id: "etcd-member-without-machine",
     title: "a stale etcd member counts toward quorum",
-    impact: "etcd works; without its machine, a voter leaves less tolerance than it seems, and a learner keeps others from joining",
+    impact: "etcd works, but the member counts as a voter that is lost, so fewer others can be lost than it seems",
     explain: "etcd's list has a member that belongs to no control plane: a machine was destroyed, forcibly reset or \
 reinstalled without leaving etcd. A voter still counts, so the cluster survives fewer failures than it seems. A learner does not \
 vote, but etcd adds no other one while it is there.\n\n\
@@ -313,7 +313,7 @@ fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognized {
     let counts = if learner { "and blocks the next learner" } else { "but counts toward quorum" };
     let headline = match &sign.target.address {
         Some(host) if id.is_empty() => format!(
-            "etcd member {} was added for {host} and has never started: none of the {answering} control planes that answer is there, {counts}",
+            "etcd member {} was added for {host} and has never started: it matches none of the {answering} control planes that answer, {counts}",
             sign.target
         ),
         _ => format!(
@@ -327,7 +327,9 @@ fn stale(symptoms: &Symptoms<'_>, sign: &Sign<'_>) -> Recognized {
     );
     let joining = symptoms.about(sign.target).filter(|it| JOINING.contains(&it.problem.reason));
     let margin = margin.filter(|_| !learner);
-    let diagnosis = Recognized::new(STALE.id, headline).rests_on(sign).explains(margin).explains(joining);
+    let blocks = learner.then_some("etcd works, but no further control plane can join while the learner is there");
+    let diagnosis =
+        Recognized::new(STALE.id, headline).with_impact(blocks).rests_on(sign).explains(margin).explains(joining);
     match symptoms.snapshot.control_planes().find(|node| node.talos.etcd_members.is_ok()) {
         Some(node) => diagnosis.then(Hint::run("{talosctl} -n {} etcd members", [node.address.as_str()])),
         None => diagnosis,

@@ -170,7 +170,8 @@ usual.",
             let unheard = symptoms.about(sign.target).any(|it| it.check == CheckId::K8sNodesReady);
             let also = if unheard { "; its kubelet has stopped reporting to Kubernetes" } else { "" };
             let role = role(symptoms, sign.target);
-            let what = "refuses connections to its Talos API (port 50000), so it is on, or a firewall in front of it";
+            let what =
+                "refuses connections to its Talos API (port 50000): the machine, or a firewall in front of it, is on";
             Some(format!("{role}{} {what}{also}", sign.target))
         })
     },
@@ -558,7 +559,10 @@ pods keep their volumes.",
                     signs[0].problem.observed
                 );
                 let own = symptoms.about(target).filter(|sign| sign.check != CheckId::K8sNodesSchedulable);
-                Recognized::new(REMOVED.id, headline).rests_on_all(signs).explains(own)
+                let stays = (lister == "Kubernetes").then_some(
+                    "none, unless a StatefulSet or a volume waits for this Node: they do not move before it is deleted",
+                );
+                Recognized::new(REMOVED.id, headline).rests_on_all(signs).explains(own).with_impact(stays)
             })
             .collect()
     },

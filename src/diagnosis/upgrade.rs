@@ -7,7 +7,7 @@ use super::{Cause, Recognized, Symptoms};
 use crate::model::reason::sources::{
     KUBERNETES_DEPRECATIONS, KUBERNETES_DISRUPTIONS, KUBERNETES_RESOURCES, TALOS_PKI, TALOS_TIME, TALOS_UPGRADE,
 };
-use crate::model::{About, CheckId, Hint, Kind, Reason, Severity, Step, Target};
+use crate::model::{About, CheckId, Hint, Kind, Reason, Role, Severity, Step, Target};
 use crate::snapshot::{Gap, GapKind, Node, Service};
 use crate::text::host;
 
@@ -326,7 +326,13 @@ fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
             let (target, observed) = (sign.target, &sign.problem.observed);
             let headline =
                 format!("{target} does not renew its Talos certificate, so no endpoint reaches it: {observed}");
-            let logs = Hint::run("{talosctl} -n {} logs controller-runtime", [accepted.address.as_str()]);
+            // A worker requests its certificate from trustd on the control planes.
+            let is_worker = symptoms.node(target).is_some_and(|node| node.role == Role::Worker);
+            let control_plane = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
+            let logs = match control_plane.filter(|_| is_worker) {
+                Some(node) => Hint::run("{talosctl} -n {} logs trustd", [node.address.as_str()]),
+                None => Hint::run("{talosctl} -n {} logs controller-runtime", [accepted.address.as_str()]),
+            };
             let diagnosis = Recognized::new(RENEWAL_BROKEN.id, headline).then(logs).rests_on(&sign);
             diagnosis.sees(accepted.target(), "its certificate is accepted")
         })

@@ -269,6 +269,8 @@ pub(crate) enum About {
     /// A volume whose trouble keeps nothing of Talos or Kubernetes from running: one of the user's own, a full log, an open one whose keys
     /// are out of date.
     SpareVolume,
+    /// The CA in a file, as opposed to the client certificate.
+    Authority,
     /// The target itself, as opposed to the database behind it.
     Itself,
     /// Pods that this admission webhook keeps from being created.

@@ -161,7 +161,7 @@ fn odd_overlay(cluster: &Assessment<'_>, node: &Node, object: &KubeNode, holders
     let look = "{kubectl} get nodes -o custom-columns=NAME:.metadata.name,FLANNEL:.metadata.annotations.flannel\\.alpha\\.coreos\\.com/public-ip";
     let shared = object.overlay.iter().find_map(|address| {
         let other = holders.other(object, address)?;
-        Some(format!("flannel's public-ip {address} is also that of {other}"))
+        Some(format!("flannel's public-ip is {address}, which is also that of {other}"))
     });
     if let Some(observed) = shared {
         // The annotation may be left over from a network plugin that was replaced.

@@ -108,6 +108,7 @@ fn odd_node(cluster: &Assessment<'_>, node: &Node) -> Option<Outcome> {
         let observed = "neither Kubernetes nor etcd knows it, and it does not answer";
         Problem::warn(Reason::StaleDiscoveryMember, "discovery lists only nodes that exist", observed)
             .hint(Hint::likely("the machine was removed; discovery forgets it within 30 minutes"))
+            .hint(Hint::run("{kubectl} get nodes -o wide", []))
     } else if cluster.machine(node).is_stale_node_object {
         let other = node.talos.contact.as_ref().ok().and_then(|contact| contact.answered_by_other.as_ref());
         let observed = other.map_or_else(

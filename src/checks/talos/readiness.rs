@@ -126,7 +126,7 @@ fn booted(cluster: &Assessment<'_>) -> Verdict {
 /// Warns about a reboot between two rounds, which is invisible in the rounds themselves because the machine is running in each.
 fn just_rebooted(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     let at = cluster.memory.rebooted(node)?.at;
-    let observed = format!("rebooted at {at} by its clock, after the previous round");
+    let observed = format!("rebooted at {at:.0} by its clock, after the previous round");
     Some(Problem::warn(Reason::NodeRebooted, "no reboot between two rounds", observed).between_rounds())
 }
 
@@ -135,7 +135,7 @@ const LOOP: u32 = 2;
 
 fn keeps_rebooting(cluster: &Assessment<'_>, node: &Node) -> Option<Problem> {
     let Boot { at, times, .. } = cluster.memory.boot(node).filter(|boot| boot.times >= LOOP)?;
-    let observed = format!("rebooted {times} times in this run, the last time at {at} by its clock");
+    let observed = format!("rebooted {times} times in this run, the last time at {at:.0} by its clock");
     Some(Problem::warn(Reason::RebootLoop, "no further reboot", observed))
 }
 

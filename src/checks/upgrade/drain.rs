@@ -423,7 +423,9 @@ fn counts_lost_pods(budget: &DisruptionBudget, pods: &[&BoundPod], evictions: &E
         some(nodes.iter(), NAMES),
         all_named(pods),
     );
-    let hint = Hint::likely("a drain leaves fewer pods than the budget requires: repair or delete these nodes first");
+    let hint = Hint::likely(
+        "a drain leaves fewer pods than the budget requires: repair these nodes first, or delete their pods",
+    );
     let problem = Problem::warn(Reason::BudgetCountsLost, "enough pods of the budget on nodes that work", observed);
     Some(problem.on(nodes.into_iter().take(NAMES)).hint(look_at(budget)).hint(hint))
 }

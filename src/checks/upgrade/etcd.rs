@@ -323,7 +323,10 @@ fn downgrade(member: &Member<'_>, members: &[Member<'_>]) -> Option<Problem> {
     let above: Vec<&Member<'_>> = newer().filter(|it| stored(it).is_some_and(|minor| minor > after.1)).collect();
     if let Some(first) = above.first() {
         let observed = format!("{way}, and the storage version is {} on {}", first.storage, names(above.clone()));
-        let hint = "etcd refuses the data of a newer version: enable the downgrade first (`etcdctl downgrade enable`)";
+        let hint = format!(
+            "etcd refuses the data of a newer version: enable the downgrade first (`etcdctl downgrade enable {}.{}`)",
+            after.0, after.1
+        );
         return Some(Problem::fail(Reason::EtcdDowngrade, expected, observed).hint(Hint::likely(hint)));
     }
     let untold: Vec<&Member<'_>> = newer().filter(|it| stored(it).is_none()).collect();
