@@ -100,9 +100,9 @@ static ALL: &[Shape] = &[
             }
         },
         fits: |case| case.workers < 6,
-        // The leases were renewed before the clock is changed.
+        // The leases were renewed before the clock is changed, and do not show it for minutes.
         excludes: &["cluster-is-ahead-of-the-runner"],
-        spoils: &["node-lease-stalls"],
+        spoils: &["node-lease-stalls", "clock-of-node-ahead", "clock-of-node-behind"],
         ..USUAL
     },
     Shape {

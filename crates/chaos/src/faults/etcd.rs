@@ -97,7 +97,8 @@ pub(super) fn etcd() -> Vec<Fault> {
         },
         Fault {
             shown: &[Source::Ready],
-            said: &["never-bootstrapped", "etcd-starting"],
+            // The last two when only Talos is queried.
+            said: &["never-bootstrapped", "etcd-starting", "boot-held-up", "service-blocks-boot"],
             touches: Touches::Bootstrap,
             spoils_endpoint: true,
             ..state("not-bootstrapped", On::Cluster)
