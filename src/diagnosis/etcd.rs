@@ -425,7 +425,7 @@ list of members has an old member of the same name, or the others have no quorum
             let began = service.and_then(|it| it.last_event.as_ref()).filter(|event| event.state == "Preparing");
             let began = began.and_then(|event| event.at);
             let is_recent = began.is_none_or(|at| symptoms.snapshot.taken.duration_since(at) < JOINS_WITHIN);
-            // A service that tells what is wrong with it does not only take its time.
+            // A service that reports an error is not just slow to start.
             let prepares = |it: &Service| it.state == "Preparing" && it.health_message.is_empty();
             sign.is_root() && symptoms.is_open(sign) && is_new && is_recent && service.is_some_and(prepares)
         };

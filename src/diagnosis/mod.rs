@@ -19,6 +19,7 @@ mod symptoms;
 #[cfg(test)]
 mod tests;
 mod upgrade;
+mod webhooks;
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
@@ -126,6 +127,10 @@ impl Recognized {
         Self { impact: impact.map(Cow::Borrowed), ..self }
     }
 
+    fn impact(&self) -> Cow<'static, str> {
+        self.impact.clone().or_else(|| Some(find(self.id)?.impact.into())).unwrap_or_default()
+    }
+
     /// Adds a problem that shows the cause: it is evidence, it is explained, and its commands become next steps.
     fn rests_on(self, sign: &Sign<'_>) -> Self {
         let recognized = self.sees(sign.target.clone(), sign.problem.observed.as_str()).explains([*sign]);
@@ -174,7 +179,7 @@ impl Recognized {
         let mut known = HashSet::new();
         self.next.retain(|hint| known.insert(hint.clone()));
         self.next.sort_by_key(|hint| matches!(hint, Hint::Remedy { .. }));
-        let impact = self.impact.or_else(|| Some(find(self.id)?.impact.into())).unwrap_or_default();
+        let impact = self.impact();
         // A machine is more than its etcd member, but this decides whether it can wait until morning.
         let is_last = explains.iter().any(|it| it.reason == Reason::NoTolerance);
         let impact = if is_last { format!("{impact}; {}", Reason::NoTolerance.title()).into() } else { impact };
@@ -232,7 +237,7 @@ pub(crate) const ALL: &[&Cause] = &[
     &api::NONE_WORKS,
     &api::NO_CONTROLLER_MANAGER,
     &api::NO_SCHEDULER,
-    &api::WEBHOOK,
+    &webhooks::WEBHOOK,
     &api::CRASHES,
     &api::BALANCER,
     &api::PATH,
@@ -283,7 +288,7 @@ fn recognized_in(symptoms: &mut Symptoms<'_>) -> Vec<Diagnosis> {
 fn recognize(cause: &Cause, symptoms: &mut Symptoms<'_>, made: &mut Vec<Diagnosis>) {
     for recognized in (cause.recognize)(symptoms) {
         if let Some((severity, explains)) = symptoms.explain(&recognized.shows) {
-            made.push(api::with_webhooks(symptoms, recognized, &explains).diagnosis(severity, explains));
+            made.push(webhooks::with_webhooks(symptoms, recognized, &explains).diagnosis(severity, explains));
         }
     }
 }
@@ -300,7 +305,7 @@ const OF_THE_CLUSTER: [&str; 11] = [
     api::BALANCER.id,
     api::NO_CONTROLLER_MANAGER.id,
     api::NO_SCHEDULER.id,
-    api::WEBHOOK.id,
+    webhooks::WEBHOOK.id,
     installed::NO_MANIFESTS.id,
     api::DNS_OFF.id,
     api::DNS_CRASHES.id,

@@ -78,7 +78,7 @@ fn lost<'a>(
     headline: fn(&Symptoms<'a>, &Sign<'a>) -> Option<String>,
 ) -> Vec<Recognized> {
     let signs = symptoms.of_check(CheckId::TalosNodesReachable, reasons);
-    // A machine that answered before one of its answers got lost is there.
+    // A machine that answers is not lost, even if one of its answers is.
     let answers = |sign: &Sign<'_>| symptoms.node(sign.target).is_some_and(|node| node.talos.contact.is_ok());
     let mut lost: Vec<_> = signs
         .filter(|sign| sign.is_root() && symptoms.is_open(sign) && !answers(sign))
@@ -180,7 +180,7 @@ usual.",
 /// Describes the only source of a machine that neither Talos, Kubernetes nor etcd lists. It may have been removed.
 fn stated_alone(snapshot: &Snapshot, node: &Node) -> Option<&'static str> {
     let asked = &snapshot.asked;
-    // Only an address is known of a machine that never answered, so it is not said to be listed by etcd.
+    // `sources` goes by names, and only the address of a machine that never answered may be known.
     let mut members = snapshot.control_planes().flat_map(|it| it.talos.etcd_members.iter().flatten());
     if members.any(|member| member.could_be(node)) {
         return None;
@@ -560,7 +560,7 @@ pods keep their volumes.",
                 );
                 let own = symptoms.about(target).filter(|sign| sign.check != CheckId::K8sNodesSchedulable);
                 let stays = (lister == "Kubernetes").then_some(
-                    "none, unless a StatefulSet or a volume waits for this Node: they do not move before it is deleted",
+                    "none, unless StatefulSet pods or volumes are bound to this Node: they stay until it is deleted",
                 );
                 Recognized::new(REMOVED.id, headline).rests_on_all(signs).explains(own).with_impact(stays)
             })

@@ -213,9 +213,7 @@ Requests count, not usage: workloads that request far more than they use can fil
         let all = targets(&signs);
         let names = all.iter().take(MACHINES).map(|target| target.name.as_str());
         let recognized = rests_on_each(Recognized::new(NO_ROOM.id, headline), &signs);
-        vec![names.fold(recognized, |it, name| {
-            it.then(Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={name}")]))
-        })]
+        vec![names.fold(recognized, |it, name| it.then(Hint::pods_on(name)))]
     },
 };
 
@@ -319,6 +317,7 @@ fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
         (contact.answered_by_other.is_none() && host(&contact.endpoint) != node.address).then_some(node)
     });
     let Some(accepted) = accepted else { return Vec::new() };
+    let control_plane = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
     symptoms
         .of_check(CheckId::TalosNodesReachable, &[Reason::NodeUnreachable])
         .filter(|sign| symptoms.node(sign.target).is_some_and(is_not_accepted))
@@ -328,7 +327,6 @@ fn behind_endpoints(symptoms: &Symptoms<'_>) -> Vec<Recognized> {
                 format!("{target} does not renew its Talos certificate, so no endpoint reaches it: {observed}");
             // A worker requests its certificate from trustd on the control planes.
             let is_worker = symptoms.node(target).is_some_and(|node| node.role == Role::Worker);
-            let control_plane = symptoms.snapshot.control_planes().find(|node| node.talos.contact.is_ok());
             let logs = match control_plane.filter(|_| is_worker) {
                 Some(node) => Hint::run("{talosctl} -n {} logs trustd", [node.address.as_str()]),
                 None => Hint::run("{talosctl} -n {} logs controller-runtime", [accepted.address.as_str()]),

@@ -406,6 +406,11 @@ impl Hint {
         Self::Try { command, arguments: arguments.map(str::to_owned).to_vec() }
     }
 
+    /// Lists the pods on a node.
+    pub(crate) fn pods_on(node: &str) -> Self {
+        Self::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={node}")])
+    }
+
     pub(crate) fn remedy<const N: usize>(command: &'static str, arguments: [&str; N]) -> Self {
         Self::Remedy { command, arguments: arguments.map(str::to_owned).to_vec() }
     }

@@ -29,6 +29,6 @@ pub(super) fn cannot_pull(cluster: &Assessment<'_>, node: &str) -> Option<Proble
     Some(
         Problem::warn(Reason::NodeCannotPull, "images that other nodes have arrive within 5m00s", observed)
             .hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name]))
-            .hint(Hint::run("{kubectl} get pods -A -o wide --field-selector {}", [&format!("spec.nodeName={node}")])),
+            .hint(Hint::pods_on(node)),
     )
 }

@@ -257,10 +257,8 @@ fn cannot_start(cluster: &Assessment<'_>, object: &KubeNode, late: &[&StartingPo
         ));
     }
     problem.observed = format!("{of_several}{}", problem.observed);
-    Some(problem.hint(Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name])).hint(Hint::run(
-        "{kubectl} get pods -A -o wide --field-selector {}",
-        [&format!("spec.nodeName={}", object.name)],
-    )))
+    let describe = Hint::run("{kubectl} -n {} describe pod {}", [&first.namespace, &first.name]);
+    Some(problem.hint(describe).hint(Hint::pods_on(&object.name)))
 }
 
 fn full_name(pod: &StartingPod) -> String {

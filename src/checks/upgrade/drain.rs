@@ -475,11 +475,7 @@ fn warnings<'a>(evicted: &[&'a BoundPod], node: &str, evictions: &EvictionState<
                 .filter(|_| pods.len() > 1)
                 .map_or_else(|| what.to_owned(), |it| format!("have {it}"));
             let observed = format!("{} {what}", pods_named(&pods));
-            let show = Hint::run(
-                "{kubectl} get pods -A -o wide --field-selector {}",
-                [format!("spec.nodeName={node}").as_str()],
-            );
-            problems.push(Problem::warn(reason, expected, observed).permanent().hint(show));
+            problems.push(Problem::warn(reason, expected, observed).permanent().hint(Hint::pods_on(node)));
         }
     };
     warn(

@@ -42,6 +42,10 @@ impl<'a> Graph<'a> {
 
     /// Returns the webhooks that refuse the request without which this problem arises.
     pub(super) fn refused_write(&self, at: usize) -> Vec<usize> {
+        // Without a webhook in trouble, pods and leases are not searched for each problem.
+        if !self.at.contains_key(&(Part::Webhook, None)) {
+            return Vec::new();
+        }
         let write = match (self.vertices[at].0, self.found[at].problem.reason) {
             (Part::NodeReady, Reason::NodeLeaseStale | Reason::NodeNotReady) => self.unwritten_report(at),
             (Part::Leader(_), Reason::NotLeading) => Some(Write::LeaderLease),

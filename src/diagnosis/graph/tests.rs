@@ -298,7 +298,7 @@ fn silence_that_no_webhook_brings_about_explains_it() {
     assert_eq!(behind(&pods, POLICY)[0], "k8s.nodes.ready w-1");
 }
 
-/// A kubelet that renews its lease is alive, but the word of the node controller stays.
+/// A kubelet that renews its lease is alive, but the status that the node controller has set stays.
 #[test]
 fn a_status_that_cannot_be_written_stays() {
     let of = |resource: &str| {

@@ -291,7 +291,7 @@ fn machines_are_the_same_by_name_or_address() {
     assert!(!same_subject(&bare(Kind::Pod, "-cp-1"), &node), "a pod has a name of its own");
 }
 
-/// The machine may be off, but the webhook that went with it may not fail: it is a cause of its own, with an impact of its own.
+/// A machine may be allowed to be off, but not the loss of the webhook that ran on it, which stays a cause with an impact of its own.
 #[test]
 fn a_failure_is_no_part_of_what_only_warns() {
     let mut snapshot = without_backend("w-1");
@@ -339,7 +339,7 @@ fn a_machine_that_takes_a_webhook_with_it_promises_no_replacement() {
 #[test]
 fn every_promise_of_replaced_pods_can_be_taken_back() {
     for cause in ALL.iter().filter(|it| it.impact.contains("Kubernetes replaces")) {
-        let impact = api::while_pods_are_refused(cause.id).unwrap_or_else(|| panic!("{}", cause.id));
+        let impact = webhooks::while_pods_are_refused(cause.id).unwrap_or_else(|| panic!("{}", cause.id));
         assert!(!impact.contains("5 minutes"), "{impact}");
     }
 }

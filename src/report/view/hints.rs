@@ -11,7 +11,7 @@ use crate::text::sanitize::{clean, option, shell_quote};
 const COMMANDS: usize = 3;
 
 /// Commands of talosctl that change nothing in the cluster.
-const SAVES: [&str; 3] = [" etcd snapshot ", " config new ", " kubeconfig"];
+const SAVES: [&str; 2] = [" etcd snapshot ", " config new "];
 
 /// The purpose of a hint, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
